@@ -1,0 +1,1 @@
+"""A bare-metal provisioning service: Ironic's wire, durable runs, two small processes."""
