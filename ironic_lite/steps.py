@@ -1,0 +1,327 @@
+"""Steps: what a decorator marks on a driver method, and what travels in lists on the wire.
+
+The decorators only mark (S2.4, S3.1): they attach a ``Mark`` and hand the method back untouched.
+``collect`` finds the marks of an interface; ``plans`` orders and checks them; ``conductor/stepper`` runs
+them. Drivers import these names from ``ironic_lite.drivers.base``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ironic_lite import errors
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+Priority = int | float
+_MARKS = "__ironic_lite_steps__"
+
+
+class Outcome(enum.Enum):
+    """What a step returns: finished, or going on by itself until something reports."""
+
+    DONE = "done"
+    WAIT = "wait"
+
+
+DONE = Outcome.DONE
+WAIT = Outcome.WAIT
+
+
+class StepKind(enum.StrEnum):
+    """The four lists a step can stand in."""
+
+    CLEAN = "clean"
+    DEPLOY = "deploy"
+    SERVICE = "service"
+    VERIFY = "verify"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Arg:
+    """One argument of a step (S1.5, S3.3): ``description`` states the possible values."""
+
+    description: str
+    required: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mark:
+    """What a decorator recorded about a method.
+
+    ``rerunnable`` says that the step may be run again after a crash in mid-step; clean steps always are
+    (S2.24), others only when their author says so.
+    """
+
+    kind: StepKind
+    priority: Priority = 0
+    abortable: bool = False
+    args: Mapping[str, Arg] | None = None
+    requires_ramdisk: bool = True
+    rerunnable: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a list: whose it is, how it ranks, and the arguments it will be called with."""
+
+    interface: str
+    name: str
+    priority: Priority = 0
+    abortable: bool = False
+    argsinfo: Mapping[str, Arg] | None = None
+    requires_ramdisk: bool = True
+    args: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    rerunnable: bool = False
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """``interface.step``, the way steps are named in errors and options."""
+        return f"{self.interface}.{self.name}"
+
+
+# -- the decorators --------------------------------------------------------------------------
+
+
+def clean_step(
+    *,
+    priority: Priority,
+    abortable: bool = False,
+    argsinfo: Mapping[str, Any] | None = None,
+    args: Sequence[Mapping[str, Any]] | None = None,
+    requires_ramdisk: bool = True,
+) -> Callable[[Method], Method]:
+    """Mark a method as a clean step (S1.5, S1.6, S2.4).
+
+    :param priority: int or float >= 0; the highest runs first, 0 only on request (S1.7).
+    :param abortable: whether an abort may interrupt it.
+    :param argsinfo: ``{name: {"description": str, "required": bool}}`` or ``{name: Arg}``.
+    :param args: the same as a list of ``{"name", "description", "required"}`` (S1.5); not with argsinfo.
+    :param requires_ramdisk: False if the step works without the agent.
+    :raises errors.InvalidParameter: at import, when any of these is not as described.
+    """
+    if args is not None and argsinfo is not None:
+        raise errors.InvalidParameter(path="args", reason="give args or argsinfo, not both")
+    known = _from_list(args) if args is not None else _argsinfo(argsinfo)
+    number = _priority(priority, floats=True)
+    flags = (_flag("abortable", abortable), _flag("requires_ramdisk", requires_ramdisk))
+    return _marking(Mark(StepKind.CLEAN, number, flags[0], known, flags[1], rerunnable=True))
+
+
+def deploy_step(
+    *,
+    priority: int,
+    abortable: bool = True,
+    argsinfo: Mapping[str, Any] | None = None,
+    rerunnable: bool = False,
+) -> Callable[[Method], Method]:
+    """Mark a method as a deploy step (S3.1 to S3.3); ``priority`` is an int >= 0.
+
+    :param rerunnable: True if running it again after a crash in mid-step is harmless.
+    :raises errors.InvalidParameter: at import, when a parameter is not as described.
+    """
+    number = _priority(priority, floats=False)
+    flag = _flag("abortable", abortable)
+    again = _flag("rerunnable", rerunnable)
+    return _marking(Mark(StepKind.DEPLOY, number, flag, _argsinfo(argsinfo), rerunnable=again))
+
+
+def service_step(
+    *,
+    priority: int | None = None,
+    abortable: bool = False,
+    argsinfo: Mapping[str, Any] | None = None,
+    requires_ramdisk: bool = True,
+    rerunnable: bool = False,
+) -> Callable[[Method], Method]:
+    """Mark a method as a service step; ``priority`` is kept for information only.
+
+    :raises errors.InvalidParameter: at import, when a parameter is not as described.
+    """
+    number = _priority(priority or 0, floats=False)
+    flags = (_flag("abortable", abortable), _flag("requires_ramdisk", requires_ramdisk))
+    again = _flag("rerunnable", rerunnable)
+    info = _argsinfo(argsinfo)
+    return _marking(Mark(StepKind.SERVICE, number, flags[0], info, flags[1], again))
+
+
+def verify_step(*, priority: int) -> Callable[[Method], Method]:
+    """Mark a method as a verify step: synchronous, without arguments; ``priority`` an int >= 0.
+
+    :raises errors.InvalidParameter: at import, when the priority is not as described.
+    """
+    return _marking(Mark(StepKind.VERIFY, _priority(priority, floats=False), rerunnable=True))
+
+
+def _marking(mark: Mark) -> Callable[[Method], Method]:
+    def record(method: Method) -> Method:
+        marks = dict(getattr(method, _MARKS, {}))
+        marks[mark.kind] = mark
+        setattr(method, _MARKS, marks)
+        return method
+
+    return record
+
+
+def _priority(value: object, *, floats: bool) -> Priority:
+    allowed = (int, float) if floats else (int,)
+    fits = isinstance(value, allowed) and not isinstance(value, bool)
+    if not fits or not math.isfinite(value) or value < 0:  # type: ignore[arg-type,operator]  # fits
+        wanted = "a number" if floats else "an integer"
+        raise errors.InvalidParameter(path="priority", reason=f"{value!r} is not {wanted} >= 0")
+    return value  # type: ignore[return-value]  # narrowed by the isinstance above
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise errors.InvalidParameter(path=name, reason=f"{value!r} is not True or False")
+    return value
+
+
+def _argsinfo(info: object) -> dict[str, Arg] | None:
+    if info is None:
+        return None
+    if not isinstance(info, Mapping):
+        raise errors.InvalidParameter(path="argsinfo", reason=f"{info!r} is not a dictionary")
+    return {_name(name): _arg(f"argsinfo/{name}", about) for name, about in info.items()}
+
+
+def _from_list(args: object) -> dict[str, Arg]:
+    if isinstance(args, str) or not isinstance(args, Sequence):
+        raise errors.InvalidParameter(path="args", reason=f"{args!r} is not a list")
+    found: dict[str, Arg] = {}
+    for position, entry in enumerate(args):
+        path = f"args/{position}"
+        if not isinstance(entry, Mapping) or "name" not in entry:
+            raise errors.InvalidParameter(path=path, reason="is not a dictionary with a name")
+        name = _name(entry["name"])
+        if name in found:
+            raise errors.InvalidParameter(path=path, reason=f"argument {name} is there twice")
+        found[name] = _arg(path, {key: entry[key] for key in entry if key != "name"})
+    return found
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not name.isidentifier():
+        raise errors.InvalidParameter(path="args", reason=f"{name!r} cannot name an argument")
+    return name
+
+
+def _arg(path: str, about: object) -> Arg:
+    if isinstance(about, Arg):
+        about = dataclasses.asdict(about)
+    if not isinstance(about, Mapping):
+        raise errors.InvalidParameter(path=path, reason="is not a dictionary")
+    unknown = sorted(set(about) - {"description", "required"})
+    if unknown:
+        raise errors.InvalidParameter(path=path, reason=f"has unknown keys {', '.join(unknown)}")
+    description = about.get("description")
+    if not isinstance(description, str) or not description:
+        raise errors.InvalidParameter(path=path, reason="needs a description")
+    return Arg(description, _flag(f"{path}/required", about.get("required", False)))
+
+
+# -- finding them ----------------------------------------------------------------------------
+
+
+def collect(interface: str, implementation: object, kind: StepKind) -> list[Step]:
+    """Return the steps of ``kind`` marked on an implementation, of all priorities, by method name.
+
+    :param interface: the interface kind it serves, such as ``"raid"``.
+    :param implementation: the interface instance (or its class).
+    """
+    found = []
+    for name in sorted(dir(implementation)):
+        mark = getattr(getattr(implementation, name, None), _MARKS, {}).get(kind)
+        if mark is not None:
+            found.append(
+                Step(
+                    interface,
+                    name,
+                    mark.priority,
+                    mark.abortable,
+                    mark.args,
+                    mark.requires_ramdisk,
+                    rerunnable=mark.rerunnable,
+                )
+            )
+    return found
+
+
+# -- the wire --------------------------------------------------------------------------------
+
+_WIRE_KEYS: Mapping[StepKind, tuple[str, ...]] = {
+    StepKind.CLEAN: (
+        "step",
+        "priority",
+        "abortable",
+        "argsinfo",
+        "interface",
+        "requires_ramdisk",
+    ),
+    StepKind.DEPLOY: ("step", "priority", "abortable", "argsinfo", "interface"),
+    StepKind.SERVICE: (
+        "step",
+        "priority",
+        "abortable",
+        "argsinfo",
+        "interface",
+        "requires_ramdisk",
+    ),
+    StepKind.VERIFY: ("step", "priority", "interface"),
+}
+
+
+def as_driver_dict(step: Step, kind: StepKind) -> dict[str, Any]:
+    """Return a driver's step as Ironic shows it in driver_internal_info (``argsinfo`` a dict, C6)."""
+    info = None
+    if step.argsinfo is not None:
+        info = {name: dataclasses.asdict(arg) for name, arg in step.argsinfo.items()}
+    full = {
+        "step": step.name,
+        "priority": step.priority,
+        "abortable": step.abortable,
+        "argsinfo": info,
+        "interface": step.interface,
+        "requires_ramdisk": step.requires_ramdisk,
+    }
+    return {key: full[key] for key in _WIRE_KEYS[kind]}
+
+
+def as_offer(step: Step) -> dict[str, Any]:
+    """Return a step as GET .../cleaning/steps shows it (S1.24)."""
+    return {
+        "interface": step.interface,
+        "step": step.name,
+        "priority": step.priority,
+        "abortable": step.abortable,
+        "args": [
+            {"name": name, "description": arg.description, "required": arg.required}
+            for name, arg in (step.argsinfo or {}).items()
+        ],
+    }
+
+
+def from_dict(data: Mapping[str, Any]) -> Step:
+    """Read a step back from any of its wire forms; keys that only travel are kept in ``extra``."""
+    info = data.get("argsinfo")
+    known = {"interface", "step", "priority", "abortable", "argsinfo", "requires_ramdisk", "args"}
+    return Step(
+        interface=str(data["interface"]),
+        name=str(data["step"]),
+        priority=data.get("priority") or 0,
+        abortable=bool(data.get("abortable", False)),
+        argsinfo=_argsinfo(info),
+        requires_ramdisk=bool(data.get("requires_ramdisk", True)),
+        args=data.get("args") or {},
+        extra={key: value for key, value in data.items() if key not in known},
+    )
+
+
+def titles(listed: Iterable[Step]) -> str:
+    """Return ``a.b, c.d`` for a sentence."""
+    return ", ".join(step.title for step in listed)
