@@ -1,0 +1,443 @@
+"""What a driver author needs: the interfaces to implement, the task they are handed, the decorators.
+
+A driver sees a ``Task`` (node, ports, saved notes, timers) and nothing of the conductor or the database.
+Every method that speaks to hardware must bound its own time, raises ``errors.HardwareError`` or one of
+its children, and never moves a node: it returns ``DONE`` or ``WAIT``. See ``docs/drivers.rst``.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from ironic_lite import errors, fields, steps
+from ironic_lite.records import Node, Port
+from ironic_lite.steps import (
+    DONE,
+    WAIT,
+    Arg,
+    Outcome,
+    Step,
+    StepKind,
+    clean_step,
+    deploy_step,
+    service_step,
+    verify_step,
+)
+
+__all__ = [
+    "DONE",
+    "KINDS",
+    "WAIT",
+    "Arg",
+    "Driver",
+    "HardwareType",
+    "Interface",
+    "Node",
+    "Outcome",
+    "Port",
+    "Step",
+    "StepKind",
+    "Task",
+    "clean_step",
+    "deploy_step",
+    "service_step",
+    "verify_step",
+]
+
+POWER_ON = "power on"
+POWER_OFF = "power off"
+REBOOT = "rebooting"
+SOFT_REBOOT = "soft rebooting"
+SOFT_POWER_OFF = "soft power off"
+
+
+class Task(Protocol):
+    """One piece of work on one node, as a driver sees it."""
+
+    node: Node
+
+    @property
+    def driver(self) -> Driver:
+        """The interfaces of this node, to call a neighbour (a deploy step turning the power on)."""
+
+    @property
+    def ports(self) -> Sequence[Port]:
+        """The node's ports, loaded at first use."""
+
+    def recall(self, key: str, default: Any = None) -> Any:
+        """Return what a driver kept on this node under ``key``."""
+
+    def keep(self, key: str, value: Any) -> None:
+        """Keep a JSON value on this node, across steps, restarts and conductors; None forgets it.
+
+        It is written with the engine's next save, and shown in driver_internal_info.
+        """
+
+    def wake_after(self, seconds: float) -> None:
+        """Ask that a step about to return WAIT is polled (``poll_step``) after ``seconds``.
+
+        The timer is durable: it survives this conductor.
+        """
+
+    def pause(self, seconds: float) -> None:
+        """Sleep inside a worker, at most to the service's stop.
+
+        :raises errors.Unavailable: the service is stopping; the step is redone after its restart.
+        """
+
+
+class Interface(abc.ABC):
+    """The part common to all interface kinds: properties, validation and steps (S2.6, S2.8, S3.16)."""
+
+    kind: ClassVar[str] = ""
+
+    def get_properties(self) -> dict[str, str]:
+        """Return ``{driver_info key: description}``; "Required." ends a description if it is."""
+        return {}
+
+    def validate(self, task: Task) -> None:
+        """Check the node's settings without touching hardware.
+
+        :raises errors.InvalidParameter, errors.MissingParameter: naming ``driver_info/<key>``.
+        """
+
+    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+        """Refuse nonsense at the moment it is written (node create and PATCH), missing keys allowed.
+
+        :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+        """
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def get_clean_steps(self, task: Task) -> list[dict[str, Any]]:
+        """Return all clean steps as wire dictionaries, highest priority first (S2.6, S2.7).
+
+        :raises errors.StepsUnavailable: the list comes from an agent that has not run yet (S1.26).
+        """
+        return self._steps(StepKind.CLEAN)
+
+    def get_deploy_steps(self, task: Task) -> list[dict[str, Any]]:
+        """Return all deploy steps as wire dictionaries, highest priority first (S3.16)."""
+        return self._steps(StepKind.DEPLOY)
+
+    def get_service_steps(self, task: Task) -> list[dict[str, Any]]:
+        """Return all service steps as wire dictionaries, highest priority first."""
+        return self._steps(StepKind.SERVICE)
+
+    def get_verify_steps(self, task: Task) -> list[dict[str, Any]]:
+        """Return all verify steps as wire dictionaries, highest priority first."""
+        return self._steps(StepKind.VERIFY)
+
+    def execute_clean_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+        """Run the named clean step; ``step`` is a wire dictionary, its args become keywords (S1.19).
+
+        :raises errors.CleanStepFailed: or any other error of ours: the clean fails with it (S2.8).
+        """
+        return self._execute(task, step)
+
+    def execute_deploy_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+        """Run the named deploy step (S3.17).
+
+        :raises errors.DeployStepFailed: or any other error of ours: the deploy fails with it.
+        """
+        return self._execute(task, step)
+
+    def execute_service_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+        """Run the named service step."""
+        return self._execute(task, step)
+
+    def execute_verify_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+        """Run the named verify step."""
+        return self._execute(task, step)
+
+    def poll_step(self, task: Task, kind: StepKind, step: Mapping[str, Any]) -> Outcome:
+        """Say whether a waiting step has ended; called when the time given to ``wake_after`` is over.
+
+        Return WAIT after another ``wake_after`` to be asked again; raise to fail the step.
+        """
+        return DONE
+
+    def _steps(self, kind: StepKind) -> list[dict[str, Any]]:
+        found = steps.collect(self.kind, self, kind)
+        found.sort(key=lambda step: -step.priority)
+        return [steps.as_driver_dict(step, kind) for step in found]
+
+    def _execute(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+        method = getattr(self, step["step"])
+        outcome: Outcome | None = method(task, **(step.get("args") or {}))
+        return outcome
+
+    def unsupported(self, task: Task, extension: str) -> errors.UnsupportedDriverExtension:
+        """Return the error for something this driver cannot do."""
+        return errors.UnsupportedDriverExtension(driver=task.node.driver, extension=extension)
+
+
+class Power(Interface):
+    """Switching machines on and off."""
+
+    kind = "power"
+
+    @abc.abstractmethod
+    def get_power_state(self, task: Task) -> str | None:
+        """Ask the hardware: ``power on``, ``power off`` or None when it cannot tell; never guess.
+
+        :raises errors.HardwareError: no answer, or not a usable one.
+        """
+
+    @abc.abstractmethod
+    def set_power_state(self, task: Task, target: str, timeout: float | None = None) -> None:
+        """Bring the power to ``target`` (on, off, soft power off) and return when it is there.
+
+        :param timeout: seconds; None takes the configured one.
+        :raises errors.PowerFailure: it did not get there in time.
+        """
+
+    @abc.abstractmethod
+    def reboot(self, task: Task, timeout: float | None = None, *, soft: bool = False) -> None:
+        """Power off (softly if asked) and on again; ends with the power on."""
+
+    def get_supported_power_states(self, task: Task) -> tuple[str, ...]:
+        """Return the targets this driver accepts."""
+        return (POWER_ON, POWER_OFF, REBOOT)
+
+    def supports_power_sync(self, task: Task) -> bool:
+        """Tell whether the periodic power comparison makes sense."""
+        return True
+
+
+class Management(Interface):
+    """Boot device, boot mode and the rest of a BMC's housekeeping."""
+
+    kind = "management"
+
+    def get_supported_boot_devices(self, task: Task) -> list[str]:
+        """Return the names accepted by ``set_boot_device``."""
+        raise self.unsupported(task, "get_supported_boot_devices")
+
+    def set_boot_device(self, task: Task, device: str, *, persistent: bool = False) -> None:
+        """Choose what the next boot (or each, if ``persistent``) starts from."""
+        raise self.unsupported(task, "set_boot_device")
+
+    def get_boot_device(self, task: Task) -> dict[str, Any]:
+        """Return ``{"boot_device": str | None, "persistent": bool | None}``."""
+        raise self.unsupported(task, "get_boot_device")
+
+    def get_supported_boot_modes(self, task: Task) -> list[str]:
+        """Return which of ``bios`` and ``uefi`` can be set."""
+        raise self.unsupported(task, "get_supported_boot_modes")
+
+    def set_boot_mode(self, task: Task, mode: str) -> None:
+        """Set ``bios`` or ``uefi``."""
+        raise self.unsupported(task, "set_boot_mode")
+
+    def get_boot_mode(self, task: Task) -> str | None:
+        """Return ``bios``, ``uefi`` or None when unknown."""
+        raise self.unsupported(task, "get_boot_mode")
+
+
+class Deploy(Interface):
+    """Putting an instance on a machine, and the ramdisk around cleaning and servicing."""
+
+    kind = "deploy"
+
+    def prepare(self, task: Task) -> None:
+        """Get ready for a deployment, before its first step."""
+
+    def tear_down(self, task: Task) -> None:
+        """Undo what ``prepare`` and the steps added (S5.25); must be repeatable."""
+
+    def clean_up(self, task: Task) -> None:
+        """Remove files and caches of a deployment; must be repeatable."""
+
+    def take_over(self, task: Task) -> None:
+        """Rebuild what this conductor needs for a node that another one drove before."""
+
+    def adopt(self, task: Task) -> None:
+        """Take in a machine that already runs an instance."""
+        self.take_over(task)
+
+    def prepare_cleaning(self, task: Task) -> Outcome:
+        """Get ready to clean; WAIT if a ramdisk boots first."""
+        return DONE
+
+    def tear_down_cleaning(self, task: Task) -> None:
+        """Undo ``prepare_cleaning``; must be repeatable."""
+
+    def prepare_service(self, task: Task) -> Outcome:
+        """Get ready to service; WAIT if a ramdisk boots first."""
+        return DONE
+
+    def tear_down_service(self, task: Task) -> None:
+        """Undo ``prepare_service``; must be repeatable."""
+
+    def heartbeat(self, task: Task) -> bool:
+        """Act on an agent's heartbeat in a wait state; True lets the engine go on to the next step."""
+        return False
+
+
+class Boot(Interface):
+    """How a machine gets its ramdisk and its instance to boot."""
+
+    kind = "boot"
+
+    def prepare_ramdisk(self, task: Task, params: Mapping[str, str]) -> None:
+        """Make the next boot start the ramdisk with these kernel parameters."""
+
+    def clean_up_ramdisk(self, task: Task) -> None:
+        """Undo ``prepare_ramdisk``; must be repeatable."""
+
+    def prepare_instance(self, task: Task) -> None:
+        """Make the next boots start the instance."""
+
+    def clean_up_instance(self, task: Task) -> None:
+        """Undo ``prepare_instance``; must be repeatable."""
+
+
+class RAID(Interface):
+    """Volumes; ``target_raid_config`` of the node says which are wanted."""
+
+    kind = "raid"
+
+
+class BIOS(Interface):
+    """Firmware settings."""
+
+    kind = "bios"
+
+
+class Firmware(Interface):
+    """Firmware versions."""
+
+    kind = "firmware"
+
+
+class Inspect(Interface):
+    """Finding out what a machine is made of."""
+
+    kind = "inspect"
+
+    @abc.abstractmethod
+    def inspect_hardware(self, task: Task) -> Outcome:
+        """Update ``node.properties`` (S5.8); WAIT if something will report or be polled later."""
+
+    def poll_inspection(self, task: Task) -> Outcome:
+        """Say whether a waiting inspection has ended; asked when ``wake_after`` is over."""
+        return DONE
+
+    def abort(self, task: Task) -> None:
+        """Stop a waiting inspection."""
+
+
+class Rescue(Interface):
+    """Booting a rescue ramdisk beside an instance."""
+
+    kind = "rescue"
+
+    @abc.abstractmethod
+    def rescue(self, task: Task) -> Outcome:
+        """Boot the rescue ramdisk; WAIT until its agent reports."""
+
+    def poll_rescue(self, task: Task) -> Outcome:
+        """Say whether a waiting rescue has ended; asked when ``wake_after`` is over."""
+        return DONE
+
+    @abc.abstractmethod
+    def unrescue(self, task: Task) -> None:
+        """Boot the instance again."""
+
+    def clean_up(self, task: Task) -> None:
+        """Remove what a rescue left; must be repeatable."""
+
+
+class Console(Interface):
+    """Serial consoles."""
+
+    kind = "console"
+
+
+class Vendor(Interface):
+    """What only one vendor has."""
+
+    kind = "vendor"
+
+
+class Network(Interface):
+    """Which networks a machine is plugged into during each phase."""
+
+    kind = "network"
+
+
+class Storage(Interface):
+    """Volumes outside the machine."""
+
+    kind = "storage"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Driver:
+    """The thirteen interface implementations serving one node, and its hardware type's name."""
+
+    hardware_type: str
+    bios: BIOS
+    boot: Boot
+    console: Console
+    deploy: Deploy
+    firmware: Firmware
+    inspect: Inspect
+    management: Management
+    network: Network
+    power: Power
+    raid: RAID
+    rescue: Rescue
+    storage: Storage
+    vendor: Vendor
+
+    def interface(self, kind: str) -> Interface:
+        """Return the implementation of ``kind``.
+
+        :raises errors.InvalidParameter: there is no such kind.
+        """
+        if kind not in KINDS:
+            raise errors.InvalidParameter(path="interface", reason=f"{kind!r} is not one of {KINDS}")
+        found: Interface = getattr(self, kind)
+        return found
+
+    def interfaces(self) -> Iterator[Interface]:
+        """Iterate over all of them, by kind."""
+        return (self.interface(kind) for kind in KINDS)
+
+
+BASES: dict[str, type[Interface]] = {
+    base.kind: base
+    for base in (
+        BIOS,
+        Boot,
+        Console,
+        Deploy,
+        Firmware,
+        Inspect,
+        Management,
+        Network,
+        Power,
+        RAID,
+        Rescue,
+        Storage,
+        Vendor,
+    )
+}
+KINDS: tuple[str, ...] = fields.INTERFACE_KINDS
+OPTIONAL_KINDS = frozenset({"raid", "bios", "inspect", "rescue", "firmware", "console", "vendor"})
+
+
+class HardwareType:
+    """A family of machines: for each interface kind the implementation names it works with.
+
+    ``supported`` lists entry-point names in order of preference; the first enabled one is a node's
+    default. ``any_interface`` True (fake-hardware) skips the compatibility check.
+    """
+
+    supported: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    any_interface: ClassVar[bool] = False

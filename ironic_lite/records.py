@@ -1,0 +1,103 @@
+"""Rows as objects: what drivers and flows read and assign, remembering which values changed."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+
+class Record:
+    """One database row with attributes.
+
+    Assign whole values (``node.properties = {...}``): a change inside a dictionary is not seen, and
+    would be lost. ``changes`` is what the next save has to write.
+    """
+
+    __slots__ = ("_changes", "_row")
+
+    def __init__(self, row: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_row", dict(row))
+        object.__setattr__(self, "_changes", {})
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return object.__getattribute__(self, "_row")[name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no column {name}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._row:
+            raise AttributeError(f"{type(self).__name__} has no column {name}")
+        if self._row[name] != value:
+            self._row[name] = value
+            self._changes[name] = value
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Return column -> value of everything assigned since the last ``settle``."""
+        return dict(self._changes)
+
+    def settle(self, **written: Any) -> None:
+        """Take the changes as saved; ``written`` are values the save itself made (generation ...)."""
+        self._changes.clear()
+        self._row.update(written)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all columns and their present values."""
+        return dict(self._row)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._row.get('uuid')}>"
+
+
+class Node(Record):
+    """A machine. The annotations name the columns that drivers meet; ``db.models`` has them all."""
+
+    __slots__ = ()
+
+    id: int
+    uuid: str
+    name: str | None
+    driver: str
+    driver_info: dict[str, Any]
+    driver_internal_info: dict[str, Any]
+    properties: dict[str, Any]
+    instance_info: dict[str, Any]
+    extra: dict[str, Any]
+    power_state: str | None
+    target_power_state: str | None
+    provision_state: str
+    target_provision_state: str | None
+    provision_updated_at: datetime.datetime | None
+    reservation: str | None
+    lock_token: str | None
+    wake_at: datetime.datetime | None
+    run_uuid: str | None
+    generation: int
+    last_error: str | None
+    maintenance: bool
+    maintenance_reason: str | None
+    fault: str | None
+    protected: bool
+    retired: bool
+    automated_clean: bool | None
+    disable_power_off: bool
+    raid_config: dict[str, Any] | None
+    target_raid_config: dict[str, Any] | None
+    boot_mode: str | None
+    secure_boot: bool | None
+
+
+class Port(Record):
+    """A network interface card of a node."""
+
+    __slots__ = ()
+
+    id: int
+    uuid: str
+    address: str
+    node_uuid: str
+    pxe_enabled: bool
+    extra: dict[str, Any]
+    internal_info: dict[str, Any]

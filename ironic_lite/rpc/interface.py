@@ -1,0 +1,156 @@
+"""The contract between API and conductor: every method, its arguments, since which RPC version.
+
+Arguments and results are plain JSON. ``api`` calls through ``rpc.client``, which is typed by this
+Protocol; ``conductor.service`` implements it. Add a method or an argument with a default, raise the minor
+version and write the line in ``HISTORY``; never remove.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ironic_lite.context import Context
+
+HISTORY: tuple[tuple[str, str], ...] = (
+    ("1.0", "The first contract: everything below."),
+)
+VERSION = HISTORY[-1][0]
+TOPIC = "ironic_lite.conductor"
+EXCHANGE = "ironic_lite"
+
+CASTS = frozenset({"continue_node_clean", "continue_node_deploy", "continue_node_service"})
+
+Json = dict[str, Any]
+
+
+class Conductor(Protocol):
+    """What a conductor does for an API process.
+
+    Every ``do_`` method locks the node, checks, moves its state and answers at once; the slow part goes
+    to a worker. Errors of ``ironic_lite.errors`` come back as themselves. All raise
+    ``errors.NodeNotFound``, ``errors.NodeLocked``, ``errors.NoFreeWorker`` as it happens.
+    """
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def check_node(
+        self, context: Context, *, driver: str, interfaces: dict[str, str | None], driver_info: Json
+    ) -> dict[str, str]:
+        """Return every interface name of a node with this driver, defaults filled in.
+
+        ``interfaces`` maps ``power`` ... to the wanted name or None. Touches neither database nor machine.
+
+        :raises errors.InterfaceNotFound: not enabled, or not of this hardware type.
+        :raises errors.InvalidParameter: nonsense in ``driver_info``.
+        """
+
+    def destroy_node(self, context: Context, *, node_uuid: str) -> None:
+        """Delete a node that is not locked and whose state allows it."""
+
+    def validate_driver_interfaces(self, context: Context, *, node_uuid: str) -> Json:
+        """Return ``{kind: {"result": bool, "reason": str (only when False)}}``."""
+
+    def get_driver_properties(self, context: Context, *, driver: str) -> dict[str, str]:
+        """Return ``{driver_info key: description}`` of a hardware type's default interfaces."""
+
+    # -- provision verbs ---------------------------------------------------------------------
+
+    def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> None:
+        """Carry out manage, provide, available, adopt, abort, unhold."""
+
+    def do_node_clean(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        clean_steps: list[Json],
+        disable_ramdisk: bool = False,
+    ) -> None:
+        """Start a manual clean (S1.34): a blocking call."""
+
+    def do_node_deploy(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        rebuild: bool = False,
+        configdrive: Any = None,
+        deploy_steps: list[Json] | None = None,
+    ) -> None:
+        """Start a deployment or a rebuild."""
+
+    def do_node_tear_down(self, context: Context, *, node_uuid: str) -> None:
+        """Start deleting the instance, which ends in cleaning (S2.30)."""
+
+    def do_node_service(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        service_steps: list[Json],
+        disable_ramdisk: bool = False,
+    ) -> None:
+        """Start service steps on an active node."""
+
+    def do_node_rescue(self, context: Context, *, node_uuid: str, rescue_password: str) -> None:
+        """Start a rescue."""
+
+    def do_node_unrescue(self, context: Context, *, node_uuid: str) -> None:
+        """Bring a rescued node back to its instance."""
+
+    def inspect_hardware(self, context: Context, *, node_uuid: str) -> None:
+        """Start an inspection."""
+
+    def continue_node_clean(self, context: Context, *, node_uuid: str) -> None:
+        """Go on after a waiting clean step (cast)."""
+
+    def continue_node_deploy(self, context: Context, *, node_uuid: str) -> None:
+        """Go on after a waiting deploy step (cast)."""
+
+    def continue_node_service(self, context: Context, *, node_uuid: str) -> None:
+        """Go on after a waiting service step (cast)."""
+
+    def get_clean_steps(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return all clean steps as ``steps.as_offer``, highest priority first (S1.21 to S1.28).
+
+        Neither takes nor waits for the node's lock (C35).
+
+        :raises errors.StepsUnavailable: not known before an agent has run; fact ``seconds``.
+        """
+
+    # -- power and management ----------------------------------------------------------------
+
+    def change_node_power_state(
+        self, context: Context, *, node_uuid: str, target: str, timeout: int | None = None
+    ) -> None:
+        """Start a power change; ``timeout`` in seconds."""
+
+    def set_boot_device(
+        self, context: Context, *, node_uuid: str, device: str, persistent: bool = False
+    ) -> None:
+        """Set the boot device."""
+
+    def get_boot_device(self, context: Context, *, node_uuid: str) -> Json:
+        """Return ``{"boot_device": str | None, "persistent": bool | None}``."""
+
+    def get_supported_boot_devices(self, context: Context, *, node_uuid: str) -> list[str]:
+        """Return the names ``set_boot_device`` takes."""
+
+    # -- the agent ---------------------------------------------------------------------------
+
+    def get_node_with_token(self, context: Context, *, node_uuid: str) -> Json:
+        """Return ``{"agent_token": str, "fresh": bool}``, made on the first call of a ramdisk's boot."""
+
+    def heartbeat(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        callback_url: str,
+        agent_version: str | None,
+        agent_token: str,
+        agent_verify_ca: str | None = None,
+        agent_status: str | None = None,
+        agent_status_message: str | None = None,
+    ) -> None:
+        """Take in an agent's heartbeat."""
