@@ -1,0 +1,272 @@
+"""Load `options` from files, environment and command line, or say in one line why not.
+
+Every entry point calls `load`; all other code reads ``config.CONF.group.option``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import ipaddress
+import logging
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from oslo_config import cfg
+from oslo_log import log
+
+from ironic_lite import errors, options
+
+PROJECT = "ironic-lite"
+
+LOG = logging.getLogger(__name__)
+
+_LOG_LEVELS = (
+    "alembic=WARNING",
+    "amqp=WARNING",
+    "amqplib=WARNING",
+    "oslo.messaging=INFO",
+    "oslo_messaging=INFO",
+    "sqlalchemy=WARNING",
+    "stevedore=INFO",
+    "sushy=INFO",
+    "urllib3.connectionpool=WARNING",
+)
+_LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
+
+_TYPO = 0.8
+"""How alike (0 to 1) an unknown name must be to one of ours to be called a misspelling."""
+
+
+class ConfigError(errors.Error):
+    """The configuration cannot be used. A main prints it as one line and exits with status 2."""
+
+    text = "{reason}"
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make ``conf`` know our options; doing so twice is harmless."""
+    for group, opts in options.GROUPS.items():
+        conf.register_opts(opts, group=None if group == "DEFAULT" else group)
+
+
+CONF: cfg.ConfigOpts = cfg.CONF
+register(CONF)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return (group, options) pairs for oslo-config-generator."""
+    return [
+        (group, [*opts, *(options.LIBRARY if group == "DEFAULT" else ())])
+        for group, opts in options.GROUPS.items()
+    ]
+
+
+def version() -> str:
+    """Return the version of the installed package."""
+    return importlib.metadata.version("ironic_lite")
+
+
+def load(
+    prog: str,
+    argv: Sequence[str],
+    *,
+    description: str | None = None,
+    cli_opts: Sequence[cfg.Opt] = (),
+    conf: cfg.ConfigOpts = CONF,
+) -> cfg.ConfigOpts:
+    """Read command line, environment and files, check every value, and set up logging.
+
+    ``prog`` is the name of the console script, which also names its own file: without
+    ``--config-file``, ironic-lite.conf and ``prog``.conf are read from ~/.ironic-lite, ~,
+    /etc/ironic-lite and /etc. ``cli_opts`` are further options of this program, sub-commands too.
+
+    Returns ``conf``. Raises ConfigError with one line that names file, option and reason.
+    --help and --version, and a wrong command line, end the process as argparse does.
+    """
+    conf.clear()
+    register(conf)
+    log.register_options(conf)
+    log.set_defaults(default_log_levels=list(_LOG_LEVELS))
+    conf.set_default("logging_default_format_string", _LOG_FORMAT)
+    conf.register_cli_opts(cli_opts)
+    try:
+        conf(
+            list(argv),
+            project=PROJECT,
+            prog=prog,
+            version=version(),
+            description=description,
+            epilog="Options of the configuration file: see ironic-lite.conf.sample, "
+            f"at {sample_path()}",
+        )
+    except cfg.ConfigFileParseError as error:
+        raise ConfigError(reason=str(error).replace("\n", " ")) from None
+    except (cfg.Error, OSError, UnicodeDecodeError) as error:
+        raise ConfigError(reason=f"cannot read the configuration: {error}") from None
+    _check_values(conf)
+    unknown = _check_names(conf)
+    _check_together(conf)
+    _start_logging(conf, prog)
+    for name in unknown:
+        LOG.warning("The configuration sets %s, which this version does not know.", name)
+    return conf
+
+
+def sample_path() -> pathlib.Path:
+    """Return where this installation keeps ironic-lite.conf.sample."""
+    return pathlib.Path(__file__).parent / "etc" / PROJECT / "ironic-lite.conf.sample"
+
+
+def state_path(conf: cfg.ConfigOpts = CONF) -> pathlib.Path:
+    """Return [DEFAULT]state_path as a folder that exists, mode 0700 if it is made here.
+
+    Raises ConfigError if it cannot be made.
+    """
+    path = pathlib.Path(conf.state_path)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            reason=f"[DEFAULT]state_path: cannot make {path}: {error.strerror}"
+        ) from None
+    return path
+
+
+def database_url(conf: cfg.ConfigOpts = CONF) -> str:
+    """Return [database]connection, or the URL of the SQLite file in the state path."""
+    return conf.database.connection or f"sqlite:///{state_path(conf)}/ironic-lite.sqlite"
+
+
+def priorities(lines: Iterable[Mapping[str, float]] | None) -> dict[str, float]:
+    """Return a repeatable option as one dict ``{"interface.step": priority}``; the last line wins."""
+    return {step: priority for line in lines or () for step, priority in line.items()}
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine can reach a server that listens on ``host``."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+# -- checks ----------------------------------------------------------------------------------
+
+
+def _check_values(conf: cfg.ConfigOpts) -> None:
+    """Read every value once: oslo.config converts it only then, and none may fail later."""
+    for group, opts in options.GROUPS.items():
+        values = conf if group == "DEFAULT" else conf[group]
+        for opt in opts:
+            try:
+                values[opt.dest]
+            except (cfg.Error, ValueError) as error:
+                reason = str(error).partition(" is not valid: ")[2] or str(error)
+                where = _source(conf, group, opt)
+                raise ConfigError(reason=f"[{group}]{opt.name}: {reason}{where}") from None
+
+
+def _source(conf: cfg.ConfigOpts, group: str, opt: cfg.Opt) -> str:
+    location = conf.get_location(opt.dest, None if group == "DEFAULT" else group)
+    detail = getattr(location, "detail", "")
+    return f" (in {detail})" if detail else ""
+
+
+def _check_names(conf: cfg.ConfigOpts) -> list[str]:
+    """Refuse misspelt options of our groups; return the names of ours that are merely unknown."""
+    unknown = []
+    for path, group, name in _assignments(conf):
+        known = _known(conf, group)
+        if not known or name.replace("-", "_") in known:
+            continue
+        close = difflib.get_close_matches(name, known, n=1, cutoff=_TYPO)
+        if close:
+            raise ConfigError(
+                reason=f"[{group}]{name}: no such option; did you mean {close[0]}? (in {path})"
+            )
+        if group != "DEFAULT":
+            unknown.append(f"[{group}]{name} (in {path})")
+    return unknown
+
+
+def _assignments(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
+    """Return (file, group, name) of every value set in the files that were read."""
+    found = []
+    folders = [pathlib.Path(folder) for folder in conf.config_dirs]
+    files = [*conf.config_file, *(path for folder in folders for path in folder.glob("*.conf"))]
+    for path in map(str, files):
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(path, sections).parse()
+        found += [(path, group, name) for group, names in sections.items() for name in names]
+    return found
+
+
+def _known(conf: cfg.ConfigOpts, group: str) -> set[str]:
+    """Return all names ``group`` may hold, old ones too; empty for a group that is not ours."""
+    if group not in options.GROUPS:
+        return set()
+    names = {old.name for opt in options.GROUPS[group] for old in opt.deprecated_opts}
+    names |= {opt.name for opt in options.GROUPS[group]}
+    if group == "DEFAULT":
+        moved = [o for opts in options.GROUPS.values() for opt in opts for o in opt.deprecated_opts]
+        names |= {opt.name for opt in options.LIBRARY} | set(conf)
+        names |= {old.name for old in moved if old.group == "DEFAULT"}
+    return {name.replace("-", "_") for name in names if name}
+
+
+def _check_together(conf: cfg.ConfigOpts) -> None:
+    """Check what one option cannot know of another."""
+    for check in (_check_api, _check_tls, _check_conductor):
+        fault = check(conf)
+        if fault:
+            raise ConfigError(reason=fault)
+
+
+def _check_api(conf: cfg.ConfigOpts) -> str | None:
+    api = conf.api
+    if api.auth_strategy != "noauth":
+        return f"[api]auth_strategy: {api.auth_strategy} is not built yet; only noauth is"
+    if not is_loopback(api.host) and not api.allow_unauthenticated_bind:
+        return (
+            f"[api]host: with auth_strategy noauth the API listens on loopback only, not on "
+            f"{api.host}; to let everybody who reaches it control the machines, set "
+            "[api]allow_unauthenticated_bind = true"
+        )
+    return None
+
+
+def _check_tls(conf: cfg.ConfigOpts) -> str | None:
+    pair = {name: conf.api[name] for name in ("ssl_cert_file", "ssl_key_file")}
+    if not any(pair.values()):
+        return None
+    for name, path in pair.items():
+        if not path:
+            return f"[api]{name}: must be set too, TLS needs the certificate and its key"
+        try:
+            pathlib.Path(path).open("rb").close()
+        except OSError as error:
+            return f"[api]{name}: cannot read {path}: {error.strerror}"
+    return None
+
+
+def _check_conductor(conf: cfg.ConfigOpts) -> str | None:
+    conductor = conf.conductor
+    if conductor.heartbeat_timeout < 2 * conductor.heartbeat_interval:
+        return (
+            "[conductor]heartbeat_timeout: must be at least twice heartbeat_interval "
+            f"({conductor.heartbeat_interval} s), or a living conductor counts as dead"
+        )
+    if conductor.periodic_max_workers >= conductor.workers_pool_size:
+        return (
+            "[conductor]workers_pool_size: must be larger than periodic_max_workers "
+            f"({conductor.periodic_max_workers})"
+        )
+    return None
+
+
+def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
+    try:
+        log.setup(conf, prog, version(), fix_eventlet=False)
+    except (OSError, log.LogConfigError) as error:
+        raise ConfigError(reason=f"cannot set up logging: {error}") from None

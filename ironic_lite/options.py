@@ -1,0 +1,544 @@
+"""Every option this service reads, as tables of defaults, bounds and help; `config` loads them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from oslo_config import cfg, types
+
+KINDS = (
+    "bios",
+    "boot",
+    "console",
+    "deploy",
+    "firmware",
+    "inspect",
+    "management",
+    "network",
+    "power",
+    "raid",
+    "rescue",
+    "storage",
+    "vendor",
+)
+"""The thirteen interface kinds, each with one entry-point group and two options."""
+
+
+class StepPriorities(types.ConfigType):
+    """Priorities by step: ``interface.step:priority``, several separated by commas.
+
+    Gives a dict ``{"interface.step": int | float}``; raises ValueError that shows the right form.
+    """
+
+    def __init__(self, *, whole: bool = False) -> None:
+        super().__init__(type_name="step priorities")
+        self._number: type[int] | type[float] = int if whole else float
+
+    def __call__(self, value: str | Mapping[str, float]) -> dict[str, float]:
+        """Parse one line of a file; a dict, as a default or an override gives it, passes."""
+        if isinstance(value, Mapping):
+            return dict(value)
+        return dict(self._pair(item.strip()) for item in value.split(",") if item.strip())
+
+    def _pair(self, item: str) -> tuple[str, float]:
+        step, colon, number = item.rpartition(":")
+        interface, dot, name = step.strip().partition(".")
+        if not (colon and dot and interface in KINDS and name):
+            raise ValueError(f"{item!r} is not of the form interface.step:priority")
+        try:
+            priority = self._number(number)
+        except ValueError:
+            priority = -1
+        if not 0 <= priority < float("inf"):
+            raise ValueError(f"the priority in {item!r} must be a number of 0 or more")
+        whole = int(priority)
+        return step.strip(), whole if whole == priority else priority
+
+    def __repr__(self) -> str:
+        return "StepPriorities"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepPriorities) and other._number is self._number
+
+    def __hash__(self) -> int:
+        return hash(self._number)
+
+    def _formatter(self, value: Mapping[str, float]) -> str:
+        return ",".join(f"{step}:{priority:g}" for step, priority in value.items())
+
+
+def _state_path() -> str:
+    """Root keeps state where services do; anybody else in their own home."""
+    if os.geteuid() == 0:
+        return "/var/lib/ironic-lite"
+    base = os.environ.get("XDG_STATE_HOME") or pathlib.Path.home() / ".local" / "state"
+    return str(pathlib.Path(base) / "ironic-lite")
+
+
+def _seconds(name: str, default: int, help: str, *, least: int = 0, **more: Any) -> cfg.Opt:
+    return cfg.IntOpt(name, default=default, min=least, help=help, **more)
+
+
+def _sweep(name: str, default: int, help: str) -> cfg.Opt:
+    return _seconds(name, default, f"{help} Seconds; 0 turns it off.")
+
+
+def _limit(name: str, what: str) -> cfg.Opt:
+    return _seconds(
+        name,
+        1800,
+        f"A node that waits longer than this many seconds for {what} fails. 0 waits for ever.",
+    )
+
+
+# -- [DEFAULT] -------------------------------------------------------------------------------
+
+DEFAULT = (
+    cfg.StrOpt(
+        "state_path",
+        default=_state_path(),
+        sample_default="/var/lib/ironic-lite",
+        help="Folder of the SQLite file and the RPC sockets, unless [database]connection and "
+        "transport_url say otherwise. A user other than root gets "
+        "$XDG_STATE_HOME/ironic-lite or ~/.local/state/ironic-lite.",
+    ),
+    cfg.StrOpt(
+        "host",
+        default=socket.gethostname(),
+        sample_default="the name of this machine",
+        max_length=255,
+        regex=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        help="Name of this conductor: the holder shown in a node's reservation and in "
+        "/v1/conductors. It must be unique, and stay the same over restarts.",
+    ),
+    cfg.ListOpt(
+        "enabled_hardware_types",
+        default=["redfish", "fake-hardware"],
+        help="Hardware types this conductor drives: values of a node's driver field.",
+    ),
+)
+
+_ENABLED: dict[str, Sequence[str]] = {
+    "bios": ("no-bios", "fake"),
+    "boot": ("fake",),
+    "console": ("no-console", "fake"),
+    "deploy": ("fake",),
+    "firmware": ("no-firmware", "fake"),
+    "inspect": ("no-inspect", "fake"),
+    "management": ("redfish", "noop", "fake"),
+    "network": ("noop",),
+    "power": ("redfish", "fake"),
+    "raid": ("no-raid", "fake"),
+    "rescue": ("no-rescue", "fake"),
+    "storage": ("noop",),
+    "vendor": ("no-vendor", "fake"),
+}
+
+INTERFACES = tuple(
+    opt
+    for kind in KINDS
+    for opt in (
+        cfg.ListOpt(
+            f"enabled_{kind}_interfaces",
+            default=list(_ENABLED[kind]),
+            help=f"The {kind} interfaces this conductor loads: values of a node's "
+            f"{kind}_interface field.",
+        ),
+        cfg.StrOpt(
+            f"default_{kind}_interface",
+            help=f"The {kind} interface of nodes that name none. Unset, the hardware type's "
+            "first choice among the enabled ones.",
+        ),
+    )
+)
+
+# -- [api] -----------------------------------------------------------------------------------
+
+API = (
+    cfg.HostAddressOpt("host", default="127.0.0.1", help="Address the API listens on."),
+    cfg.PortOpt("port", default=6385, help="TCP port the API listens on."),
+    cfg.IntOpt("workers", default=1, min=1, max=256, help="Number of API worker processes."),
+    cfg.StrOpt(
+        "ssl_cert_file", help="PEM file with the certificate chain; with ssl_key_file turns TLS on."
+    ),
+    cfg.StrOpt("ssl_key_file", help="PEM file with the private key of ssl_cert_file."),
+    cfg.URIOpt(
+        "public_endpoint",
+        schemes=["http", "https"],
+        help="Start of the links in answers, such as https://metal.example.org. Unset, it "
+        "follows the request.",
+    ),
+    cfg.BoolOpt(
+        "enable_proxy_headers_parsing",
+        default=False,
+        help="Believe the X-Forwarded-* headers of a reverse proxy when links are made. Only for "
+        "an API that nothing but the proxy can reach.",
+    ),
+    cfg.IntOpt(
+        "max_limit",
+        default=1000,
+        min=1,
+        help="Rows of a list page: the default, and the most a client can ask for.",
+    ),
+    cfg.StrOpt(
+        "default_version",
+        default="latest",
+        regex=r"^(latest|1\.([1-9]\d?|10\d|11[0-5]))$",
+        help="Microversion of requests that name none: 'latest', or a number such as 1.1, "
+        "which is what clients of Ironic without a version header expect.",
+    ),
+    cfg.StrOpt(
+        "auth_strategy",
+        default="noauth",
+        choices=[
+            ("noauth", "everybody who reaches the API may do everything"),
+            ("http_basic", "users of a password file"),
+            ("keystone", "tokens of OpenStack Identity"),
+        ],
+        deprecated_group="DEFAULT",
+        help="Who may use the API. Only noauth is built yet.",
+    ),
+    cfg.BoolOpt(
+        "allow_unauthenticated_bind",
+        default=False,
+        help="Let noauth listen on an address other than loopback. Everybody who reaches it "
+        "controls the machines.",
+    ),
+    cfg.BoolOpt(
+        "enable_ramdisk_endpoints",
+        default=True,
+        help="Serve /v1/lookup and /v1/heartbeat, which ramdisk agents call without "
+        "authentication.",
+    ),
+    cfg.BoolOpt(
+        "restrict_lookup",
+        default=True,
+        help="Answer /v1/lookup only for nodes in a state in which an agent may run.",
+    ),
+    *(
+        cfg.ListOpt(
+            f"disallow_{kind}_steps",
+            default=["vendor.send_raw"],
+            help=f"{kind.capitalize()} steps nobody may ask for, as interface.step.",
+        )
+        for kind in ("clean", "deploy", "service")
+    ),
+)
+
+# -- [database] ------------------------------------------------------------------------------
+
+DATABASE = (
+    cfg.StrOpt(
+        "connection",
+        secret=True,
+        help="SQLAlchemy URL: sqlite:////path/file, postgresql+psycopg://user:password@host/name "
+        "or mysql+pymysql://user:password@host/name. Unset, ironic-lite.sqlite in state_path.",
+    ),
+    cfg.IntOpt("max_pool_size", default=10, min=1, help="Connections a process keeps open."),
+    cfg.IntOpt(
+        "max_overflow",
+        default=50,
+        min=0,
+        help="Connections a process opens beyond max_pool_size while it is busy.",
+    ),
+    _seconds("pool_timeout", 30, "How long a thread waits for a connection.", least=1),
+    _seconds("connection_recycle_time", 3600, "A connection older than this is renewed.", least=1),
+    _seconds("connect_timeout", 10, "How long making a connection may take.", least=1),
+    _seconds(
+        "statement_timeout",
+        30,
+        "How long one statement may take on PostgreSQL and MariaDB.",
+        least=1,
+    ),
+    _seconds(
+        "sqlite_busy_timeout",
+        10,
+        "How long a writer of SQLite waits for the one before it.",
+        least=1,
+    ),
+)
+
+# -- [conductor] -----------------------------------------------------------------------------
+
+_MEMBERSHIP = (
+    cfg.StrOpt(
+        "conductor_group",
+        default="",
+        max_length=255,
+        regex=r"^[A-Za-z0-9._-]*$",
+        help="This conductor drives only nodes whose conductor_group field says the same; upper "
+        "and lower case are one.",
+    ),
+    _seconds("heartbeat_interval", 10, "Seconds between two signs of life.", least=1),
+    _seconds(
+        "heartbeat_timeout",
+        60,
+        "Seconds after its last sign of life at which a conductor counts as dead: others take "
+        "its nodes over and its locks run out.",
+        least=2,
+    ),
+    _seconds(
+        "hash_ring_reset_interval",
+        15,
+        "Seconds after which the share of nodes among conductors is read anew.",
+    ),
+    _seconds(
+        "graceful_shutdown_timeout",
+        60,
+        "Seconds a stopping conductor waits for its running work. 0 waits for ever.",
+    ),
+)
+
+_WORK = (
+    cfg.IntOpt(
+        "workers_pool_size",
+        default=100,
+        min=4,
+        help="Threads that work on nodes. Beyond that, requests get 503.",
+    ),
+    cfg.IntOpt(
+        "reserved_workers_pool_percentage",
+        default=5,
+        min=0,
+        max=50,
+        help="Share of workers_pool_size kept for requests of the API, so that sweeps and agents "
+        "cannot starve them.",
+    ),
+    cfg.IntOpt(
+        "periodic_max_workers",
+        default=8,
+        min=1,
+        help="Threads one periodic sweep may use at once.",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_deploy",
+        default=250,
+        min=1,
+        help="Nodes deploying at once, in all conductors together. Beyond that, requests get 503.",
+    ),
+    cfg.IntOpt(
+        "max_concurrent_clean",
+        default=50,
+        min=1,
+        help="Nodes cleaning or being deleted at once, in all conductors together. Beyond that, "
+        "requests get 503.",
+    ),
+    cfg.IntOpt(
+        "node_locked_retry_attempts",
+        default=3,
+        min=0,
+        help="How often a locked node is tried again before a request gets 409.",
+    ),
+    _seconds("node_locked_retry_interval", 1, "Seconds between two such tries."),
+)
+
+_LIFE = (
+    cfg.BoolOpt(
+        "automated_clean_enable",
+        default=True,
+        deprecated_opts=[
+            cfg.DeprecatedOpt("automated_clean", group="conductor"),
+            cfg.DeprecatedOpt("clean_nodes", group="conductor"),
+        ],
+        help="Clean nodes by themselves before they become available. A node's automated_clean "
+        "field, if set, decides for that node.",
+    ),
+    cfg.MultiOpt(
+        "clean_step_priority_override",
+        item_type=StepPriorities(),
+        default={},
+        sample_default=["deploy.erase_devices:0"],
+        help="Priority of a clean step in automated cleaning, as interface.step:priority; 0 leaves "
+        "the step out. May be given several times.",
+    ),
+    cfg.MultiOpt(
+        "verify_step_priority_override",
+        item_type=StepPriorities(whole=True),
+        default={},
+        sample_default=["management.detect_vendor:0"],
+        help="Priority of a verify step, as interface.step:priority; 0 leaves the step out. May be "
+        "given several times.",
+    ),
+    cfg.BoolOpt(
+        "allow_provisioning_in_maintenance",
+        default=True,
+        help="Let nodes in maintenance be provided, and go on with what they were doing.",
+    ),
+    cfg.BoolOpt(
+        "allow_deleting_available_nodes",
+        default=True,
+        help="Let a node be removed while it is available.",
+    ),
+    cfg.BoolOpt(
+        "power_off_after_verify",
+        default=False,
+        help="Power a node off when its credentials are verified.",
+    ),
+    _seconds(
+        "max_conductor_wait_step_seconds",
+        30,
+        "The longest sleep, in seconds, that a reserved step named wait may ask for.",
+    ),
+)
+
+_WATCH = (
+    _limit("clean_callback_timeout", "a clean step to end"),
+    _limit("deploy_callback_timeout", "a deploy step to end"),
+    _limit("service_callback_timeout", "a service step to end"),
+    _limit("rescue_callback_timeout", "a rescue to end"),
+    _limit("inspect_wait_timeout", "an inspection to end"),
+    _sweep(
+        "check_provision_state_interval",
+        60,
+        "How often waiting nodes are checked against their limits, and nodes of dead conductors "
+        "are taken over.",
+    ),
+    _sweep("sync_power_state_interval", 120, "How often the power state of nodes is read."),
+    _sweep(
+        "power_failure_recovery_interval",
+        300,
+        "How often nodes lost to a power failure are tried again.",
+    ),
+    cfg.IntOpt(
+        "power_state_sync_max_retries",
+        default=3,
+        min=0,
+        help="Failed power reads in a row after which a node goes into maintenance with the fault "
+        "'power failure'.",
+    ),
+    cfg.BoolOpt(
+        "force_power_state_during_sync",
+        default=True,
+        help="Set the power of a machine back to what the database says. If false, the database "
+        "follows the machine.",
+    ),
+    _seconds(
+        "power_state_change_timeout",
+        60,
+        "Seconds a machine may take to be powered on or off.",
+        least=2,
+    ),
+    _seconds(
+        "soft_power_off_timeout",
+        600,
+        "Seconds a machine may take to shut its system down.",
+        least=1,
+    ),
+)
+
+CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH)
+
+# -- [deploy], [agent], [fake], [redfish] ----------------------------------------------------
+
+DEPLOY = (
+    *(
+        cfg.IntOpt(
+            f"{name}_priority",
+            min=0,
+            help=f"Priority of the clean step {step} in automated cleaning; 0 leaves it out. "
+            "Unset, the driver decides.",
+        )
+        for name, step in (
+            ("erase_devices", "deploy.erase_devices"),
+            ("erase_devices_metadata", "deploy.erase_devices_metadata"),
+            ("create_configuration", "raid.create_configuration"),
+            ("delete_configuration", "raid.delete_configuration"),
+        )
+    ),
+    cfg.StrOpt(
+        "default_boot_mode",
+        default="uefi",
+        choices=["uefi", "bios"],
+        help="Boot mode of nodes that ask for none.",
+    ),
+    cfg.BoolOpt(
+        "fast_track",
+        default=False,
+        help="Use an agent that is still running instead of starting the machine again.",
+    ),
+    _seconds(
+        "fast_track_timeout",
+        300,
+        "Seconds after its last heartbeat at which an agent no longer counts as running.",
+    ),
+)
+
+AGENT = (
+    cfg.BoolOpt(
+        "require_tls",
+        default=True,
+        help="Refuse heartbeats of agents whose callback URL is not https.",
+    ),
+)
+
+FAKE = (
+    cfg.FloatOpt(
+        "step_seconds",
+        default=0,
+        min=0,
+        help="How long a step takes on fake-hardware. A node's driver_info/fake_step_seconds "
+        "decides for that node.",
+    ),
+)
+
+REDFISH = (
+    cfg.StrOpt(
+        "auth_type",
+        default="auto",
+        choices=[
+            ("auto", "session, and basic if the BMC knows no sessions"),
+            ("session", "a session of the Redfish session service"),
+            ("basic", "user and password with each request"),
+        ],
+        help="How to log in to BMCs. A node's driver_info/redfish_auth_type decides for that node.",
+    ),
+    cfg.IntOpt(
+        "connection_attempts",
+        default=3,
+        min=1,
+        help="How often a connection to a BMC is tried before it counts as unreachable.",
+    ),
+    _seconds("connection_retry_interval", 2, "Seconds between two such tries."),
+    _seconds("connect_timeout", 10, "Seconds connecting to a BMC may take.", least=1),
+    _seconds("read_timeout", 60, "Seconds a BMC may take to answer a request.", least=1),
+    cfg.IntOpt(
+        "connection_cache_size",
+        default=1000,
+        min=0,
+        help="Sessions with BMCs kept open; 0 opens one for each task.",
+    ),
+)
+
+# -- put together ----------------------------------------------------------------------------
+
+GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
+    "DEFAULT": (*DEFAULT, *INTERFACES),
+    "api": API,
+    "database": DATABASE,
+    "conductor": CONDUCTOR,
+    "deploy": DEPLOY,
+    "agent": AGENT,
+    "fake": FAKE,
+    "redfish": REDFISH,
+}
+"""What `config.register` registers: options by group."""
+
+LIBRARY: Sequence[cfg.Opt] = (
+    cfg.StrOpt(
+        "transport_url",
+        secret=True,
+        sample_default="local://",
+        help="Where the processes meet. local:// is unix sockets in state_path, for one machine; "
+        "rabbit://user:password@host:5672/vhost is for several.",
+    ),
+    _seconds("rpc_response_timeout", 60, "Seconds the API waits for an answer of a conductor."),
+    cfg.BoolOpt("debug", default=False, help="Log at level DEBUG instead of INFO."),
+    cfg.StrOpt("log_file", help="Log to this file instead of standard error."),
+    cfg.StrOpt("log_dir", help="Folder of log_file, or of one log file per process."),
+    cfg.BoolOpt("use_json", default=False, help="Log one JSON object per line."),
+)
+"""Options of oslo.messaging and oslo.log most operators meet: documented here, registered there."""
