@@ -9,7 +9,9 @@ import difflib
 import importlib.metadata
 import ipaddress
 import logging
+import os
 import pathlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from oslo_config import cfg
@@ -18,6 +20,8 @@ from oslo_log import log
 from ironic_lite import errors, options
 
 PROJECT = "ironic-lite"
+API = "ironic-lite-api"
+"""Console script of the API: the one that is warned of an open address."""
 
 LOG = logging.getLogger(__name__)
 
@@ -33,6 +37,21 @@ _LOG_LEVELS = (
     "urllib3.connectionpool=WARNING",
 )
 _LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
+
+_NOT_VALID = re.compile(
+    r"Value for option (?P<name>\S+) from LocationInfo\(.*detail='(?P<source>.*)'\) "
+    r"is not valid: (?P<reason>.*)",
+    re.DOTALL,
+)
+"""How oslo.config words a bad value."""
+
+_PLAIN = (
+    (r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number"),
+    (r"could not convert string to float: (.*)", r"\1 is not a number"),
+    (r"\(.*URIReference.*", "not a URL of http or https"),
+    (r"Value (.*) doesn't match regex (.*)", r"\1 is not of the form \2"),
+)
+"""What oslo.config says in the words of its parts, and what is meant."""
 
 _TYPO = 0.8
 """How alike (0 to 1) an unknown name must be to one of ours to be called a misspelling."""
@@ -104,12 +123,19 @@ def load(
         raise ConfigError(reason=str(error).replace("\n", " ")) from None
     except (cfg.Error, OSError, UnicodeDecodeError) as error:
         raise ConfigError(reason=f"cannot read the configuration: {error}") from None
+    except SystemExit as stop:
+        # A wrong value in a file, of an option that is on the command line too, ends so.
+        if isinstance(stop.code, str):
+            raise ConfigError(reason=stop.code) from None
+        raise
     _check_values(conf)
     unknown = _check_names(conf)
     _check_together(conf)
     _start_logging(conf, prog)
     for name in unknown:
         LOG.warning("The configuration sets %s, which this version does not know.", name)
+    if prog == API and not is_loopback(conf.api.host):
+        LOG.warning("Everybody who reaches %s controls the machines: no login.", conf.api.host)
     return conf
 
 
@@ -119,9 +145,9 @@ def sample_path() -> pathlib.Path:
 
 
 def state_path(conf: cfg.ConfigOpts = CONF) -> pathlib.Path:
-    """Return [DEFAULT]state_path as a folder that exists, mode 0700 if it is made here.
+    """Return [DEFAULT]state_path as a folder we can write to, mode 0700 if it is made here.
 
-    Raises ConfigError if it cannot be made.
+    Raises ConfigError if there cannot be one.
     """
     path = pathlib.Path(conf.state_path)
     try:
@@ -130,6 +156,8 @@ def state_path(conf: cfg.ConfigOpts = CONF) -> pathlib.Path:
         raise ConfigError(
             reason=f"[DEFAULT]state_path: cannot make {path}: {error.strerror}"
         ) from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise ConfigError(reason=f"[DEFAULT]state_path: {path} is not writable")
     return path
 
 
@@ -139,7 +167,7 @@ def database_url(conf: cfg.ConfigOpts = CONF) -> str:
 
 
 def priorities(lines: Iterable[Mapping[str, float]] | None) -> dict[str, float]:
-    """Return a repeatable option as one dict ``{"interface.step": priority}``; the last line wins."""
+    """Return a repeatable option as one ``{"interface.step": priority}``; the last line wins."""
     return {step: priority for line in lines or () for step, priority in line.items()}
 
 
@@ -162,15 +190,20 @@ def _check_values(conf: cfg.ConfigOpts) -> None:
             try:
                 values[opt.dest]
             except (cfg.Error, ValueError) as error:
-                reason = str(error).partition(" is not valid: ")[2] or str(error)
-                where = _source(conf, group, opt)
-                raise ConfigError(reason=f"[{group}]{opt.name}: {reason}{where}") from None
+                raise ConfigError(reason=f"[{group}]{opt.name}: {_explain(error)}") from None
 
 
-def _source(conf: cfg.ConfigOpts, group: str, opt: cfg.Opt) -> str:
-    location = conf.get_location(opt.dest, None if group == "DEFAULT" else group)
-    detail = getattr(location, "detail", "")
-    return f" (in {detail})" if detail else ""
+def _explain(error: Exception) -> str:
+    """Say what oslo.config says of a value, in a form for people."""
+    if isinstance(error, cfg.NoSuchOptError | cfg.TemplateSubstitutionError):
+        return "a $name in it is no option; write $$ for a dollar sign"
+    found = _NOT_VALID.fullmatch(str(error))
+    if not found:
+        return str(error)
+    reason = found["reason"]
+    for theirs, ours in _PLAIN:
+        reason = re.sub(f"^{theirs}$", ours, reason, flags=re.DOTALL)
+    return f"{reason} (in {found['source']})"
 
 
 def _check_names(conf: cfg.ConfigOpts) -> list[str]:
@@ -217,6 +250,8 @@ def _known(conf: cfg.ConfigOpts, group: str) -> set[str]:
 
 def _check_together(conf: cfg.ConfigOpts) -> None:
     """Check what one option cannot know of another."""
+    if not conf.database.connection:
+        state_path(conf)
     for check in (_check_api, _check_tls, _check_conductor):
         fault = check(conf)
         if fault:
@@ -268,5 +303,7 @@ def _check_conductor(conf: cfg.ConfigOpts) -> str | None:
 def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
     try:
         log.setup(conf, prog, version(), fix_eventlet=False)
-    except (OSError, log.LogConfigError) as error:
-        raise ConfigError(reason=f"cannot set up logging: {error}") from None
+    except (cfg.Error, OSError, ValueError, log.LogConfigError) as error:
+        found = _NOT_VALID.fullmatch(str(error))
+        what = f"[DEFAULT]{found['name']}" if found else "cannot set up logging"
+        raise ConfigError(reason=f"{what}: {_explain(error)}") from None

@@ -67,6 +67,10 @@ class StepPriorities(types.ConfigType):
     def __hash__(self) -> int:
         return hash(self._number)
 
+    def format_defaults(self, default: Any, sample_default: Any = None) -> list[str]:
+        """Show the sample: a repeatable option has no default but an empty one."""
+        return list(sample_default or [""])
+
     def _formatter(self, value: Mapping[str, float]) -> str:
         return ",".join(f"{step}:{priority:g}" for step, priority in value.items())
 
@@ -109,11 +113,12 @@ DEFAULT = (
     cfg.StrOpt(
         "host",
         default=socket.gethostname(),
-        sample_default="the name of this machine",
+        sample_default="conductor-1",
         max_length=255,
         regex=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         help="Name of this conductor: the holder shown in a node's reservation and in "
-        "/v1/conductors. It must be unique, and stay the same over restarts.",
+        "/v1/conductors. It must be unique, and stay the same over restarts. Unset, the name of "
+        "this machine.",
     ),
     cfg.ListOpt(
         "enabled_hardware_types",
@@ -452,7 +457,7 @@ DEPLOY = (
     cfg.StrOpt(
         "default_boot_mode",
         default="uefi",
-        choices=["uefi", "bios"],
+        choices=[("uefi", "the firmware of today"), ("bios", "the firmware of old machines")],
         help="Boot mode of nodes that ask for none.",
     ),
     cfg.BoolOpt(
