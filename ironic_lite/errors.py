@@ -8,9 +8,9 @@ The branch tells a caller what to do, so branches are few::
     |  +- MissingParameter              a value is not there
     |  +- InvalidState                  this verb is not possible in this state
     |  +- NodeInMaintenance             end the maintenance first
-    |  +- InterfaceNotFound             an interface name nobody enabled, or not of this hardware type
-    |  +- UnsupportedDriverExtension    the driver cannot do that at all
-    |  +- NoValidHost                   no living conductor drives this hardware type
+    |  +- InterfaceNotFound             an interface name nobody enabled, or not of this hardware
+    type |  +- UnsupportedDriverExtension    the driver cannot do that at all |  +- NoValidHost
+    no living conductor drives this hardware type
     +- Unauthorized                401
     +- Forbidden                   403  protected node, closed endpoint
     +- NotFound                    404
@@ -32,7 +32,8 @@ The branch tells a caller what to do, so branches are few::
     |  +- CleanStepFailed, DeployStepFailed, StepFailed
     +- StepsUnavailable            202  the step list is not known yet (S1.26)
 
-``retryable`` is a fact of the class. Errors cross RPC by class name and facts, see ``as_data`` and ``from_data``.
+``retryable`` is a fact of the class. Errors cross RPC by class name and facts, see ``as_data`` and
+``from_data``.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from typing import Any, ClassVar
 class Error(Exception):
     """Root of all errors of ours.
 
-    Give the facts as keywords; the sentence is ``text`` with the facts filled in. A raiser who needs
-    another sentence passes ``message``.
+    Give the facts as keywords; the sentence is ``text`` with the facts filled in. A raiser who
+    needs another sentence passes ``message``.
     """
 
     status: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -288,7 +289,8 @@ class DeployStepFailed(StepFailed):
 
 
 class StepsUnavailable(Error):
-    """The step list is only known once an agent has run (S1.26, S1.36); ``seconds`` -1 = unknown."""
+    """The step list is only known once an agent has run (S1.26, S1.36); ``seconds`` -1 =
+    unknown."""
 
     status = HTTPStatus.ACCEPTED
     text = (
@@ -305,6 +307,6 @@ def _tree(root: type[Error]) -> dict[str, type[Error]]:
 
 
 def from_data(data: dict[str, Any]) -> Error:
-    """Rebuild an error from ``as_data``; an unknown code becomes the nearest thing, plain ``Error``."""
-    kind = _tree(Error).get(data.get("code", ""), Error)
-    return kind(data.get("text"), **(data.get("facts") or {}))
+    """Rebuild an error from ``as_data``; an unknown code becomes the nearest thing, plain
+    ``Error``.""" kind = _tree(Error).get(data.get("code", ""), Error) return
+    kind(data.get("text"), **(data.get("facts") or {}))

@@ -1,7 +1,8 @@
-"""The fields of a node and of a port: since which version, of what type, who may write, sort and see.
+"""The fields of a node and of a port: since which version, of what type, who may write, sort and
+see.
 
-One row says all; queries, patches and renderings read the row. A new field is a row here, a column in
-``db.models``, a migration and a test.
+One row says all; queries, patches and renderings read the row. A new field is a row here, a column
+in ``db.models``, a migration and a test.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ class Access(enum.Enum):
 class Field:
     """One field of a resource.
 
-    ``column`` is the database column, None for fields computed elsewhere (links, conductor, traits);
-    ``empty`` is shown instead of null; ``default`` is what removal sets; ``brief`` fields make up the
-    default list; ``length`` bounds strings; ``required`` refuses null.
+    ``column`` is the database column, None for fields computed elsewhere (links, conductor,
+    traits); ``empty`` is shown instead of null; ``default`` is what removal sets; ``brief`` fields
+    make up the default list; ``length`` bounds strings; ``required`` refuses null.
     """
 
     name: str
@@ -170,9 +171,7 @@ PORT: tuple[Field, ...] = (
     _time("created_at"),
     _time("updated_at"),
     Field("address", brief=True, required=True, length=64),
-    Field(
-        "available_for_dynamic_portgroup", 111, Type.BOOLEAN, required=True, default=True
-    ),
+    Field("available_for_dynamic_portgroup", 111, Type.BOOLEAN, required=True, default=True),
     Field("category", 101, length=80),
     Field("description", 97),
     _object("extra"),

@@ -1,7 +1,8 @@
 """The provision states and every transition between them, as one table.
 
-This is the only place that knows transitions (S5, ``docs/states.rst`` is drawn from here) and the only
-user of automaton. ``conductor/task.py`` is the only writer of a node's state and asks ``follow`` first.
+This is the only place that knows transitions (S5, ``docs/states.rst`` is drawn from here) and the
+only user of automaton. ``conductor/task.py`` is the only writer of a node's state and asks
+``follow`` first.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ S = State
 
 
 class Momentary(enum.StrEnum):
-    """States passed inside one transaction and never seen on the wire (S5.19, conflicts C1 and C3)."""
+    """States passed inside one transaction and never seen on the wire (S5.19, conflicts C1 and
+    C3)."""
 
     VERIFIED = "verified"
     VERIFYFAIL = "verify failed"
@@ -123,7 +125,8 @@ STATES: dict[State, Trait] = {
 
 
 class Row(NamedTuple):
-    """One event: from each of ``sources`` to ``to``, passing the momentary state ``via`` if given."""
+    """One event: from each of ``sources`` to ``to``, passing the momentary state ``via`` if
+    given."""
 
     event: str
     sources: tuple[State, ...]
@@ -280,8 +283,8 @@ def _build() -> machines.FiniteMachine:
 
 
 MACHINE = _build()
-# Walked once with the machine at import: a transition is then one dictionary look-up, and no machine
-# (which holds its current state) is shared between threads.
+# Walked once with the machine at import: a transition is then one dictionary look-up, and no
+# machine (which holds its current state) is shared between threads.
 _NEXT: dict[tuple[State, str], State] = {}
 
 

@@ -1,8 +1,8 @@
 """Steps: what a decorator marks on a driver method, and what travels in lists on the wire.
 
 The decorators only mark (S2.4, S3.1): they attach a ``Mark`` and hand the method back untouched.
-``collect`` finds the marks of an interface; ``plans`` orders and checks them; ``conductor/stepper`` runs
-them. Drivers import these names from ``ironic_lite.drivers.base``.
+``collect`` finds the marks of an interface; ``plans`` orders and checks them;
+``conductor/stepper`` runs them. Drivers import these names from ``ironic_lite.drivers.base``.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Arg:
 class Mark:
     """What a decorator recorded about a method.
 
-    ``rerunnable`` says that the step may be run again after a crash in mid-step; clean steps always are
-    (S2.24), others only when their author says so.
+    ``rerunnable`` says that the step may be run again after a crash in mid-step; clean steps
+    always are (S2.24), others only when their author says so.
     """
 
     kind: StepKind
@@ -100,7 +100,8 @@ def clean_step(
     :param priority: int or float >= 0; the highest runs first, 0 only on request (S1.7).
     :param abortable: whether an abort may interrupt it.
     :param argsinfo: ``{name: {"description": str, "required": bool}}`` or ``{name: Arg}``.
-    :param args: the same as a list of ``{"name", "description", "required"}`` (S1.5); not with argsinfo.
+    :param args: the same as a list of ``{"name", "description", "required"}`` (S1.5); not with
+        argsinfo.
     :param requires_ramdisk: False if the step works without the agent.
     :raises errors.InvalidParameter: at import, when any of these is not as described.
     """
@@ -277,9 +278,8 @@ _WIRE_KEYS: Mapping[StepKind, tuple[str, ...]] = {
 
 
 def as_driver_dict(step: Step, kind: StepKind) -> dict[str, Any]:
-    """Return a driver's step as Ironic shows it in driver_internal_info (``argsinfo`` a dict, C6)."""
-    info = None
-    if step.argsinfo is not None:
+    """Return a driver's step as Ironic shows it in driver_internal_info (``argsinfo`` a dict,
+    C6).""" info = None if step.argsinfo is not None:
         info = {name: dataclasses.asdict(arg) for name, arg in step.argsinfo.items()}
     full = {
         "step": step.name,

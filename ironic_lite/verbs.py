@@ -1,6 +1,8 @@
-"""The provision verbs: what ``target`` of PUT .../states/provision may be, since when, with which body.
+"""The provision verbs: what ``target`` of PUT .../states/provision may be, since when, with which
+body.
 
-A row here plus a flow in ``conductor/flows`` is all a verb needs (``docs/states.rst`` shows the table).
+A row here plus a flow in ``conductor/flows`` is all a verb needs (``docs/states.rst`` shows the
+table).
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from ironic_lite.states import State
 class Verb:
     """One value of ``target``.
 
-    ``event`` is fed to the state table; ``since`` the first minor API version; ``allows`` the body keys
-    besides target, each with its first minor version; ``needs`` the keys of which one must be there;
-    ``in_maintenance`` False refuses a node in maintenance; ``spares_protected`` refuses protected nodes;
-    ``spares_retired`` refuses retired ones (S4.7); ``state_since`` raises ``since`` in some states.
+    ``event`` is fed to the state table; ``since`` the first minor API version; ``allows`` the body
+    keys besides target, each with its first minor version; ``needs`` the keys of which one must be
+    there; ``in_maintenance`` False refuses a node in maintenance; ``spares_protected`` refuses
+    protected nodes; ``spares_retired`` refuses retired ones (S4.7); ``state_since`` raises
+    ``since`` in some states.
     """
 
     target: str
@@ -88,15 +91,15 @@ BODY_KEYS = (
 
 
 def owners(key: str) -> list[str]:
-    """Return the targets whose body may hold ``key``, for the sentence that refuses it elsewhere."""
-    return [verb.target for verb in TABLE if key in verb.allows]
+    """Return the targets whose body may hold ``key``, for the sentence that refuses it
+    elsewhere.""" return [verb.target for verb in TABLE if key in verb.allows]
 
 
 def possible(verb: Verb, state: State) -> bool:
     """Tell whether the state table lets ``verb`` start in ``state``.
 
-    While cleaning only ``abort`` is ever let in (S2.22, C27); the table has internal events of the same
-    name from busy states (``manage`` ends a manual clean), which are not for callers.
+    While cleaning only ``abort`` is ever let in (S2.22, C27); the table has internal events of the
+    same name from busy states (``manage`` ends a manual clean), which are not for callers.
     """
     if states.kind(state) is states.Kind.BUSY:
         return False

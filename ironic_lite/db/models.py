@@ -1,4 +1,5 @@
-"""Every table, as SQLAlchemy Core metadata; ``alembic/versions`` must make the same (a test compares).
+"""Every table, as SQLAlchemy Core metadata; ``alembic/versions`` must make the same (a test
+compares).
 
 Times are naive UTC with microseconds. JSON columns hold free-form objects; anything a filter or the
 engine asks for is a column of its own with an index behind it.

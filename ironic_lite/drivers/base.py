@@ -1,8 +1,10 @@
-"""What a driver author needs: the interfaces to implement, the task they are handed, the decorators.
+"""What a driver author needs: the interfaces to implement, the task they are handed, the
+decorators.
 
-A driver sees a ``Task`` (node, ports, saved notes, timers) and nothing of the conductor or the database.
-Every method that speaks to hardware must bound its own time, raises ``errors.HardwareError`` or one of
-its children, and never moves a node: it returns ``DONE`` or ``WAIT``. See ``docs/drivers.rst``.
+A driver sees a ``Task`` (node, ports, saved notes, timers) and nothing of the conductor or the
+database. Every method that speaks to hardware must bound its own time, raises
+``errors.HardwareError`` or one of its children, and never moves a node: it returns ``DONE`` or
+``WAIT``. See ``docs/drivers.rst``.
 """
 
 from __future__ import annotations
@@ -90,7 +92,8 @@ class Task(Protocol):
 
 
 class Interface(abc.ABC):
-    """The part common to all interface kinds: properties, validation and steps (S2.6, S2.8, S3.16)."""
+    """The part common to all interface kinds: properties, validation and steps (S2.6, S2.8,
+    S3.16)."""
 
     kind: ClassVar[str] = ""
 
@@ -105,7 +108,8 @@ class Interface(abc.ABC):
         """
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense at the moment it is written (node create and PATCH), missing keys allowed.
+        """Refuse nonsense at the moment it is written (node create and PATCH), missing keys
+        allowed.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
@@ -132,7 +136,8 @@ class Interface(abc.ABC):
         return self._steps(StepKind.VERIFY)
 
     def execute_clean_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
-        """Run the named clean step; ``step`` is a wire dictionary, its args become keywords (S1.19).
+        """Run the named clean step; ``step`` is a wire dictionary, its args become keywords
+        (S1.19).
 
         :raises errors.CleanStepFailed: or any other error of ours: the clean fails with it (S2.8).
         """
@@ -154,7 +159,8 @@ class Interface(abc.ABC):
         return self._execute(task, step)
 
     def poll_step(self, task: Task, kind: StepKind, step: Mapping[str, Any]) -> Outcome:
-        """Say whether a waiting step has ended; called when the time given to ``wake_after`` is over.
+        """Say whether a waiting step has ended; called when the time given to ``wake_after`` is
+        over.
 
         Return WAIT after another ``wake_after`` to be asked again; raise to fail the step.
         """
@@ -274,8 +280,8 @@ class Deploy(Interface):
         """Undo ``prepare_service``; must be repeatable."""
 
     def heartbeat(self, task: Task) -> bool:
-        """Act on an agent's heartbeat in a wait state; True lets the engine go on to the next step."""
-        return False
+        """Act on an agent's heartbeat in a wait state; True lets the engine go on to the next
+        step.""" return False
 
 
 class Boot(Interface):
@@ -401,7 +407,9 @@ class Driver:
         :raises errors.InvalidParameter: there is no such kind.
         """
         if kind not in KINDS:
-            raise errors.InvalidParameter(path="interface", reason=f"{kind!r} is not one of {KINDS}")
+            raise errors.InvalidParameter(
+                path="interface", reason=f"{kind!r} is not one of {KINDS}"
+            )
         found: Interface = getattr(self, kind)
         return found
 

@@ -1,8 +1,8 @@
 """The contract between API and conductor: every method, its arguments, since which RPC version.
 
 Arguments and results are plain JSON. ``api`` calls through ``rpc.client``, which is typed by this
-Protocol; ``conductor.service`` implements it. Add a method or an argument with a default, raise the minor
-version and write the line in ``HISTORY``; never remove.
+Protocol; ``conductor.service`` implements it. Add a method or an argument with a default, raise
+the minor version and write the line in ``HISTORY``; never remove.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from typing import Any, Protocol
 
 from ironic_lite.context import Context
 
-HISTORY: tuple[tuple[str, str], ...] = (
-    ("1.0", "The first contract: everything below."),
-)
+HISTORY: tuple[tuple[str, str], ...] = (("1.0", "The first contract: everything below."),)
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
 EXCHANGE = "ironic_lite"
@@ -26,8 +24,8 @@ Json = dict[str, Any]
 class Conductor(Protocol):
     """What a conductor does for an API process.
 
-    Every ``do_`` method locks the node, checks, moves its state and answers at once; the slow part goes
-    to a worker. Errors of ``ironic_lite.errors`` come back as themselves. All raise
+    Every ``do_`` method locks the node, checks, moves its state and answers at once; the slow part
+    goes to a worker. Errors of ``ironic_lite.errors`` come back as themselves. All raise
     ``errors.NodeNotFound``, ``errors.NodeLocked``, ``errors.NoFreeWorker`` as it happens.
     """
 
@@ -38,7 +36,8 @@ class Conductor(Protocol):
     ) -> dict[str, str]:
         """Return every interface name of a node with this driver, defaults filled in.
 
-        ``interfaces`` maps ``power`` ... to the wanted name or None. Touches neither database nor machine.
+        ``interfaces`` maps ``power`` ... to the wanted name or None. Touches neither database nor
+        machine.
 
         :raises errors.InterfaceNotFound: not enabled, or not of this hardware type.
         :raises errors.InvalidParameter: nonsense in ``driver_info``.
@@ -139,7 +138,8 @@ class Conductor(Protocol):
     # -- the agent ---------------------------------------------------------------------------
 
     def get_node_with_token(self, context: Context, *, node_uuid: str) -> Json:
-        """Return ``{"agent_token": str, "fresh": bool}``, made on the first call of a ramdisk's boot."""
+        """Return ``{"agent_token": str, "fresh": bool}``, made on the first call of a ramdisk's
+        boot."""
 
     def heartbeat(
         self,

@@ -1,0 +1,222 @@
+"""Which steps run, in which order, with which arguments: pure functions over lists of steps.
+
+``conductor/flows`` ask here and hand the result to ``conductor/stepper``. Rules: S1.9, S1.16,
+S2.5, S2.11, S2.12, S3.7, S3.8 and the conflicts C5 to C9 and C13.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ironic_lite import errors, steps
+from ironic_lite.steps import Priority, Step, StepKind
+
+# Higher runs first among equal priorities (S2.11 widened by C9).
+_COMMON = {
+    "vendor": 7,
+    "power": 6,
+    "management": 5,
+    "firmware": 4,
+    "deploy": 3,
+    "bios": 2,
+    "raid": 1,
+}
+RANKS: Mapping[StepKind, Mapping[str, int]] = {
+    StepKind.CLEAN: _COMMON,
+    StepKind.DEPLOY: _COMMON,
+    StepKind.SERVICE: {"network": 8, **_COMMON},
+    StepKind.VERIFY: {
+        "power": 13,
+        "management": 12,
+        "firmware": 11,
+        "inspect": 10,
+        "deploy": 9,
+        "boot": 8,
+        "bios": 7,
+        "raid": 6,
+        "vendor": 5,
+        "network": 4,
+        "storage": 3,
+        "console": 2,
+        "rescue": 1,
+    },
+}
+
+# Carried out by the engine itself, whatever interface the list names.
+RESERVED = frozenset({"power_on", "power_off", "reboot", "hold", "wait"})
+
+
+def order(listed: Iterable[Step], kind: StepKind) -> list[Step]:
+    """Return steps by falling priority, ties by interface rank, then by step name (C35)."""
+    ranks = RANKS[kind]
+    return sorted(
+        listed,
+        key=lambda step: (-step.priority, -ranks.get(step.interface, 0), step.name),
+    )
+
+
+def overridden(listed: Iterable[Step], overrides: Mapping[str, Priority]) -> list[Step]:
+    """Return the steps with the configured priorities (S2.5); ``overrides`` maps
+    ``interface.step``.""" return [
+        dataclasses.replace(step, priority=overrides[step.title])
+        if step.title in overrides
+        else step
+        for step in listed
+    ]
+
+
+def automated(
+    offered: Iterable[Step],
+    kind: StepKind,
+    *,
+    overrides: Mapping[str, Priority] | None = None,
+    disallowed: Collection[str] = (),
+) -> list[Step]:
+    """Return what an automated run executes: priority above 0 after overrides (S2.4, S2.10).
+
+    :param disallowed: ``interface.step`` names the operator's configuration forbids.
+    """
+    named = overridden(offered, overrides or {})
+    return order((s for s in named if s.priority > 0 and s.title not in disallowed), kind)
+
+
+def ties(listed: Iterable[Step]) -> list[tuple[Step, Step]]:
+    """Return pairs of one interface's enabled steps that share a priority (S2.12, C8)."""
+    first: dict[tuple[str, Priority], Step] = {}
+    found = []
+    for step in listed:
+        if step.priority > 0:
+            other = first.setdefault((step.interface, step.priority), step)
+            if other is not step:
+                found.append((other, step))
+    return found
+
+
+def requested(
+    wanted: Sequence[Mapping[str, Any]],
+    offered: Iterable[Step],
+    kind: StepKind,
+    *,
+    ramdisk: bool = True,
+) -> list[dict[str, Any]]:
+    """Check a listed run and return it as it is stored: request order kept (S1.9), facts filled in.
+
+    Each stored step is the request's dictionary plus the driver's ``abortable`` and ``priority``.
+
+    :param ramdisk: False refuses steps that need the agent (disable_ramdisk).
+    :raises errors.InvalidParameter: with every fault of the whole list in its reason (S1.16).
+    """
+    known = {step.title: step for step in offered}
+    faults: list[str] = []
+    stored = []
+    for asked in wanted:
+        title = f"{asked['interface']}.{asked['step']}"
+        driver_step = known.get(title)
+        if asked["step"] not in RESERVED:
+            faults += _faults(asked, driver_step, kind, ramdisk=ramdisk)
+        stored.append(
+            {
+                **asked,
+                "abortable": driver_step.abortable if driver_step else asked["step"] in RESERVED,
+                "priority": driver_step.priority if driver_step else 0,
+            }
+        )
+    if faults:
+        raise errors.InvalidParameter("; ".join(faults), path=f"{kind}_steps", reason=faults)
+    return stored
+
+
+def _faults(
+    asked: Mapping[str, Any], known: Step | None, kind: StepKind, *, ramdisk: bool
+) -> list[str]:
+    if known is None:
+        return [f"node does not support this {kind} step: {dict(asked)}"]
+    found = argument_faults(asked, known, kind)
+    if known.requires_ramdisk and not ramdisk:
+        found.append(
+            f"{kind} step {known.title} requires booting a ramdisk, which was disabled by request"
+        )
+    return found
+
+
+def argument_faults(asked: Mapping[str, Any], known: Step, kind: StepKind) -> list[str]:
+    """Return a sentence for unexpected and one for missing arguments of a listed step (S1.16)."""
+    given = set(asked.get("args") or {})
+    info = known.argsinfo or {}
+    found = []
+    unexpected = sorted(given - set(info))
+    if unexpected:
+        found.append(
+            f"{kind} step {known.title} has these unexpected arguments: {', '.join(unexpected)}"
+        )
+    missing = [
+        f"{name} ({arg.description})"
+        for name, arg in info.items()
+        if arg.required and name not in given
+    ]
+    if missing:
+        found.append(
+            f"{kind} step {known.title} is missing these required arguments: {', '.join(missing)}"
+        )
+    return found
+
+
+def deploy(
+    offered: Iterable[Step],
+    user: Sequence[Mapping[str, Any]] = (),
+    templates: Sequence[Mapping[str, Any]] = (),
+    *,
+    complete: bool,
+) -> list[dict[str, Any]]:
+    """Return the deploy list as it is stored: driver steps, overridden by templates, then by the
+    user.
+
+    A priority of 0 in a user's or template's step removes the driver's (C13: no option does).
+    Drivers' own steps need a priority above 0 (S3.7).
+
+    :param complete: False while an agent may still add steps: unknown ones are left out silently.
+    :raises errors.InvalidParameter: unexpected or missing arguments, a step given twice, an
+        unknown step when ``complete``, or ``deploy.deploy`` with another priority than 0.
+    """
+    known = {step.title: step for step in offered}
+    faults = _user_faults(user, known, complete=complete)
+    if faults:
+        raise errors.InvalidParameter("; ".join(faults), path="deploy_steps", reason=faults)
+    chosen: dict[str, dict[str, Any]] = {
+        title: steps.as_driver_dict(step, StepKind.DEPLOY) for title, step in known.items()
+    }
+    for asked in (*templates, *user):
+        title = f"{asked['interface']}.{asked['step']}"
+        if title in known or asked["step"] in RESERVED:
+            chosen[title] = dict(asked)
+    live = [entry for entry in chosen.values() if int(entry["priority"]) > 0]
+    ranks = RANKS[StepKind.DEPLOY]
+    return sorted(
+        live,
+        key=lambda entry: (
+            -int(entry["priority"]),
+            -ranks.get(entry["interface"], 0),
+            entry["step"],
+        ),
+    )
+
+
+def _user_faults(
+    user: Sequence[Mapping[str, Any]], known: Mapping[str, Step], *, complete: bool
+) -> list[str]:
+    faults: list[str] = []
+    seen: set[str] = set()
+    for asked in user:
+        title = f"{asked['interface']}.{asked['step']}"
+        if title in seen:
+            faults.append(f"deploy step {title} is given more than once")
+        seen.add(title)
+        if title == "deploy.deploy" and int(asked["priority"]) > 0:
+            faults.append("deploy.deploy is a core step, which can only be disabled by priority 0")
+        elif title in known:
+            faults += argument_faults(asked, known[title], StepKind.DEPLOY)
+        elif complete and asked["step"] not in RESERVED:
+            faults.append(f"node does not support this deploy step: {dict(asked)}")
+    return faults
