@@ -289,8 +289,7 @@ class DeployStepFailed(StepFailed):
 
 
 class StepsUnavailable(Error):
-    """The step list is only known once an agent has run (S1.26, S1.36); ``seconds`` -1 =
-    unknown."""
+    """The list is only known once an agent has run (S1.26, S1.36); ``seconds`` -1: unknown."""
 
     status = HTTPStatus.ACCEPTED
     text = (
@@ -307,6 +306,6 @@ def _tree(root: type[Error]) -> dict[str, type[Error]]:
 
 
 def from_data(data: dict[str, Any]) -> Error:
-    """Rebuild an error from ``as_data``; an unknown code becomes the nearest thing, plain
-    ``Error``.""" kind = _tree(Error).get(data.get("code", ""), Error) return
-    kind(data.get("text"), **(data.get("facts") or {}))
+    """Rebuild an error from ``as_data``; an unknown code becomes a plain ``Error``."""
+    kind = _tree(Error).get(data.get("code", ""), Error)
+    return kind(data.get("text"), **(data.get("facts") or {}))

@@ -58,8 +58,8 @@ def order(listed: Iterable[Step], kind: StepKind) -> list[Step]:
 
 
 def overridden(listed: Iterable[Step], overrides: Mapping[str, Priority]) -> list[Step]:
-    """Return the steps with the configured priorities (S2.5); ``overrides`` maps
-    ``interface.step``.""" return [
+    """Return the steps with the configured priorities (S2.5), keyed by ``interface.step``."""
+    return [
         dataclasses.replace(step, priority=overrides[step.title])
         if step.title in overrides
         else step

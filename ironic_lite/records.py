@@ -39,8 +39,9 @@ class Record:
         return dict(self._changes)
 
     def settle(self, **written: Any) -> None:
-        """Take the changes as saved; ``written`` are values the save itself made (generation
-        ...).""" self._changes.clear() self._row.update(written)
+        """Take the changes as saved; ``written`` are values the save itself made."""
+        self._changes.clear()
+        self._row.update(written)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all columns and their present values."""

@@ -278,8 +278,9 @@ _WIRE_KEYS: Mapping[StepKind, tuple[str, ...]] = {
 
 
 def as_driver_dict(step: Step, kind: StepKind) -> dict[str, Any]:
-    """Return a driver's step as Ironic shows it in driver_internal_info (``argsinfo`` a dict,
-    C6).""" info = None if step.argsinfo is not None:
+    """Return a driver's step as driver_internal_info shows it (``argsinfo`` a dict, C6)."""
+    info = None
+    if step.argsinfo is not None:
         info = {name: dataclasses.asdict(arg) for name, arg in step.argsinfo.items()}
     full = {
         "step": step.name,

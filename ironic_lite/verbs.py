@@ -91,8 +91,8 @@ BODY_KEYS = (
 
 
 def owners(key: str) -> list[str]:
-    """Return the targets whose body may hold ``key``, for the sentence that refuses it
-    elsewhere.""" return [verb.target for verb in TABLE if key in verb.allows]
+    """Return the targets whose body may hold ``key``, for refusing it elsewhere."""
+    return [verb.target for verb in TABLE if key in verb.allows]
 
 
 def possible(verb: Verb, state: State) -> bool:

@@ -93,7 +93,8 @@ class Task(Protocol):
 
 class Interface(abc.ABC):
     """The part common to all interface kinds: properties, validation and steps (S2.6, S2.8,
-    S3.16)."""
+    S3.16).
+    """
 
     kind: ClassVar[str] = ""
 
@@ -281,7 +282,9 @@ class Deploy(Interface):
 
     def heartbeat(self, task: Task) -> bool:
         """Act on an agent's heartbeat in a wait state; True lets the engine go on to the next
-        step.""" return False
+        step.
+        """
+        return False
 
 
 class Boot(Interface):
@@ -407,9 +410,7 @@ class Driver:
         :raises errors.InvalidParameter: there is no such kind.
         """
         if kind not in KINDS:
-            raise errors.InvalidParameter(
-                path="interface", reason=f"{kind!r} is not one of {KINDS}"
-            )
+            raise errors.InvalidParameter(path="interface", reason=f"{kind!r} is not in {KINDS}")
         found: Interface = getattr(self, kind)
         return found
 
