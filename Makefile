@@ -1,0 +1,54 @@
+# Everything a developer or a first-time user runs. A fresh machine needs Python 3.11 or newer, make
+# and git; `make demo` and `make test` get the rest themselves.
+
+VENV ?= .venv
+# Parallel test processes: a number, or auto for one per processor.
+WORKERS ?= auto
+# Further arguments of pytest, of the demo or of the benchmarks.
+ARGS ?=
+
+STAMP := $(VENV)/.installed
+EXTRAS := test,lint,postgresql,mysql
+
+.DEFAULT_GOAL := help
+.PHONY: help venv test lint services bench demo sample format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): setup.cfg pyproject.toml scripts/venv.sh
+	PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) $(EXTRAS)
+	@touch $@
+
+venv: $(STAMP) ## make the virtual environment in .venv
+
+demo: $(STAMP) ## take real nodes through their whole life on this machine; ARGS=--keep leaves it running
+	@$(VENV)/bin/python -m ironic_lite.demo $(ARGS)
+
+test: $(STAMP) ## run the whole test suite
+	$(VENV)/bin/pytest -n $(WORKERS) $(ARGS)
+
+lint: $(STAMP) ## ruff, mypy --strict, import-linter, size bounds
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/pytest -q -p no:cacheprovider tests/lint
+
+services: ## install and start PostgreSQL, MariaDB and RabbitMQ (Debian)
+	scripts/services.sh
+
+bench: $(STAMP) ## measure against the budgets
+	$(VENV)/bin/python -m benchmarks $(ARGS)
+
+sample: $(STAMP) ## generate etc/ironic-lite/ironic-lite.conf.sample
+	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf
+
+format: $(STAMP) ## format the code
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+clean: ## remove all that is generated, the virtual environment too
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache .tox
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

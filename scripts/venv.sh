@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Make the virtual environment of this checkout: scripts/venv.sh FOLDER EXTRAS
+#
+# The interpreter is $PYTHON, or the first of python3, python3.13, python3.12, python3.11 that is 3.11
+# or newer. On Debian the package python3-venv, which pip in a virtual environment needs, is
+# installed if it is missing.
+set -euo pipefail
+
+folder=${1:?usage: venv.sh FOLDER EXTRAS}
+extras=${2:?usage: venv.sh FOLDER EXTRAS}
+cd "$(dirname "$0")/.."
+
+recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' > /dev/null 2>&1; }
+
+interpreter() {
+    local name
+    for name in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
+        if recent "$name"; then
+            echo "$name"
+            return
+        fi
+    done
+    echo "No Python of 3.11 or newer: install one, or name it: make PYTHON=/path/to/python3" >&2
+    return 1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -- "$@"; fi
+}
+
+python=$(interpreter)
+if ! "$python" -c 'import ensurepip, venv' > /dev/null 2>&1; then
+    if ! command -v apt-get > /dev/null; then
+        echo "$python has no ensurepip: install the package with Python's venv module" >&2
+        exit 1
+    fi
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    as_root apt-get update -q
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+        "python$version-venv"
+fi
+
+# An environment of a Python that is gone, or of one half made, is made anew.
+if ! "$folder/bin/python" -m pip --version > /dev/null 2>&1; then
+    "$python" -m venv --clear "$folder"
+fi
+"$folder/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[$extras]"
