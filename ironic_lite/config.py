@@ -53,8 +53,8 @@ _PLAIN = (
 )
 """What oslo.config says in the words of its parts, and what is meant."""
 
-_TYPO = 0.8
-"""How alike (0 to 1) an unknown name must be to one of ours to be called a misspelling."""
+_TYPO = 1.5
+"""How many letters of an unknown name may differ from one of ours for it to be a misspelling."""
 
 
 class ConfigError(errors.Error):
@@ -101,7 +101,7 @@ def load(
     /etc/ironic-lite and /etc. ``cli_opts`` are further options of this program, sub-commands too.
 
     Returns ``conf``. Raises ConfigError with one line that names file, option and reason.
-    --help and --version, and a wrong command line, end the process as argparse does.
+    --help and --version end the process, as does a wrong command line, with status 2.
     """
     conf.clear()
     register(conf)
@@ -124,10 +124,8 @@ def load(
     except (cfg.Error, OSError, UnicodeDecodeError) as error:
         raise ConfigError(reason=f"cannot read the configuration: {error}") from None
     except SystemExit as stop:
-        # A wrong value in a file, of an option that is on the command line too, ends so.
-        if isinstance(stop.code, str):
-            raise ConfigError(reason=stop.code) from None
-        raise
+        # A file's bad value for an option of the command line: oslo.config has printed its line.
+        raise SystemExit(2 if stop.code else 0) from None
     _check_values(conf)
     unknown = _check_names(conf)
     _check_together(conf)
@@ -213,7 +211,8 @@ def _check_names(conf: cfg.ConfigOpts) -> list[str]:
         known = _known(conf, group)
         if not known or name.replace("-", "_") in known:
             continue
-        close = difflib.get_close_matches(name, known, n=1, cutoff=_TYPO)
+        alike = max(0.6, 1 - _TYPO / len(name))
+        close = difflib.get_close_matches(name, known, n=1, cutoff=alike)
         if close:
             raise ConfigError(
                 reason=f"[{group}]{name}: no such option; did you mean {close[0]}? (in {path})"

@@ -1,0 +1,257 @@
+"""Options load from files, old names are read, and bad configuration is one clear line."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import config, options
+
+Load = Callable[[str], cfg.ConfigOpts]
+
+
+@pytest.fixture
+def load(tmp_path: pathlib.Path) -> Load:
+    """Load one file's text into an empty set of options."""
+
+    def _load(text: str) -> cfg.ConfigOpts:
+        path = tmp_path / "test.conf"
+        path.write_text(f"[DEFAULT]\nstate_path = {tmp_path}/state\n{text}")
+        argv = ["--config-file", str(path)]
+        return config.load("ironic-lite-api", argv, conf=cfg.ConfigOpts())
+
+    return _load
+
+
+def refusal(load: Load, text: str) -> str:
+    with pytest.raises(config.ConfigError) as caught:
+        load(text)
+    return str(caught.value)
+
+
+def test_defaults_are_those_of_one_machine_for_one_person(load: Load) -> None:
+    conf = load("")
+    assert (conf.api.host, conf.api.port, conf.api.workers) == ("127.0.0.1", 6385, 1)
+    assert conf.api.default_version == "latest"
+    assert conf.conductor.automated_clean_enable is True
+    assert conf.enabled_hardware_types == ["redfish", "fake-hardware"]
+
+
+def test_the_state_path_is_made_for_its_owner_alone(load: Load, tmp_path: pathlib.Path) -> None:
+    conf = load("")
+    assert config.state_path(conf) == tmp_path / "state"
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_database_is_a_file_in_the_state_path_unless_named(
+    load: Load, tmp_path: pathlib.Path
+) -> None:
+    assert config.database_url(load("")) == f"sqlite:///{tmp_path}/state/ironic-lite.sqlite"
+    named = load("[database]\nconnection = postgresql+psycopg://u@h/d")
+    assert config.database_url(named) == "postgresql+psycopg://u@h/d"
+
+
+@pytest.mark.parametrize("name", ["automated_clean_enable", "automated_clean", "clean_nodes"])
+def test_cleaning_is_switched_by_its_name_and_both_old_names(load: Load, name: str) -> None:
+    conf = load(f"[conductor]\n{name} = false")
+    assert conf.conductor.automated_clean_enable is False
+
+
+def test_step_priorities_add_up_over_lines_and_the_last_wins(load: Load) -> None:
+    conf = load(
+        "[conductor]\n"
+        "clean_step_priority_override = deploy.erase_devices:0\n"
+        "clean_step_priority_override = raid.create_configuration:1.5, power.cycle:7\n"
+        "clean_step_priority_override = power.cycle:8\n"
+    )
+    assert config.priorities(conf.conductor.clean_step_priority_override) == {
+        "deploy.erase_devices": 0,
+        "raid.create_configuration": 1.5,
+        "power.cycle": 8,
+    }
+
+
+def test_no_override_is_an_empty_set_of_priorities(load: Load) -> None:
+    conf = load("")
+    assert config.priorities(conf.conductor.clean_step_priority_override) == {}
+    assert config.priorities(conf.conductor.verify_step_priority_override) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[api]\nport = abc", "[api]port: 'abc' is not a whole number"),
+        ("[api]\nport = 70000", "[api]port: Should be less than or equal to 65535"),
+        ("[api]\nworkers = 0", "[api]workers: Should be greater than or equal to 1"),
+        ("[api]\nauth_strategy = none", "[api]auth_strategy: Valid values are [noauth,"),
+        ("[api]\nauth_strategy = keystone", "[api]auth_strategy: keystone is not built yet"),
+        ("[api]\npublic_endpoint = here", "[api]public_endpoint: not a URL of http or https"),
+        ("[api]\ndefault_version = 1.116", "[api]default_version: '1.116' is not of the form"),
+        ("[api]\nssl_cert_file = /dev/null", "[api]ssl_key_file: must be set too"),
+        (
+            "[api]\nssl_cert_file = /dev/null\nssl_key_file = /no/key",
+            "[api]ssl_key_file: cannot read /no/key: No such file or directory",
+        ),
+        ("[fake]\nstep_seconds = x", "[fake]step_seconds: 'x' is not a number"),
+        ("[DEFAULT]\nlog_file = /no/such/log", "cannot set up logging"),
+        ("[DEFAULT]\nstate_path = /dev/null/x", "[DEFAULT]state_path: cannot make /dev/null/x"),
+        ("[database]\nconnection = x://u:$secret@h", "[database]connection: a $name in it is no"),
+        (
+            "[conductor]\nclean_step_priority_override = erase:5",
+            "'erase:5' is not of the form interface.step:priority",
+        ),
+        (
+            "[conductor]\nclean_step_priority_override = deploy.erase_devices:-1",
+            "must be a number of 0 or more",
+        ),
+        (
+            "[conductor]\nverify_step_priority_override = deploy.erase_devices:1.5",
+            "must be a number of 0 or more",
+        ),
+        ("[conductor]\nheartbeat_timeout = 15", "at least twice heartbeat_interval (10 s)"),
+        ("[conductor]\nworkers_pool_size = 8", "larger than periodic_max_workers (8)"),
+        ("[api]\nwokers = 2", "[api]wokers: no such option; did you mean workers?"),
+        ("[DEFAULT]\nlog_fil = x", "[DEFAULT]log_fil: no such option; did you mean log_file?"),
+        ("nonsense", "No ':' or '=' found in assignment: 'nonsense'"),
+        ("[api", "Invalid section"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_it(load: Load, text: str, said: str) -> None:
+    line = refusal(load, text)
+    assert said in line
+    assert "\n" not in line
+
+
+def test_a_wrong_value_of_a_command_line_option_ends_with_status_2_as_well(
+    load: Load, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        load("[DEFAULT]\ndebug = maybe")
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "argument --debug: Invalid Boolean value: maybe\n"
+
+
+def test_a_secret_is_not_repeated_when_its_value_is_wrong(load: Load) -> None:
+    assert "hunter2" not in refusal(load, "[database]\nconnection = x://u:$hunter2@h/d")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[api]\nfrobnicate = 1",
+        "[elsewhere]\nworker = 1",
+        "[conductor]\nsync_local_state_interval = 180",
+    ],
+)
+def test_a_name_that_is_no_misspelling_is_only_warned_of(load: Load, text: str) -> None:
+    assert load(text).api.workers == 1
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "metal.example.org"])
+def test_without_login_only_loopback_is_listened_on(load: Load, host: str) -> None:
+    assert "allow_unauthenticated_bind" in refusal(load, f"[api]\nhost = {host}")
+    conf = load(f"[api]\nhost = {host}\nallow_unauthenticated_bind = true")
+    assert conf.api.host == host
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
+def test_loopback_needs_no_override(load: Load, host: str) -> None:
+    assert load(f"[api]\nhost = {host}").api.host == host
+
+
+@pytest.mark.parametrize("what", ["missing", "folder", "binary"])
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: pathlib.Path, what: str) -> None:
+    path = tmp_path / what
+    if what == "folder":
+        path.mkdir()
+    if what == "binary":
+        path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(config.ConfigError, match="cannot read the configuration") as caught:
+        config.load("ironic-lite", ["--config-file", str(path)], conf=cfg.ConfigOpts())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_of_files_is_read_and_checked(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.conf").write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n[api]\nport = 1234\n")
+    conf = config.load("ironic-lite", ["--config-dir", str(tmp_path)], conf=cfg.ConfigOpts())
+    assert conf.api.port == 1234
+    (tmp_path / "b.conf").write_text("[api]\nprot = 1\n")
+    with pytest.raises(config.ConfigError, match="did you mean port"):
+        config.load("ironic-lite", ["--config-dir", str(tmp_path)], conf=cfg.ConfigOpts())
+
+
+def test_the_environment_sets_options_too(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_API__PORT", "4321")
+    assert load("").api.port == 4321
+    monkeypatch.setenv("OS_API__PORT", "many")
+    assert refusal(load, "") == "[api]port: 'many' is not a whole number (in OS_API__PORT)"
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"), [("--version", config.version()), ("--help", "--config")]
+)
+def test_version_and_help_answer_and_end(
+    capsys: pytest.CaptureFixture[str], flag: str, said: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        config.load("ironic-lite", [flag], description="All of it.", conf=cfg.ConfigOpts())
+    assert not stop.value.code
+    assert said in capsys.readouterr().out
+
+
+def test_every_option_has_a_help_text_that_ends_like_a_sentence() -> None:
+    for group, opts in config.list_opts():
+        for opt in opts:
+            assert opt.help, f"[{group}]{opt.name}"
+            assert opt.help.endswith((".", ")")), f"[{group}]{opt.name}"
+
+
+def test_no_option_is_documented_twice() -> None:
+    for group, opts in config.list_opts():
+        names = [opt.name for opt in opts]
+        assert len(names) == len(set(names)), group
+
+
+def test_each_interface_kind_has_its_two_options(load: Load) -> None:
+    conf = load("")
+    for kind in options.KINDS:
+        assert conf[f"enabled_{kind}_interfaces"], kind
+        assert conf[f"default_{kind}_interface"] is None
+
+
+def test_the_sample_file_is_fresh(tmp_path: pathlib.Path) -> None:
+    root = pathlib.Path(__file__).parents[2]
+    fresh = tmp_path / "fresh.conf"
+    generator = pathlib.Path(sys.executable).with_name("oslo-config-generator")
+    subprocess.run(
+        [generator, "--config-file", "etc/config-generator.conf", "--output-file", fresh],
+        cwd=root,
+        check=True,
+        timeout=60,
+    )
+    assert fresh.read_text() == config.sample_path().read_text(), "run: make sample"
+
+
+def test_the_sample_file_itself_loads(tmp_path: pathlib.Path) -> None:
+    argv = ["--config-file", str(config.sample_path())]
+    extra = tmp_path / "extra.conf"
+    extra.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+    argv += ["--config-file", str(extra)]
+    assert config.load("ironic-lite", argv, conf=cfg.ConfigOpts()).api.port == 6385
+
+
+def test_loading_options_brings_no_rpc_library_and_no_eventlet() -> None:
+    code = (
+        "import sys, ironic_lite.config\n"
+        "heavy = {'eventlet', 'oslo_messaging', 'oslo_service', 'sqlalchemy', 'pecan'}\n"
+        "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
