@@ -1,0 +1,72 @@
+"""Files and functions stay small, modules are named by what they are; ruff holds the other bounds."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+
+ROOT = pathlib.Path(__file__).parents[2]
+FILE_LINES = 400
+FUNCTION_LINES = 40
+NAMELESS = {"utils", "common", "helpers", "helper", "manager", "misc", "base2"}
+TABLES = {
+    # Modules that are data with a line or more a row: long is not complicated.
+    "ironic_lite/options.py",
+}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def modules() -> dict[str, str]:
+    """Return the source of our modules by path; migrations, behind a link, are tables of their own."""
+    folders = (ROOT / "ironic_lite", ROOT / "benchmarks")
+    paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    names = {str(path.relative_to(ROOT)): path for path in paths}
+    return {name: path.read_text() for name, path in names.items() if "migrations" not in name}
+
+
+def functions() -> dict[str, Function]:
+    """Return every function, nested ones and methods too, by ``path:line name``."""
+    return {
+        f"{path}:{node.lineno} {node.name}": node
+        for path, source in modules().items()
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, Function)
+    }
+
+
+def length(function: Function) -> int:
+    """Count the lines from ``def`` to the end, without the docstring."""
+    assert function.end_lineno is not None
+    lines = function.end_lineno - function.lineno + 1
+    first = function.body[0]
+    if ast.get_docstring(function, clean=False) is not None:
+        assert first.end_lineno is not None
+        lines -= first.end_lineno - first.lineno + 1
+    return lines
+
+
+def test_a_file_fits_in_the_head() -> None:
+    lines = {path: len(source.splitlines()) for path, source in modules().items()}
+    long = {path: count for path, count in lines.items() if count > FILE_LINES}
+    assert {path: count for path, count in long.items() if path not in TABLES} == {}
+
+
+def test_a_table_is_exempt_only_while_it_needs_to_be() -> None:
+    lines = {path: len(source.splitlines()) for path, source in modules().items()}
+    assert {path for path in TABLES if lines.get(path, 0) <= FILE_LINES} == set()
+
+
+def test_a_function_fits_on_a_screen() -> None:
+    lines = {where: length(function) for where, function in functions().items()}
+    assert {where: count for where, count in lines.items() if count > FUNCTION_LINES} == {}
+
+
+def test_a_module_says_first_what_it_is_for() -> None:
+    silent = {path for path, text in modules().items() if not ast.get_docstring(ast.parse(text))}
+    assert {path for path in silent if modules()[path].strip()} == set()
+
+
+def test_a_module_has_a_name_of_its_own() -> None:
+    parts = {path: set(pathlib.Path(path).with_suffix("").parts) for path in modules()}
+    assert {path for path, names in parts.items() if names & NAMELESS} == set()

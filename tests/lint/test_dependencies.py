@@ -1,0 +1,49 @@
+"""What the code imports is what setup.cfg declares: an installed wheel misses nothing."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib.metadata
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def plain(name: str) -> str:
+    """Return a distribution's name in the one form the packaging rules compare."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared() -> set[str]:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    lines = setup["options"]["install_requires"].split("\n")
+    return {plain(re.split(r"[\s<>=!~\[;]", line, maxsplit=1)[0]) for line in lines if line}
+
+
+def imported() -> dict[str, str]:
+    """Return the top-level names our modules import, each with one module that does."""
+    found = {}
+    for path in (ROOT / "ironic_lite").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names = [node.module]
+            found.update({name.partition(".")[0]: str(path.relative_to(ROOT)) for name in names})
+    return found
+
+
+def test_every_imported_library_is_declared() -> None:
+    ours = {"ironic_lite", *sys.stdlib_module_names}
+    owners = importlib.metadata.packages_distributions()
+    missing = {
+        name: module
+        for name, module in imported().items()
+        if name not in ours and not {plain(owner) for owner in owners.get(name, ())} & declared()
+    }
+    assert missing == {}
