@@ -1,0 +1,166 @@
+"""The API's end of RPC: typed calls of a conductor, whose errors come back as they were raised.
+
+::
+
+    client = Client(transport.get())
+    client.conductor("host-1").do_node_clean(context, node_uuid=uuid, clean_steps=[])
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import oslo_messaging
+
+from ironic_lite import config, errors
+from ironic_lite.context import Context
+from ironic_lite.rpc import encoding, failures, interface, transport
+from ironic_lite.rpc.local import faults, options
+from ironic_lite.rpc.serializer import Serializer
+
+LOG = logging.getLogger(__name__)
+
+_MONITOR_SECONDS = 2
+"""Behind a broker nobody sees a conductor die; this long without a sign of life means it has."""
+
+_RETRIES = 2
+"""How often a lost broker is tried again before the caller hears of it."""
+
+_UNKNOWN = frozenset({"NoSuchMethod", "UnsupportedVersion"})
+
+
+class Client:
+    """Calls conductors; one serves all threads of a process."""
+
+    def __init__(self, messaging: Any) -> None:
+        """``messaging`` is a transport of `transport.build`."""
+        local = transport.is_local(messaging)
+        self._rpc = oslo_messaging.get_rpc_client(
+            messaging,
+            oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC),
+            serializer=Serializer(encode=not local),
+            retry=_RETRIES,
+            call_monitor_timeout=None if local else _MONITOR_SECONDS,
+            # A broker then says so at once if a conductor of that name never was there.
+            transport_options=oslo_messaging.TransportOptions(at_least_once=True),
+        )
+        # local:// has its own limit, on whole frames.
+        self._limit = None if local else options.frame_limit(config.CONF)
+
+    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
+        """Return a stand-in of the conductor ``host``, or of any living one if None.
+
+        Its methods are those of the contract, take their arguments by name, and raise what `call`
+        raises. Those in ``interface.CASTS`` are cast: they return None when the message is sent.
+        """
+        return typing.cast(interface.Conductor, _StandIn(self, host, timeout))
+
+    def call(
+        self,
+        context: Context,
+        method: str,
+        /,
+        *,
+        host: str | None,
+        timeout: float | None = None,
+        **args: Any,
+    ) -> Any:
+        """Call a method and return its result as plain JSON; see `encoding` for what may cross.
+
+        ``timeout`` in seconds, by default [DEFAULT]rpc_response_timeout. No argument of a contract
+        may be called ``ctxt`` or ``method``: oslo.messaging takes these for its own.
+
+        :raises errors.Error: what the method raised: same class, text and facts.
+        :raises errors.NoConductor: nobody of that name lives, or it died or was silent too long.
+        :raises errors.UnknownMethod: the conductor is older than the caller.
+        :raises errors.TooLarge: arguments or result are beyond frame_limit_mib.
+        :raises errors.InvalidRequest: arguments are nested too deeply to be sent.
+        """
+        return self._ask(method, host, timeout, context, **args)
+
+    def cast(self, context: Context, method: str, /, *, host: str | None, **args: Any) -> None:
+        """Ask for a method and do not wait for it. Raises as `call`, not of the method."""
+        self._tell(self._rpc.prepare(server=host), host, method, context, args)
+
+    def fanout(self, context: Context, method: str, /, **args: Any) -> None:
+        """Ask every living conductor for a method and do not wait; nobody living is no error."""
+        self._tell(self._rpc.prepare(fanout=True), "all", method, context, args)
+
+    def _ask(
+        self,
+        method: str,
+        host: str | None,
+        timeout: float | None,
+        context: Context,
+        /,
+        **args: Any,
+    ) -> Any:
+        changed: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+        try:
+            self._check_size(args)
+            return self._rpc.prepare(server=host, **changed).call(context, method, **args)
+        except Exception as why:
+            raise _translated(why, host, method) from None
+
+    def _tell(
+        self, prepared: Any, host: str | None, method: str, context: Context, args: dict[str, Any]
+    ) -> None:
+        try:
+            self._check_size(args)
+            prepared.cast(context, method, **args)
+        except Exception as why:
+            raise _translated(why, host, method) from None
+
+    def _check_size(self, args: dict[str, Any]) -> None:
+        if self._limit is not None:
+            size = len(encoding.dumps(args))
+            if size > self._limit:
+                raise faults.FrameTooLarge(size, self._limit)
+
+
+class _StandIn:
+    """Looks like a conductor to the caller; every attribute is a method over there."""
+
+    __slots__ = ("_client", "_host", "_timeout")
+
+    def __init__(self, client: Client, host: str | None, timeout: float | None) -> None:
+        self._client = client
+        self._host = host
+        self._timeout = timeout
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name in interface.CASTS:
+            return functools.partial(self._cast, name)
+        return functools.partial(self._client._ask, name, self._host, self._timeout)
+
+    def _cast(self, name: str, context: Context, /, **args: Any) -> None:
+        self._client.cast(context, name, host=self._host, **args)
+
+
+def _translated(why: Exception, host: str | None, method: str) -> Exception:
+    """Return the error of ours that ``why`` means, or ``why`` itself: a bug of the caller."""
+    who = host or "any"
+    error = why
+    match why:
+        case failures.Failure():
+            error = failures.unpack(why)
+        case faults.FrameTooLarge():
+            error = errors.TooLarge(f"Conductor {who}: {why}.", limit=why.limit // 1024)
+        case oslo_messaging.MessagingTimeout():
+            error = errors.NoConductor(host=who, reason=f"no answer to {method} in time")
+        case oslo_messaging.MessageDeliveryFailure() | oslo_messaging.MessageUndeliverable():
+            error = errors.NoConductor(host=who, reason=str(why) or "no queue of that name")
+        case oslo_messaging.RemoteError(exc_type=kind) if kind in _UNKNOWN:
+            error = errors.UnknownMethod(host=who, method=method, version="another")
+        case oslo_messaging.MessagingException():
+            LOG.error("RPC method %s of conductor %s failed: %s", method, who, why)
+            error = errors.Error(
+                f"Conductor {who} failed to answer {method}; the logs of both sides tell why."
+            )
+        case TypeError() if "ecursion" in str(why):
+            error = errors.InvalidRequest("The request is nested too deeply.")
+    return error

@@ -1,0 +1,202 @@
+"""What oslo.messaging loads for ``local://`` (entry point group ``oslo.messaging.drivers``)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import oslo_messaging
+from oslo_messaging._drivers import base, common
+
+from ironic_lite import config
+from ironic_lite.rpc.local import addresses, faults, frames, listener, options, sender
+
+LOG = logging.getLogger(__name__)
+
+Waiter = Callable[[sender.Connection], frames.Body | None]
+
+RPC = "rpc"
+NOTE = "notification"
+
+
+class LocalDriver(base.BaseDriver):  # type: ignore[misc]
+    """oslo.messaging over unix sockets in one directory, without a broker.
+
+    Unlike a broker it keeps nothing: a message to a server that is not there is an error at once,
+    and a notification nobody listens for is dropped. The ``retry`` of callers is not needed and
+    not looked at.
+    """
+
+    def __init__(
+        self,
+        conf: Any,
+        url: oslo_messaging.TransportURL,
+        default_exchange: str | None = None,
+        allowed_remote_exmods: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(conf, url, default_exchange, allowed_remote_exmods)
+        self._limit = options.frame_limit(conf)
+        self._directory = addresses.Directory(_path(url))
+        self._pool = sender.Pool(self._limit)
+        self._idents = itertools.count(1)
+        self._turn = itertools.count()
+        self._listeners = itertools.count(1)
+
+    # -- sending -----------------------------------------------------------------------------
+
+    def send(
+        self,
+        target: oslo_messaging.Target,
+        ctxt: frames.Body,
+        message: frames.Body,
+        *,
+        wait_for_reply: bool | None = None,
+        timeout: float | None = None,
+        call_monitor_timeout: int | None = None,
+        retry: int | None = None,
+        transport_options: Any = None,
+    ) -> Any:
+        """Send ``message`` to the server(s) of ``target``; see oslo.messaging's BaseDriver.
+
+        :raises faults.PeerAbsent, faults.PeerLost: no living server, or it died during the call.
+        :raises faults.FrameTooLarge: beyond frame_limit_mib.
+        :raises oslo_messaging.MessagingTimeout: no answer within ``timeout`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        ident = next(self._idents)
+        request = {
+            "id": ident,
+            "ctxt": ctxt,
+            "msg": message,
+            "reply": bool(wait_for_reply),
+            "monitor": call_monitor_timeout if wait_for_reply else None,
+        }
+        frame = frames.encode(request, self._limit)
+        channel = self._channel(RPC, target)
+        if target.fanout:
+            self._post_all(channel, self._directory.members(channel), frame)
+            return None
+
+        def wait(connection: sender.Connection) -> frames.Body | None:
+            if not wait_for_reply:
+                return None
+            return connection.answer(ident, deadline, call_monitor_timeout)
+
+        if target.server:
+            member = addresses.member(target.server)
+            answer = self._pool.use(self._address(channel, member), frame, wait)
+        else:
+            answer = self._any(channel, frame, wait)
+        return self._result(answer)
+
+    def _address(self, channel: str, member: str) -> str:
+        return self._directory.address(channel, member)
+
+    def _any(self, channel: str, frame: bytes, wait: Waiter) -> frames.Body | None:
+        """Let one living server have it, in turn."""
+        members = self._directory.members(channel)
+        first = next(self._turn) % len(members) if members else 0
+        for member in members[first:] + members[:first]:
+            with contextlib.suppress(faults.PeerAbsent):
+                return self._pool.use(self._address(channel, member), frame, wait)
+        raise faults.PeerAbsent(f"no conductor listens in {self._directory.path}")
+
+    def _post_all(self, channel: str, members: Sequence[str], frame: bytes) -> None:
+        for member in members:
+            try:
+                self._pool.post(self._address(channel, member), frame)
+            except (faults.PeerAbsent, oslo_messaging.MessagingTimeout) as why:
+                LOG.debug("Skipped in a fanout: %s", why)
+
+    def _result(self, answer: frames.Body | None) -> Any:
+        if answer is None:
+            return None
+        if "failure" in answer:
+            raise common.deserialize_remote_exception(
+                answer["failure"], self._allowed_remote_exmods
+            )
+        return answer.get("result")
+
+    def send_notification(
+        self,
+        target: oslo_messaging.Target,
+        ctxt: frames.Body,
+        message: frames.Body,
+        version: float,
+        retry: int | None = None,
+    ) -> None:
+        """Send to one listener of each pool; nobody listening is no error.
+
+        :raises faults.FrameTooLarge: beyond frame_limit_mib.
+        """
+        request = {"id": next(self._idents), "ctxt": ctxt, "msg": message, "reply": False}
+        frame = frames.encode(request, self._limit)
+        channel = self._channel(NOTE, target)
+        try:
+            members = self._directory.members(channel)
+        except faults.PeerAbsent:
+            return
+        turn = next(self._turn)
+        for _, found in itertools.groupby(members, lambda member: member.partition(".")[0]):
+            pool = list(found)
+            first = turn % len(pool)
+            self._post_one(channel, pool[first:] + pool[:first], frame)
+
+    def _post_one(self, channel: str, members: Sequence[str], frame: bytes) -> None:
+        for member in members:
+            with contextlib.suppress(faults.PeerAbsent, oslo_messaging.MessagingTimeout):
+                self._pool.post(self._address(channel, member), frame)
+                return
+
+    # -- listening ---------------------------------------------------------------------------
+
+    def listen(
+        self, target: oslo_messaging.Target, batch_size: int, batch_timeout: float | None
+    ) -> listener.Listener:
+        """Listen for calls and casts to the server of ``target``.
+
+        :raises config.ConfigError: the directory or the address cannot be used.
+        """
+        channel = self._channel(RPC, target)
+        server = self._directory.claim(channel, addresses.member(target.server))
+        return listener.Listener([server], self._limit, (batch_size, batch_timeout))
+
+    def listen_for_notifications(
+        self,
+        targets_and_priorities: Sequence[tuple[oslo_messaging.Target, str]],
+        pool: str | None,
+        batch_size: int,
+        batch_timeout: float | None,
+    ) -> listener.Listener:
+        """Listen for notifications; every pool gets each of them once. Raises as `listen` does."""
+        group = addresses.channel("pool", "", pool or "")
+        member = f"{group}.{os.getpid()}.{next(self._listeners)}"
+        channels = {
+            self._channel(NOTE, target, f".{priority}")
+            for target, priority in targets_and_priorities
+        }
+        servers = [self._directory.claim(channel, member) for channel in sorted(channels)]
+        return listener.Listener(servers, self._limit, (batch_size, batch_timeout))
+
+    def _channel(self, kind: str, target: oslo_messaging.Target, suffix: str = "") -> str:
+        exchange = target.exchange or self._default_exchange or ""
+        return addresses.channel(kind, exchange, target.topic + suffix)
+
+    def cleanup(self) -> None:
+        """Close the idle connections; the driver can still be used."""
+        self._pool.close()
+
+
+def _path(url: oslo_messaging.TransportURL) -> str:
+    if url.hosts or not url.virtual_host:
+        raise config.ConfigError(
+            reason=f"transport_url: {url} does not name a directory; write it with three slashes, "
+            "as in local:///var/lib/ironic-lite/rpc"
+        )
+    path: str = url.virtual_host
+    return "/" + path.strip("/")

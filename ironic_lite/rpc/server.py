@@ -1,0 +1,173 @@
+"""The conductor's end of RPC: carries out calls on an endpoint, each on a thread.
+
+A call goes oslo.messaging -> `_Door` -> the endpoint's method. Errors of ours go back as they
+are; any other exception is logged here, once, and the caller gets a plain 500.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import logging
+import threading
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+import oslo_messaging
+from oslo_messaging.rpc import server as rpc_server
+
+from ironic_lite import errors
+from ironic_lite.context import Context
+from ironic_lite.rpc import failures, interface, transport
+from ironic_lite.rpc.serializer import Serializer
+
+LOG = logging.getLogger(__name__)
+
+
+class Server:
+    """Serves one endpoint under the name of one host."""
+
+    def __init__(
+        self, messaging: Any, host: str, endpoint: object, *, version: str = interface.VERSION
+    ) -> None:
+        """``messaging`` is a transport of `transport.build`; ``endpoint`` implements the contract.
+
+        Every public method of ``endpoint`` can be called, as ``method(context, **arguments)``.
+        ``version`` is what callers are told who ask for a method it lacks.
+        """
+        self._door = _Door(host, endpoint, version)
+        self._host = host
+        self._server = oslo_messaging.get_rpc_server(
+            messaging,
+            oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server=host),
+            [self._door],
+            serializer=Serializer(encode=not transport.is_local(messaging)),
+            server_cls=_ThreadedServer,
+        )
+
+    def start(self) -> None:
+        """Begin to serve; the listening is done when this returns.
+
+        :raises config.ConfigError: the address cannot be used, such as when another process has it.
+        """
+        self._server.start()
+
+    def stop(self) -> None:
+        """Take no new calls, which callers learn at once; those being worked on go on."""
+        self._server.stop()
+
+    def wait(self, seconds: float = 60) -> bool:
+        """Wait, after `stop`, until the calls being worked on are done, at most ``seconds``.
+
+        Return True if they are. Otherwise their callers are cut off, and the threads are left to
+        themselves: Python waits for them at its end, so a main must leave with ``os._exit``.
+        """
+        waiter = threading.Thread(target=self._server.wait, name="rpc-stop", daemon=True)
+        waiter.start()
+        waiter.join(seconds)
+        if not waiter.is_alive():
+            return True
+        LOG.warning(
+            "RPC calls still running %s s after the stop are given up: %s",
+            seconds,
+            ", ".join(self._door._running.values()) or "none started",
+        )
+        self._server.listener.cleanup()
+        return False
+
+
+class _ThreadedServer(rpc_server.RPCServer):  # type: ignore[misc]
+    """oslo.messaging's server on the thread pool of the standard library.
+
+    The pool it brings starts a thread for every call until it is full, and wakes each once a
+    second; this one uses an idle thread again and sleeps while there is nothing to do.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._executor_cls = functools.partial(
+            futures.ThreadPoolExecutor, thread_name_prefix="rpc-call"
+        )
+
+
+class _Door:
+    """Stands before the endpoint: finds the method, sorts the exceptions, counts who is inside."""
+
+    def __init__(self, host: str, endpoint: object, version: str) -> None:
+        self._host = host
+        self._endpoint = endpoint
+        self._version = version
+        self._tickets = itertools.count()
+        self._running: dict[int, str] = {}
+        # oslo.messaging reads this attribute of an endpoint; None means its defaults.
+        self.target = None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return what oslo.messaging calls for the method ``name``; made once for each name."""
+        if name.startswith(("_", "oslo_")):
+            raise AttributeError(name)
+        method = getattr(self._endpoint, name, None)
+        if not callable(method):
+            return self._expected(functools.partial(self._refuse, name))
+        guarded = self._expected(functools.partial(self._carry_out, name, method))
+        setattr(self, name, guarded)
+        return guarded
+
+    @staticmethod
+    def _expected(function: Callable[..., Any]) -> Callable[..., Any]:
+        marked: Callable[..., Any] = oslo_messaging.expected_exceptions(failures.Failure)(function)
+        return marked
+
+    def _refuse(self, name: str, context: Context, **arguments: Any) -> None:
+        raise failures.pack(self._unknown(name))
+
+    def _unknown(self, name: str) -> errors.UnknownMethod:
+        return errors.UnknownMethod(host=self._host, method=name, version=self._version)
+
+    def _carry_out(
+        self, name: str, method: Callable[..., Any], context: Context, **arguments: Any
+    ) -> Any:
+        ticket = next(self._tickets)
+        self._running[ticket] = name
+        try:
+            return method(context, **arguments)
+        except errors.Error as why:
+            raise failures.pack(why) from None
+        except (Exception, SystemExit) as why:
+            if isinstance(why, TypeError) and not _fits(method, context, arguments):
+                raise failures.pack(self._misfit(name, why)) from None
+            LOG.exception(
+                "RPC method %s failed unexpectedly in request %s", name, context.request_id
+            )
+            raise failures.pack(self._fault(name, context)) from None
+        finally:
+            del self._running[ticket]
+
+    def _misfit(self, name: str, why: TypeError) -> errors.UnknownMethod:
+        """The caller is of another version: it knows other arguments than we do."""
+        return errors.UnknownMethod(
+            f"Conductor {self._host} does not take these arguments of the method {name}: {why} "
+            f"(its RPC API version is {self._version}); run the same version on both sides.",
+            host=self._host,
+            method=name,
+            version=self._version,
+        )
+
+    def _fault(self, name: str, context: Context) -> errors.Error:
+        """Say where to look and nothing of what was found: it may hold secrets."""
+        return errors.Error(
+            f"Conductor {self._host} failed unexpectedly while doing {name}; its log tells why, "
+            f"under request {context.request_id}.",
+            host=self._host,
+            method=name,
+        )
+
+
+def _fits(method: Callable[..., Any], context: Context, arguments: dict[str, Any]) -> bool:
+    try:
+        inspect.signature(method).bind(context, **arguments)
+    except TypeError:
+        return False
+    return True
