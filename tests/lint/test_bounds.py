@@ -1,4 +1,4 @@
-"""Files and functions stay small, modules are named by what they are; ruff holds the other bounds."""
+"""Files and functions stay small, modules are named by what they are; ruff holds other bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def modules() -> dict[str, str]:
-    """Return the source of our modules by path; migrations, behind a link, are tables of their own."""
+    """Return the source of our modules by path; migrations, behind a link, are tables."""
     folders = (ROOT / "ironic_lite", ROOT / "benchmarks")
     paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
     names = {str(path.relative_to(ROOT)): path for path in paths}
