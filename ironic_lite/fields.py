@@ -36,7 +36,8 @@ class Access(enum.Enum):
     BOTH = "both"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+# Compared by identity: each row exists once, and tables of rows are keys of the caches below.
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Field:
     """One field of a resource.
 
