@@ -1,0 +1,291 @@
+"""Read the query string of a list or of one resource, and write the link to the next page.
+
+Which arguments a collection knows, and since which version, is a table here; the controllers hand
+the parsed filters to ``db``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import urllib.parse
+from collections.abc import Callable, Collection, Mapping
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Any
+
+from ironic_lite import errors, fields
+from ironic_lite.api import rules
+from ironic_lite.states import State
+
+Parser = Callable[[str, str], Any]
+
+FIELDS_SINCE = 8
+DETAIL_SINCE = 43
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_PAGING = ("marker", "limit", "sort_key", "sort_dir")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Filter:
+    """One query argument that picks rows: its name, since when, and how its text is read."""
+
+    name: str
+    since: int
+    parse: Parser
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resource:
+    """What can be listed: its fields, filters, and the minor versions of ``fields`` and ``detail``.
+
+    ``marker`` reads the marker: the value that identifies a row in the list.
+    """
+
+    table: tuple[fields.Field, ...]
+    filters: tuple[Filter, ...] = ()
+    fields_since: int = FIELDS_SINCE
+    detail_since: int = DETAIL_SINCE
+    marker: Parser = rules.uuid
+    paged: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Query:
+    """A list request, understood.
+
+    ``fields`` are the names to show; ``chosen`` tells that the caller named them; ``detail`` that
+    all are shown. ``sort`` is a column. ``where`` maps filter names to parsed values. ``given`` has
+    the query string's arguments as they came, for ``next_link``.
+    """
+
+    fields: tuple[str, ...]
+    chosen: bool
+    detail: bool
+    limit: int
+    marker: str | None
+    sort: str
+    direction: str
+    where: Mapping[str, Any]
+    given: Mapping[str, str]
+
+
+# -- how texts are read ----------------------------------------------------------------------
+
+
+def _text(value: str, path: str) -> str:
+    return rules.text(value, path)
+
+
+def _flag(value: str, path: str) -> bool:
+    return rules.boolean(value, path)
+
+
+def _several(value: str, path: str, each: Parser = _text) -> list[str]:
+    """Read ``a,b,c``; no entry at all is a fault, since it would pick nothing or everything."""
+    found = [each(part.strip(), path) for part in value.split(",") if part.strip()]
+    if not found:
+        raise errors.InvalidParameter(path=path, reason="names nothing")
+    return found
+
+
+def _state(value: str, path: str) -> str:
+    try:
+        return State(value).value
+    except ValueError:
+        reason = f"{value!r} is not a provision state. Valid are: {', '.join(State)}"
+        raise errors.InvalidParameter(path=path, reason=reason) from None
+
+
+def _group(value: str, path: str) -> str:
+    return rules.conductor_group(value, path)
+
+
+# -- what there is to ask --------------------------------------------------------------------
+
+NODES = Resource(
+    fields.NODE,
+    (
+        Filter("instance_uuid", 1, rules.uuid),
+        Filter("associated", 1, _flag),
+        Filter("maintenance", 1, _flag),
+        Filter("chassis_uuid", 1, rules.uuid),
+        Filter("provision_state", 9, _state),
+        Filter("driver", 16, _text),
+        Filter("resource_class", 21, _text),
+        Filter("fault", 42, _text),
+        Filter("conductor_group", 46, _group),
+        Filter("conductor", 49, _text),
+        Filter("owner", 50, _text),
+        # Ironic never enforced the versions of the next three.
+        Filter("description_contains", 1, _text),
+        Filter("retired", 1, _flag),  # S4.10
+        Filter("project", 1, _text),
+        Filter("lessee", 65, _text),
+        Filter("shard", 82, _several),
+        Filter("sharded", 82, _flag),
+        Filter("include_children", 83, _flag),
+        Filter("parent_node", 83, _text),
+        Filter("instance_name", 104, _text),
+    ),
+)
+
+PORTS = Resource(
+    fields.PORT,
+    (
+        Filter("node", 1, _text),
+        Filter("node_uuid", 1, rules.uuid),
+        Filter("address", 1, rules.mac),
+        Filter("portgroup", 24, _text),
+        Filter("shard", 82, _several),
+        Filter("conductor_groups", 99, partial(_several, each=_group)),
+        Filter("description_contains", 97, _text),
+    ),
+)
+
+CHASSIS = Resource(fields.CHASSIS)
+
+CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_text)
+
+
+@cache
+def _known(resource: Resource) -> Mapping[str, Filter]:
+    return MappingProxyType({known.name: known for known in resource.filters})
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def listing(
+    resource: Resource,
+    given: Mapping[str, str],
+    *,
+    version: int,
+    max_limit: int,
+    detail: bool = False,
+) -> Query:
+    """Read the arguments of a list request.
+
+    :param given: argument -> text, each once.
+    :param version: the request's minor API version.
+    :param max_limit: the default and the largest number of rows; a larger wish is cut.
+    :param detail: True for the ``/detail`` paths, which take neither ``fields`` nor ``detail``.
+    :raises errors.InvalidParameter: an unknown argument, or a value that cannot be read.
+    :raises errors.NotAcceptable: an argument or a field newer than ``version``.
+    """
+    allowed = _PAGING if detail else (*_PAGING, "fields", "detail")
+    known = _known(resource)
+    refuse_unknown(given, (*allowed, *known))
+    where = {
+        name: _filtered(known[name], text, version) for name, text in given.items() if name in known
+    }
+    everything = detail or _detail(resource, given, version)
+    shown, chosen = _shown(resource, given, version, everything)
+    return Query(
+        fields=shown,
+        chosen=chosen,
+        detail=everything,
+        limit=_limit(given.get("limit"), max_limit),
+        marker=resource.marker(given["marker"], "marker") if "marker" in given else None,
+        sort=fields.sort_column(resource.table, given.get("sort_key", "id"), version),
+        direction=_direction(given.get("sort_dir", "asc")),
+        where=where,
+        given=dict(given),
+    )
+
+
+def one(
+    resource: Resource, given: Mapping[str, str], *, version: int, more: Collection[str] = ()
+) -> tuple[str, ...] | None:
+    """Read the arguments of a request for one resource: ``fields``, and ``more`` the caller reads.
+
+    :returns: the names asked for, or None for all.
+    :raises errors.InvalidParameter: an unknown argument or field.
+    :raises errors.NotAcceptable: a field, or ``fields`` itself, newer than ``version``.
+    """
+    refuse_unknown(given, ("fields", *more))
+    if "fields" not in given:
+        return None
+    return _select(resource, given["fields"], version)
+
+
+def refuse_unknown(given: Mapping[str, Any], allowed: Collection[str]) -> None:
+    """Refuse arguments nobody reads.
+
+    :raises errors.InvalidParameter: some argument is not in ``allowed``.
+    """
+    unknown = sorted(name for name in given if name not in allowed)
+    if unknown:
+        listed = ", ".join(unknown)
+        raise errors.InvalidParameter(
+            f"Unexpected arguments: {listed}", path=unknown[0], reason="unexpected argument"
+        )
+
+
+def _filtered(known: Filter, text: str, version: int) -> Any:
+    if known.since > version:
+        raise errors.NotAcceptable(what=f"Filter {known.name}", since=known.since)
+    return known.parse(text, known.name)
+
+
+def _detail(resource: Resource, given: Mapping[str, str], version: int) -> bool:
+    if "detail" not in given:
+        return False
+    wanted = rules.boolean(given["detail"], "detail")
+    if version < resource.detail_since:
+        raise errors.InvalidParameter(
+            path="detail", reason=f"needs API version 1.{resource.detail_since} or newer"
+        )
+    if wanted and "fields" in given:
+        raise errors.InvalidParameter(path="detail", reason="cannot be used together with fields")
+    return wanted
+
+
+def _shown(
+    resource: Resource, given: Mapping[str, str], version: int, everything: bool
+) -> tuple[tuple[str, ...], bool]:
+    if "fields" in given:
+        return _select(resource, given["fields"], version), True
+    if everything:
+        return tuple(field.name for field in fields.visible(resource.table, version)), False
+    return fields.brief(resource.table, version), False
+
+
+def _select(resource: Resource, asked: str, version: int) -> tuple[str, ...]:
+    if version < resource.fields_since:
+        raise errors.NotAcceptable(what="The argument fields", since=resource.fields_since)
+    return fields.select(resource.table, asked.split(","), version)
+
+
+def _limit(text: str | None, most: int) -> int:
+    if text is None:
+        return most
+    if not _INTEGER.fullmatch(text):
+        raise errors.InvalidParameter(path="limit", reason=f"{text!r} is not an integer")
+    if int(text) <= 0:
+        raise errors.InvalidParameter(path="limit", reason="must be positive")
+    return min(int(text), most)
+
+
+def _direction(text: str) -> str:
+    if text not in ("asc", "desc"):
+        reason = f"Invalid sort direction: {text!r}. Acceptable values are 'asc' or 'desc'"
+        raise errors.InvalidParameter(path="sort_dir", reason=reason)
+    return text
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def next_link(url: str, query: Query, rows: int, last: str) -> str | None:
+    """Return the link to the next page, or None if this page was not full.
+
+    :param url: absolute URL of the collection without a query string.
+    :param rows: how many rows this page has.
+    :param last: what identifies the last of them, the next page's marker.
+    """
+    if rows < query.limit or "instance_uuid" in query.where:
+        return None
+    kept = {name: text for name, text in query.given.items() if name not in ("limit", "marker")}
+    arguments = {**kept, "limit": str(query.limit), "marker": last}
+    return f"{url}?{urllib.parse.urlencode(arguments, safe=',:')}"
