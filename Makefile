@@ -26,7 +26,7 @@ demo: $(STAMP) ## take real nodes through their whole life on this machine; ARGS
 	@$(VENV)/bin/python -m ironic_lite.demo $(ARGS)
 
 test: $(STAMP) ## run the whole test suite
-	$(VENV)/bin/pytest -n $(WORKERS) $(ARGS)
+	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter, size bounds
 	$(VENV)/bin/ruff check .

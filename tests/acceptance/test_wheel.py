@@ -1,0 +1,174 @@
+"""The wheel carries all it needs: from an empty environment elsewhere, the service starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+# One worker builds once and installs once.
+pytestmark = pytest.mark.xdist_group("wheel")
+
+ROOT = pathlib.Path(__file__).parents[2]
+SOURCES = ("ironic_lite", "alembic", "etc")
+FILES = ("setup.cfg", "pyproject.toml", "README.rst", "LICENSE", "MANIFEST.in")
+SCRIPTS = ("ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync")
+PATIENCE = 30.0
+"""Seconds the service may take to answer, and again to stop."""
+
+
+def run(*command: str | pathlib.Path, cwd: pathlib.Path, timeout: float = 300) -> str:
+    """Run a command as somebody would who has never seen this checkout; return what it says."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=stranger(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def stranger() -> dict[str, str]:
+    ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "COVERAGE_", "PYTEST_", "OS_", "IRONIC_LITE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[pathlib.Path]:
+    """A folder with a short name: the path of a unix socket has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="wheel-") as folder:
+        yield pathlib.Path(folder)
+
+
+@pytest.fixture(scope="module")
+def wheel(elsewhere: pathlib.Path) -> pathlib.Path:
+    """Build from a copy, so that nothing left in build/ gets in and nothing is left behind."""
+    source = elsewhere / "source"
+    source.mkdir()
+    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in SOURCES:
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=unwanted)
+    for name in FILES:
+        if (ROOT / name).is_file():
+            shutil.copy(ROOT / name, source)
+    run(sys.executable, "-m", "build", "--wheel", "--outdir", elsewhere, cwd=source)
+    (built,) = elsewhere.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(elsewhere: pathlib.Path, wheel: pathlib.Path) -> pathlib.Path:
+    """An environment with nothing in it but the wheel and what it depends on."""
+    folder = elsewhere / "venv"
+    run(sys.executable, "-m", "venv", folder, cwd=elsewhere)
+    run(folder / "bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=elsewhere)
+    return folder
+
+
+def test_the_wheel_carries_code_migrations_sample_and_unit_files(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        inside = set(archive.namelist())
+    migrations = {
+        f"ironic_lite/db/migrations/{path.relative_to(ROOT / 'alembic')}"
+        for pattern in ("*.py", "*.mako", "versions/*.py")
+        for path in (ROOT / "alembic").glob(pattern)
+    }
+    units = {f"ironic_lite/etc/systemd/{path.name}" for path in (ROOT / "etc/systemd").iterdir()}
+    code = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "ironic_lite").rglob("*.py")
+        if "migrations" not in path.parts
+    }
+    assert "ironic_lite/db/migrations/env.py" in migrations
+    wanted = migrations | units | code
+    wanted |= {"ironic_lite/py.typed", "ironic_lite/etc/ironic-lite/ironic-lite.conf.sample"}
+    assert wanted - inside == set()
+
+
+def test_the_wheel_brings_no_second_package(wheel: pathlib.Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.partition("/")[0] for name in archive.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"ironic_lite"}
+
+
+def test_every_command_is_installed_and_says_its_version(
+    environment: pathlib.Path, wheel: pathlib.Path
+) -> None:
+    version = wheel.name.split("-")[1]
+    for script in SCRIPTS:
+        said = run(environment / "bin" / script, "--version", cwd=environment, timeout=30)
+        assert said.strip().endswith(version), script
+
+
+def test_the_installed_service_starts_and_stops(
+    environment: pathlib.Path, elsewhere: pathlib.Path
+) -> None:
+    port = free_port()
+    settings = elsewhere / "test.conf"
+    settings.write_text(f"[DEFAULT]\nstate_path = {elsewhere}/state\n[api]\nport = {port}\n")
+    with service(environment / "bin/ironic-lite", settings) as process:
+        assert status(f"http://127.0.0.1:{port}/v1/nodes", process) == 200
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        _, alive = psutil.wait_procs(children, timeout=PATIENCE)
+        assert alive == []
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert isinstance(port, int)
+        return port
+
+
+@contextlib.contextmanager
+def service(command: pathlib.Path, settings: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the service in a session of its own; whatever happens, none of it stays behind."""
+    process = subprocess.Popen(
+        [command, "--config-file", settings],
+        cwd=settings.parent,
+        env=stranger(),
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE)
+
+
+def status(url: str, process: subprocess.Popen[bytes]) -> int:
+    """Return the status of the first answer of ``url``."""
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                found = answer.status
+                assert isinstance(found, int)
+                return found
+        except urllib.error.HTTPError as answer:
+            return answer.code
+        except OSError:
+            # Nothing listens yet: ask again soon, until the deadline.
+            time.sleep(0.05)
+    raise AssertionError(f"no answer of {url}; exit status {process.poll()}")
