@@ -1,0 +1,173 @@
+"""What the state of a node forbids to change on it and on its ports, as tables of small rules.
+
+A rule looks at the change and raises, or does not. The lock of the node is not judged here: the
+write itself fails when the node is reserved.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import errors, fields, states
+from ironic_lite.states import State
+
+_INSPECTING_CLOSED_SINCE = 39
+_INTERFACES = frozenset(f"{kind}_interface" for kind in fields.INTERFACE_KINDS)
+_RETIREMENT = frozenset({"/retired", "/retired_reason"})
+_FREEING = ("remove /instance_uuid",)
+_CONNECTION = frozenset(
+    {"portgroup_uuid", "pxe_enabled", "local_link_connection", "physical_network"}
+)
+_CONNECTION_STATES = frozenset(
+    {State.ENROLL, State.INSPECTING, State.INSPECTWAIT, State.MANAGEABLE}
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """A PATCH of a node: its columns before and after, which differ, and the operations as asked.
+
+    ``touched`` has one ``"op /path"`` for each operation, whether it changed anything or not.
+    """
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    changed: frozenset[str]
+    touched: tuple[str, ...]
+    version: int
+
+    @property
+    def state(self) -> State:
+        """The provision state, which no PATCH changes."""
+        return State(self.before["provision_state"])
+
+    @property
+    def ident(self) -> str:
+        """How errors name the node."""
+        return str(self.before["uuid"])
+
+
+# -- nodes -----------------------------------------------------------------------------------
+
+
+def _transition(change: Change) -> None:
+    """A node on its way is left alone, except for retiring (S4.4, C21) and freeing a broken one."""
+    moving = change.before.get("target_provision_state") is not None
+    closed = moving and change.state not in states.PATCHABLE_IN_TRANSITION
+    inspecting = change.state is State.INSPECTING and change.version >= _INSPECTING_CLOSED_SINCE
+    if not closed and not inspecting:
+        return
+    if _RETIREMENT.issuperset(each.partition(" ")[2] for each in change.touched):
+        return
+    if change.before.get("maintenance") and change.touched == _FREEING:
+        return
+    raise errors.Conflict(
+        f"Node {change.ident} can not be updated while a state transition is in progress "
+        f"(it is in state {change.state}); wait for its end, or abort it.",
+        node=change.ident,
+        reason="state transition in progress",
+    )
+
+
+def _interfaces(change: Change) -> None:
+    moved = sorted(_INTERFACES & change.changed)
+    allowed = change.state in states.INTERFACES_CHANGEABLE or change.before.get("maintenance")
+    if moved and not allowed:
+        raise _not_in_state(change, ", ".join(moved), "or in maintenance")
+
+
+def _resource_class(change: Change) -> None:
+    replaced = "resource_class" in change.changed and change.before.get("resource_class")
+    if replaced and change.state not in states.INTERFACES_CHANGEABLE:
+        raise _not_in_state(change, "resource_class")
+
+
+def _protected(change: Change) -> None:
+    if change.after.get("protected_reason") and not change.after.get("protected"):
+        raise errors.InvalidParameter(path="protected_reason", reason="needs protected to be true")
+    asked = "protected" in change.changed and change.after["protected"]
+    if asked and change.state not in (State.ACTIVE, State.RESCUE):
+        reason = "only an active or rescued node can be protected"
+        raise errors.Conflict(node=change.ident, reason=reason)
+
+
+def _retired(change: Change) -> None:
+    if change.after.get("retired_reason") and not change.after.get("retired"):
+        raise errors.InvalidParameter(path="retired_reason", reason="needs retired to be true")
+    asked = "retired" in change.changed and change.after["retired"]
+    if asked and change.state is State.AVAILABLE:  # S4.3
+        reason = "an available node cannot be retired; take it back with the verb manage first"
+        raise errors.Conflict(node=change.ident, reason=reason)
+
+
+def _instance(change: Change) -> None:
+    held, wanted = change.before.get("instance_uuid"), change.after.get("instance_uuid")
+    if held and wanted and held != wanted:
+        reason = f"it is associated with instance {held}; remove /instance_uuid first"
+        raise errors.Conflict(node=change.ident, reason=reason)
+
+
+def _driver(change: Change) -> None:
+    if "driver" in change.changed and change.before.get("console_enabled"):
+        reason = "the driver cannot be changed while the console is enabled; stop the console first"
+        raise errors.Conflict(node=change.ident, reason=reason)
+
+
+def _parent(change: Change) -> None:
+    own = (change.before["uuid"], change.before.get("name"))
+    if "parent_node" in change.changed and change.after["parent_node"] in own:
+        raise errors.InvalidParameter(path="parent_node", reason="a node cannot be its own parent")
+
+
+def _not_in_state(change: Change, what: str, more: str = "") -> errors.Conflict:
+    allowed = ", ".join(sorted(states.INTERFACES_CHANGEABLE))
+    reason = f"{what} can only be changed in the states {allowed} {more}".rstrip()
+    return errors.Conflict(node=change.ident, reason=reason)
+
+
+NODE_RULES: tuple[Callable[[Change], None], ...] = (
+    _transition,
+    _interfaces,
+    _resource_class,
+    _protected,
+    _retired,
+    _instance,
+    _driver,
+    _parent,
+)
+
+
+def check_node(change: Change) -> None:
+    """Apply every rule to a change of a node.
+
+    :raises errors.Conflict: the state forbids it.
+    :raises errors.InvalidParameter: two fields contradict each other.
+    """
+    for rule in NODE_RULES:
+        rule(change)
+
+
+# -- ports -----------------------------------------------------------------------------------
+
+
+def check_port(changed: frozenset[str], owner: Mapping[str, Any]) -> None:
+    """Check the change of a port against the state of its node; in maintenance all is allowed.
+
+    :param changed: column names.
+    :param owner: the node's uuid, provision_state, maintenance and instance_uuid.
+    :raises errors.Conflict: the state forbids it.
+    """
+    if owner.get("maintenance"):
+        return
+    state = State(owner["provision_state"])
+    used = state is State.ACTIVE or owner.get("instance_uuid")
+    if "address" in changed and used:
+        reason = "the address of a port cannot be changed while an instance uses the node"
+        raise errors.Conflict(node=owner["uuid"], reason=f"{reason}; set maintenance first")
+    moved = sorted(_CONNECTION & changed)
+    if moved and state not in _CONNECTION_STATES:
+        allowed = ", ".join(sorted(_CONNECTION_STATES))
+        reason = f"{', '.join(moved)} can only be changed in the states {allowed}"
+        raise errors.Conflict(node=owner["uuid"], reason=f"{reason} or in maintenance")
