@@ -8,9 +8,11 @@ The branch tells a caller what to do, so branches are few::
     |  +- MissingParameter              a value is not there
     |  +- InvalidState                  this verb is not possible in this state
     |  +- NodeInMaintenance             end the maintenance first
-    |  +- InterfaceNotFound             an interface name nobody enabled, or not of this hardware
-    type |  +- UnsupportedDriverExtension    the driver cannot do that at all |  +- NoValidHost
-    no living conductor drives this hardware type
+    |  +- InterfaceNotFound             an interface name nobody enabled
+    |  +- IncompatibleInterface         an interface that is not for this hardware type
+    |  +- NoValidDefaultForInterface    name one: none of the enabled can be taken unasked
+    |  +- UnsupportedDriverExtension    the driver cannot do that at all
+    |  +- NoValidHost                   no living conductor drives this hardware type
     +- Unauthorized                401
     +- Forbidden                   403  protected node, closed endpoint
     +- NotFound                    404
@@ -25,11 +27,15 @@ The branch tells a caller what to do, so branches are few::
     |  +- NoFreeWorker
     |  +- NoConductor
     |  +- TooManyActions
+    |  +- Stopping                      not for callers: a worker leaves its node to the next owner
     +- HardwareError               500  the machine or its BMC said no, or nothing
     |  +- BmcUnreachable                retryable
     |  +- BmcAccessDenied               wrong credentials
     |  +- PowerFailure
     |  +- CleanStepFailed, DeployStepFailed, StepFailed
+    |  +- TimedOut
+    +- Aborted                     by request
+    +- Interrupted                 by the death of a conductor
     +- StepsUnavailable            202  the step list is not known yet (S1.26)
 
 ``retryable`` is a fact of the class. Errors cross RPC by class name and facts, see ``as_data`` and
@@ -118,6 +124,20 @@ class InterfaceNotFound(InvalidRequest):
     text = (
         "Could not find the following interface in the '{kind}' interfaces of hardware type "
         "{driver}: {name}. Valid interfaces are {valid}."
+    )
+
+
+class IncompatibleInterface(InvalidRequest):
+    text = (
+        "Hardware type {driver} does not work with the {kind} interface {name}. "
+        "Valid interfaces are {valid}."
+    )
+
+
+class NoValidDefaultForInterface(InvalidRequest):
+    text = (
+        "Hardware type {driver} has no default {kind} interface here. Name one with "
+        "{kind}_interface; valid interfaces are {valid}."
     )
 
 
@@ -242,6 +262,10 @@ class TooManyActions(Unavailable):
     text = "Limit of {limit} nodes doing {action} at once reached; retry when some have finished."
 
 
+class Stopping(Unavailable):
+    text = "Conductor {host} is stopping; the work goes on after its restart or elsewhere."
+
+
 class UnknownMethod(Error):
     text = (
         "Conductor {host} does not know the method {method} (its RPC API version is {version}); "
@@ -286,6 +310,24 @@ class CleanStepFailed(StepFailed):
 
 class DeployStepFailed(StepFailed):
     """Named by S3.17 (conflict C20): a deploy step failed."""
+
+
+class TimedOut(HardwareError):
+    text = "Timeout reached while {action} the node {node}. {hint}"
+
+
+class Aborted(Error):
+    """Not a fault: somebody asked for it (C10)."""
+
+    text = "By request, the {action} operation was aborted{where}."
+
+
+class Interrupted(Error):
+    text = (
+        "The conductor {host} went away while {action} this node, which can't be resumed by "
+        "conductor {by}. Repeat the request."
+    )
+    retryable = True
 
 
 class StepsUnavailable(Error):

@@ -1,0 +1,35 @@
+"""Inspection of a machine that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite.drivers import base
+from ironic_lite.drivers.fake import stage
+
+FOUND: Mapping[str, Any] = {"cpu_arch": "x86_64", "cpus": 8, "memory_mb": 16384, "local_gb": 100}
+"""What every fake machine is made of."""
+
+
+class FakeInspect(stage.Staged, base.Inspect):
+    """Finds a plain server; what the operator already filled in stays."""
+
+    def inspect_hardware(self, task: base.Task) -> base.Outcome:
+        """Fill in the properties now, or at the end of a wait (S5.8).
+
+        :raises errors.HardwareError: driver_info/fake_fail_verbs has ``inspect``.
+        """
+        if stage.waits(task, "inspect"):
+            return base.WAIT
+        return self.poll_inspection(task)
+
+    def poll_inspection(self, task: base.Task) -> base.Outcome:
+        """Fill in the properties: the wait is over.
+
+        :raises errors.HardwareError: driver_info/fake_fail_verbs has ``inspect``.
+        """
+        stage.fail_verb(task, "inspect")
+        known = {key: value for key, value in task.node.properties.items() if value is not None}
+        task.node.properties = {**task.node.properties, **FOUND, **known}
+        return base.DONE

@@ -1,0 +1,362 @@
+"""Load the enabled hardware types and interfaces once, and find the driver of each node among them.
+
+Drivers are entry points of the groups ``ironic_lite.hardware.types`` and
+``ironic_lite.hardware.interfaces.<kind>``. One that cannot be loaded is named in one line of the
+log and does not stop the others; a name that nothing installed has is a fault of the configuration,
+and stops the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from stevedore import named
+
+from ironic_lite import config, errors, plans, steps
+from ironic_lite.drivers import base
+
+LOG = logging.getLogger(__name__)
+
+TYPES = "ironic_lite.hardware.types"
+INTERFACES = "ironic_lite.hardware.interfaces"
+
+_FIELDS = tuple((kind, f"{kind}_interface") for kind in base.KINDS)
+_DEPLOY_PRIORITIES = {
+    "erase_devices_priority": "deploy.erase_devices",
+    "erase_devices_metadata_priority": "deploy.erase_devices_metadata",
+    "create_configuration_priority": "raid.create_configuration",
+    "delete_configuration_priority": "raid.delete_configuration",
+}
+"""Options of [deploy] that say the priority of a clean step."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What the configuration says about drivers.
+
+    ``hardware_types`` and ``interfaces`` (by kind) are the enabled names, ``defaults`` (by kind)
+    what nodes get unasked; ``clean_priorities`` maps ``interface.step`` to the priority an operator
+    gave it.
+    """
+
+    hardware_types: Sequence[str] = ()
+    interfaces: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    defaults: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    clean_priorities: Mapping[str, float] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def read(cls, conf: Any = config.CONF) -> Settings:
+        """Return what ``conf`` says, a loaded ``oslo_config.cfg.ConfigOpts``."""
+        given = {step: conf.deploy[name] for name, step in _DEPLOY_PRIORITIES.items()}
+        return cls(
+            hardware_types=conf.enabled_hardware_types,
+            interfaces={kind: conf[f"enabled_{kind}_interfaces"] for kind in base.KINDS},
+            defaults={kind: conf[f"default_{kind}_interface"] for kind in base.KINDS},
+            clean_priorities={
+                **{step: priority for step, priority in given.items() if priority is not None},
+                **config.priorities(conf.conductor.clean_step_priority_override),
+            },
+        )
+
+
+class Registry:
+    """The drivers of this conductor. Implementations are shared by all nodes and hold no state."""
+
+    def __init__(
+        self,
+        types: Mapping[str, base.HardwareType],
+        interfaces: Mapping[str, Mapping[str, base.Interface]],
+        defaults: Mapping[str, str | None],
+        failures: Mapping[str, str],
+    ) -> None:
+        """Work out the names each hardware type accepts; ``load`` is the way to call this."""
+        self.failures = dict(failures)
+        """What could not be loaded, such as ``"power interface redfish"``, and why."""
+        self._interfaces = interfaces
+        self._valid = {
+            name: {kind: _valid(found, kind, interfaces[kind]) for kind in base.KINDS}
+            for name, found in types.items()
+        }
+        self._defaults = {
+            name: {kind: _default(valid[kind], defaults.get(kind)) for kind in base.KINDS}
+            for name, valid in self._valid.items()
+        }
+        self._drivers: dict[tuple[Any, ...], base.Driver] = {}
+
+    @classmethod
+    def load(cls, settings: Settings) -> Registry:
+        """Load everything ``settings`` enables.
+
+        :raises config.ConfigError: an enabled or default name is nowhere, or no type loads.
+        """
+        loader = _Loader(settings.clean_priorities)
+        types = loader.hardware_types(settings.hardware_types)
+        interfaces = {
+            kind: loader.interfaces(kind, settings.interfaces.get(kind, ())) for kind in base.KINDS
+        }
+        _check(settings, loader)
+        if not types:
+            raise config.ConfigError(
+                reason="[DEFAULT]enabled_hardware_types: none of them could be loaded"
+            )
+        found = cls(types, interfaces, settings.defaults, loader.failures)
+        found._warn()
+        return found
+
+    @property
+    def hardware_types(self) -> tuple[str, ...]:
+        """The hardware types this conductor drives."""
+        return tuple(self._valid)
+
+    def driver_for(
+        self,
+        hardware_type: str,
+        interfaces: Mapping[str, str | None],
+        overrides: Mapping[str, Any] | None = None,
+    ) -> base.Driver:
+        """Return the driver of a node; the same names give the same object, without a search.
+
+        :param interfaces: the node's interface names by kind, None for the default.
+        :param overrides: the node's ``instance_info``, whose ``<kind>_interface`` keys come first.
+        :raises errors.DriverNotFound: see ``resolve``, as for all others.
+        """
+        given = overrides or {}
+        key = (
+            hardware_type,
+            *[given.get(field) or interfaces.get(kind) for kind, field in _FIELDS],
+        )
+        try:
+            return self._drivers[key]
+        except (KeyError, TypeError):  # TypeError: a dictionary instead of a name
+            names = self.resolve(hardware_type, interfaces, overrides)
+        parts: dict[str, Any] = {kind: self._interfaces[kind][name] for kind, name in names.items()}
+        # Two threads may both get here; then both drivers are the same in all that matters.
+        return self._drivers.setdefault(key, base.Driver(hardware_type=hardware_type, **parts))
+
+    def resolve(
+        self,
+        hardware_type: str,
+        wanted: Mapping[str, str | None],
+        overrides: Mapping[str, Any] | None = None,
+    ) -> dict[str, str]:
+        """Return the interface name of every kind, defaults filled in.
+
+        Parameters are those of ``driver_for``.
+
+        :raises errors.DriverNotFound: the hardware type is not driven here.
+        :raises errors.InvalidParameter: a name is not a string.
+        :raises errors.InterfaceNotFound: a name is not enabled, or could not be loaded.
+        :raises errors.IncompatibleInterface: the hardware type does not work with it.
+        :raises errors.NoValidDefaultForInterface: none was named, and there is no default.
+        """
+        self._known(hardware_type)
+        given = overrides or {}
+        return {
+            kind: self._name(hardware_type, kind, given.get(field) or wanted.get(kind))
+            for kind, field in _FIELDS
+        }
+
+    def check(self, names: Mapping[str, str], driver_info: Mapping[str, Any]) -> None:
+        """Refuse nonsense in ``driver_info``; ``names`` is what ``resolve`` returned.
+
+        :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+        """
+        for kind, name in names.items():
+            self._interfaces[kind][name].check_driver_info(driver_info)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return what the table ``hardware_interfaces`` says of this conductor."""
+        return [
+            {
+                "hardware_type": hardware_type,
+                "interface_type": kind,
+                "interface_name": name,
+                "is_default": name == self._defaults[hardware_type][kind],
+            }
+            for hardware_type, kinds in self._valid.items()
+            for kind, names in kinds.items()
+            for name in names
+        ]
+
+    def properties(self, hardware_type: str) -> dict[str, str]:
+        """Return ``{driver_info key: description}`` of the default interfaces.
+
+        :raises errors.DriverNotFound: the hardware type is not driven here.
+        """
+        self._known(hardware_type)
+        found: dict[str, str] = {}
+        for kind, name in self._defaults[hardware_type].items():
+            if name is not None:
+                found.update(self._interfaces[kind][name].get_properties())
+        return dict(sorted(found.items()))
+
+    def _known(self, hardware_type: str) -> None:
+        if hardware_type not in self._valid:
+            raise errors.DriverNotFound(driver=hardware_type)
+
+    def _name(self, hardware_type: str, kind: str, wanted: object) -> str:
+        valid = self._valid[hardware_type][kind]
+        facts = {"driver": hardware_type, "kind": kind, "valid": ", ".join(valid) or "none"}
+        if wanted is None:
+            default = self._defaults[hardware_type][kind]
+            if default is None:
+                raise errors.NoValidDefaultForInterface(**facts)
+            return default
+        if not isinstance(wanted, str):
+            raise errors.InvalidParameter(path=f"{kind}_interface", reason="is not a string")
+        if wanted in valid:
+            return wanted
+        if wanted in self._interfaces[kind]:
+            raise errors.IncompatibleInterface(name=wanted, **facts)
+        raise errors.InterfaceNotFound(name=wanted, **facts)
+
+    def _warn(self) -> None:
+        """Log what was enabled and is of no use, and what a hardware type lacks."""
+        for kind in base.KINDS:
+            used = {name for kinds in self._valid.values() for name in kinds[kind]}
+            for name in self._interfaces[kind]:
+                if name not in used:
+                    LOG.warning(
+                        "No enabled hardware type works with the %s interface %s.", kind, name
+                    )
+            for hardware_type, defaults in self._defaults.items():
+                if defaults[kind] is None:
+                    LOG.warning(
+                        "Hardware type %s has no default %s interface: each of its nodes must "
+                        "name one, of: %s.",
+                        hardware_type,
+                        kind,
+                        ", ".join(self._valid[hardware_type][kind]) or "none",
+                    )
+
+
+def _valid(
+    hardware_type: base.HardwareType, kind: str, loaded: Mapping[str, base.Interface]
+) -> tuple[str, ...]:
+    """Return the loaded names a hardware type accepts, the best first."""
+    preferred = tuple(name for name in hardware_type.supported.get(kind, ()) if name in loaded)
+    if not hardware_type.any_interface:
+        return preferred
+    return (*preferred, *(name for name in loaded if name not in preferred))
+
+
+def _default(valid: Sequence[str], configured: str | None) -> str | None:
+    if configured is not None:
+        return configured if configured in valid else None
+    return valid[0] if valid else None
+
+
+def _check(settings: Settings, loader: _Loader) -> None:
+    faults = list(loader.unknown)
+    for kind, name in settings.defaults.items():
+        if name is not None and name not in settings.interfaces.get(kind, ()):
+            faults.append(
+                f"[DEFAULT]default_{kind}_interface: {name} is not in enabled_{kind}_interfaces"
+            )
+    if faults:
+        raise config.ConfigError(reason="; ".join(faults))
+
+
+# -- loading ---------------------------------------------------------------------------------
+
+
+class _Loader:
+    """Loads entry points one by one, and remembers which were not to be had."""
+
+    def __init__(self, clean_priorities: Mapping[str, float]) -> None:
+        self.failures: dict[str, str] = {}
+        self.unknown: list[str] = []
+        self._priorities = clean_priorities
+
+    def hardware_types(self, enabled: Iterable[str]) -> dict[str, base.HardwareType]:
+        found: dict[str, base.HardwareType] = {}
+        for name, points in self._points(TYPES, enabled, "enabled_hardware_types"):
+            loaded = self._load(f"hardware type {name}", points, base.HardwareType)
+            if loaded is not None:
+                found[name] = loaded
+        return found
+
+    def interfaces(self, kind: str, enabled: Iterable[str]) -> dict[str, base.Interface]:
+        found: dict[str, base.Interface] = {}
+        option = f"enabled_{kind}_interfaces"
+        for name, points in self._points(f"{INTERFACES}.{kind}", enabled, option):
+            loaded = self._load(f"{kind} interface {name}", points, base.BASES[kind])
+            if loaded is not None:
+                found[name] = loaded
+        return found
+
+    def _points(
+        self, group: str, enabled: Iterable[str], option: str
+    ) -> list[tuple[str, list[importlib.metadata.EntryPoint]]]:
+        names = list(dict.fromkeys(enabled))
+        installed: dict[str, list[importlib.metadata.EntryPoint]] = defaultdict(list)
+        for point in _installed(group, names):
+            installed[point.name].append(point)
+        self.unknown += [
+            f"[DEFAULT]{option}: nothing installed is called {name}; "
+            f"there is {', '.join(sorted(installed)) or 'nothing'}"
+            for name in names
+            if name not in installed
+        ]
+        return [(name, installed[name]) for name in names if name in installed]
+
+    def _load(
+        self, what: str, points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]
+    ) -> Any:
+        """Return an instance; None and one line in the log if there cannot be one."""
+        try:
+            found = _instance(points, wanted)
+            self._check(found)
+        except Exception as why:  # a driver is anybody's code: whatever it raises, the others go on
+            reason = " ".join(f"{type(why).__name__}: {why}".split())
+            self.failures[what] = reason
+            LOG.error(
+                "The %s is not loaded: %s", what, reason, exc_info=LOG.isEnabledFor(logging.DEBUG)
+            )
+            return None
+        return found
+
+    def _check(self, found: object) -> None:
+        if isinstance(found, base.HardwareType):
+            strange = sorted(set(found.supported) - set(base.KINDS))
+            if strange:
+                raise TypeError(f"supported names kinds that do not exist: {', '.join(strange)}")
+        elif isinstance(found, base.Interface):
+            listed = steps.collect(found.kind, found, steps.StepKind.CLEAN)
+            _refuse_ties(listed, self._priorities)
+
+
+def _installed(group: str, names: Iterable[str]) -> Iterable[importlib.metadata.EntryPoint]:
+    """Return the entry points of a group, from stevedore's cache if they are there."""
+    # With no name to load, stevedore only lists: it lets an AssertionError of a driver through.
+    found = named.NamedExtensionManager(group, names=()).list_entry_points()
+    if set(names) <= {point.name for point in found}:
+        return list(found)
+    # The cache on disk can take a package changed within two minutes for the old one; nobody is
+    # refused on its word.
+    return importlib.metadata.entry_points(group=group)
+
+
+def _instance(points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]) -> Any:
+    values = sorted({point.value for point in points})
+    if len(values) > 1:
+        raise LookupError(f"several packages bring this name: {', '.join(values)}")
+    found = points[0].load()
+    if not isinstance(found, type) or not issubclass(found, wanted):
+        raise TypeError(f"{values[0]} is not a class derived from {wanted.__name__}")
+    return found()
+
+
+def _refuse_ties(clean_steps: Iterable[steps.Step], priorities: Mapping[str, float]) -> None:
+    """Refuse an interface whose automated clean steps have no order of their own (S2.12, C8)."""
+    for one, other in plans.ties(plans.overridden(clean_steps, priorities)):
+        raise ValueError(
+            f"the clean steps {one.title} and {other.title} both have priority "
+            f"{other.priority:g}; give one of them another with "
+            "[conductor]clean_step_priority_override"
+        )
