@@ -27,6 +27,9 @@ LOG = logging.getLogger(__name__)
 _MONITOR_SECONDS = 2
 """Behind a broker nobody sees a conductor die; this long without a sign of life means it has."""
 
+_BYTES_PER_SECOND = 8 * 1024 * 1024
+"""What a slow broker moves; a conductor gives no sign of life before it has the whole message."""
+
 _RETRIES = 2
 """How often a lost broker is tried again before the caller hears of it."""
 
@@ -44,7 +47,6 @@ class Client:
             oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC),
             serializer=Serializer(encode=not local),
             retry=_RETRIES,
-            call_monitor_timeout=None if local else _MONITOR_SECONDS,
             # A broker then says so at once if a conductor of that name never was there.
             transport_options=oslo_messaging.TransportOptions(at_least_once=True),
         )
@@ -101,7 +103,9 @@ class Client:
     ) -> Any:
         changed: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         try:
-            self._check_size(args)
+            if self._limit is not None:
+                patience = self._checked_size(args, self._limit) // _BYTES_PER_SECOND
+                changed["call_monitor_timeout"] = _MONITOR_SECONDS + patience
             return self._rpc.prepare(server=host, **changed).call(context, method, **args)
         except Exception as why:
             raise _translated(why, host, method) from None
@@ -110,16 +114,18 @@ class Client:
         self, prepared: Any, host: str | None, method: str, context: Context, args: dict[str, Any]
     ) -> None:
         try:
-            self._check_size(args)
+            if self._limit is not None:
+                self._checked_size(args, self._limit)
             prepared.cast(context, method, **args)
         except Exception as why:
             raise _translated(why, host, method) from None
 
-    def _check_size(self, args: dict[str, Any]) -> None:
-        if self._limit is not None:
-            size = len(encoding.dumps(args))
-            if size > self._limit:
-                raise faults.FrameTooLarge(size, self._limit)
+    @staticmethod
+    def _checked_size(args: dict[str, Any], limit: int) -> int:
+        size = len(encoding.dumps(args))
+        if size > limit:
+            raise faults.FrameTooLarge(size, limit)
+        return size
 
 
 class _StandIn:

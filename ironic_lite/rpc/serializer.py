@@ -14,7 +14,7 @@ class Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
     """Contexts cross as dicts, all else as `encoding` says."""
 
     def __init__(self, *, encode: bool) -> None:
-        """``encode`` here, unless the transport itself uses `encoding`, as local:// does."""
+        """``encode`` values here, unless somebody else does: local:// or the server."""
         self._encode = encode
 
     def serialize_context(self, ctxt: Context) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from oslo_messaging.rpc import server as rpc_server
 
 from ironic_lite import errors
 from ironic_lite.context import Context
-from ironic_lite.rpc import failures, interface, transport
+from ironic_lite.rpc import encoding, failures, interface, transport
 from ironic_lite.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
@@ -37,13 +37,16 @@ class Server:
         Every public method of ``endpoint`` can be called, as ``method(context, **arguments)``.
         ``version`` is what callers are told who ask for a method it lacks.
         """
-        self._door = _Door(host, endpoint, version)
+        local = transport.is_local(messaging)
+        # Within the door, so that a result without JSON form is logged and answered like any fault.
+        encode = None if local else encoding.plain
+        self._door = _Door(host, endpoint, version, encode)
         self._host = host
         self._server = oslo_messaging.get_rpc_server(
             messaging,
             oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server=host),
             [self._door],
-            serializer=Serializer(encode=not transport.is_local(messaging)),
+            serializer=Serializer(encode=False),
             server_cls=_ThreadedServer,
         )
 
@@ -95,8 +98,15 @@ class _ThreadedServer(rpc_server.RPCServer):  # type: ignore[misc]
 class _Door:
     """Stands before the endpoint: finds the method, sorts the exceptions, counts who is inside."""
 
-    def __init__(self, host: str, endpoint: object, version: str) -> None:
+    def __init__(
+        self,
+        host: str,
+        endpoint: object,
+        version: str,
+        encode: Callable[[Any], Any] | None,
+    ) -> None:
         self._host = host
+        self._encode = encode
         self._endpoint = endpoint
         self._version = version
         self._tickets = itertools.count()
@@ -132,7 +142,8 @@ class _Door:
         ticket = next(self._tickets)
         self._running[ticket] = name
         try:
-            return method(context, **arguments)
+            result = method(context, **arguments)
+            return self._encode(result) if self._encode else result
         except errors.Error as why:
             raise failures.pack(why) from None
         except (Exception, SystemExit) as why:

@@ -1,0 +1,144 @@
+"""Transports, servers and clients for the tests of RPC; every one of them real."""
+
+from __future__ import annotations
+
+from ironic_lite import threads
+
+threads.native()
+
+import pathlib  # noqa: E402  threads.native() must run before anything imports an oslo library
+import shutil  # noqa: E402
+import socket  # noqa: E402
+import subprocess  # noqa: E402
+import tempfile  # noqa: E402
+import uuid  # noqa: E402
+from collections.abc import Callable, Iterator  # noqa: E402
+
+import pytest  # noqa: E402
+
+from ironic_lite import config, context  # noqa: E402
+from ironic_lite.rpc import client, server, transport  # noqa: E402
+from ironic_lite.rpc.local import options  # noqa: E402
+from tests.rpc import stage  # noqa: E402
+
+RABBIT = ("127.0.0.1", 5672)
+
+
+@pytest.fixture(autouse=True)
+def no_files() -> Iterator[None]:
+    """Options have their defaults, whatever the machine has configured."""
+    config.CONF([], default_config_files=[], default_config_dirs=[])
+    yield
+    config.CONF.clear()
+
+
+@pytest.fixture
+def folder() -> Iterator[pathlib.Path]:
+    """A folder with a short path, as sockets need."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="rpc-", dir="/tmp"))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def local(folder: pathlib.Path) -> str:
+    return f"local://{folder}/rpc"
+
+
+@pytest.fixture(scope="session")
+def rabbit_host() -> Iterator[str]:
+    """A fresh virtual host of the RabbitMQ on this machine, else its default one."""
+    try:
+        socket.create_connection(RABBIT, timeout=2).close()
+    except OSError as why:
+        pytest.skip(f"NOT TESTED: no RabbitMQ answers at {RABBIT[0]}:{RABBIT[1]}: {why}")
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    if not _rabbitmqctl("add_vhost", name):
+        yield ""
+        return
+    assert _rabbitmqctl("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
+    yield name
+    _rabbitmqctl("delete_vhost", name)
+
+
+def _rabbitmqctl(*args: str) -> bool:
+    try:
+        done = subprocess.run(["rabbitmqctl", *args], capture_output=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+@pytest.fixture(params=["local", "rabbit"])
+def url(request: pytest.FixtureRequest) -> str:
+    """A transport URL; tests that ask for it run on both transports."""
+    if request.param == "local":
+        return str(request.getfixturevalue("local"))
+    host, port = RABBIT
+    return f"rabbit://guest:guest@{host}:{port}/{request.getfixturevalue('rabbit_host')}"
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[str], client.Client]]:
+    """Make clients that are hung up at the end."""
+    made = []
+
+    def make(url: str) -> client.Client:
+        made.append(transport.build(url))
+        return client.Client(made[-1])
+
+    yield make
+    for one in made:
+        one.cleanup()
+
+
+Serve = Callable[..., server.Server]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start servers in this process, stopped at the end."""
+    made: list[tuple[server.Server, stage.Endpoint]] = []
+
+    def start(url: str, host: str, endpoint: stage.Endpoint) -> server.Server:
+        one = server.Server(transport.build(url), host, endpoint)
+        one.start()
+        made.append((one, endpoint))
+        return one
+
+    yield start
+    for one, endpoint in made:
+        endpoint.gate.set()
+        one.stop()
+        assert one.wait(20)
+
+
+@pytest.fixture
+def spawn() -> Iterator[Callable[[str, str], subprocess.Popen[str]]]:
+    """Start servers in processes of their own; none is left at the end."""
+    made: list[subprocess.Popen[str]] = []
+
+    def start(url: str, host: str) -> subprocess.Popen[str]:
+        process = stage.process(url, host)
+        made.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    for process in made:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def one_mib() -> Iterator[Callable[[], None]]:
+    """Lower the frame limit to 1 MiB for the transports that are built after the call."""
+    options.frame_limit(config.CONF)
+    yield lambda: config.CONF.set_override("frame_limit_mib", 1, group=options.GROUP)
+    config.CONF.clear_override("frame_limit_mib", group=options.GROUP)
+
+
+@pytest.fixture
+def ctxt() -> context.Context:
+    return context.Context("req-1", user="u", project="p", roles=("admin", "reader"))

@@ -1,0 +1,124 @@
+"""A small conductor to call: methods of the real contract, and some that misbehave on purpose."""
+
+from __future__ import annotations
+
+from ironic_lite import threads
+
+threads.native()
+
+import datetime  # noqa: E402  threads.native() must run before anything imports an oslo library
+import os  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from typing import Any  # noqa: E402
+
+from ironic_lite import config, errors  # noqa: E402
+from ironic_lite.context import Context  # noqa: E402
+from ironic_lite.rpc import server, transport  # noqa: E402
+
+SECONDS = 20.0
+"""Longest wait for a condition."""
+
+
+class Endpoint:
+    """``seen`` lists (method, facts) in order; a call of `held` waits for ``gate``."""
+
+    def __init__(self, name: str = "one") -> None:
+        self.name = name
+        self.seen: list[tuple[str, Any]] = []
+        self.gate = threading.Event()
+
+    def get_clean_steps(self, context: Context, *, node_uuid: str) -> list[dict[str, Any]]:
+        self.seen.append(("get_clean_steps", node_uuid))
+        return [{"step": "erase_devices", "priority": 10}]
+
+    def change_node_power_state(
+        self, context: Context, *, node_uuid: str, target: str, timeout: int | None = None
+    ) -> None:
+        self.seen.append((target, timeout))
+
+    def continue_node_clean(self, context: Context, *, node_uuid: str) -> None:
+        self.seen.append(("continue_node_clean", node_uuid))
+        self.gate.wait(SECONDS)
+
+    def note(self, context: Context, *, word: Any) -> None:
+        self.seen.append(("note", word))
+
+    def who(self, context: Context) -> str:
+        return self.name
+
+    def pid(self, context: Context) -> int:
+        return os.getpid()
+
+    def context_of(self, context: Context) -> dict[str, Any]:
+        return {"type": type(context).__name__, **context.as_dict()}
+
+    def echo(self, context: Context, *, word: Any) -> Any:
+        return word
+
+    def length(self, context: Context, *, word: str) -> int:
+        return len(word)
+
+    def moment(self, context: Context) -> Any:
+        return {"at": datetime.datetime(2030, 1, 2, 3, 4, 5)}
+
+    def refuse(self, context: Context, *, node_uuid: str) -> None:
+        raise errors.NodeLocked(node=node_uuid, host=self.name)
+
+    def break_down(self, context: Context) -> None:
+        raise RuntimeError("the password is sesame")
+
+    def leave(self, context: Context) -> None:
+        sys.exit(3)
+
+    def unsayable(self, context: Context) -> Any:
+        return object()
+
+    def large(self, context: Context, *, size: int) -> str:
+        return "x" * size
+
+    def held(self, context: Context, *, seconds: float = SECONDS) -> str:
+        self.seen.append(("held", None))
+        self.gate.wait(seconds)
+        return "released"
+
+    def busy(self, context: Context) -> bool:
+        return ("held", None) in self.seen
+
+    def _secret(self, context: Context) -> str:
+        raise AssertionError("a private method was called")
+
+
+def until(condition: Callable[[], Any], seconds: float = SECONDS) -> None:
+    """Wait until ``condition()`` is true; fail after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.005)
+
+
+def process(url: str, host: str) -> subprocess.Popen[str]:
+    """Start a server in a process, which prints "ready" and lives until it is killed."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.rpc.stage", url, host],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+
+
+def main(url: str, host: str) -> None:
+    config.CONF([], default_config_files=[], default_config_dirs=[])
+    one = server.Server(transport.build(url), host, Endpoint(host))
+    one.start()
+    print("ready", flush=True)
+    # Ends with the parent, however that ends.
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

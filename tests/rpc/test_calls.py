@@ -1,0 +1,216 @@
+"""What a caller and a conductor see of each other, the same on both transports."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.context import Context
+from ironic_lite.rpc import client
+from tests.rpc import stage
+from tests.rpc.conftest import Serve
+
+Connect = Callable[[str], client.Client]
+Spawn = Callable[[str, str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def endpoint() -> stage.Endpoint:
+    return stage.Endpoint()
+
+
+@pytest.fixture
+def caller(url: str, serve: Serve, connect: Connect, endpoint: stage.Endpoint) -> client.Client:
+    """A client; a conductor called "one" lives."""
+    serve(url, "one", endpoint)
+    return connect(url)
+
+
+def test_a_typed_call_returns_what_the_method_returned(
+    caller: client.Client, ctxt: Context, endpoint: stage.Endpoint
+) -> None:
+    steps = caller.conductor("one").get_clean_steps(ctxt, node_uuid="n1")
+    assert steps == [{"step": "erase_devices", "priority": 10}]
+    assert endpoint.seen == [("get_clean_steps", "n1")]
+
+
+def test_an_argument_may_be_called_timeout(
+    caller: client.Client, ctxt: Context, endpoint: stage.Endpoint
+) -> None:
+    caller.conductor("one", timeout=5).change_node_power_state(
+        ctxt, node_uuid="n1", target="power on", timeout=7
+    )
+    assert endpoint.seen == [("power on", 7)]
+
+
+def test_the_casts_of_the_contract_do_not_wait_for_the_method(
+    caller: client.Client, ctxt: Context, endpoint: stage.Endpoint
+) -> None:
+    caller.conductor("one").continue_node_clean(ctxt, node_uuid="n1")
+    stage.until(lambda: endpoint.seen == [("continue_node_clean", "n1")])
+
+
+def test_the_context_arrives_as_it_was(caller: client.Client, ctxt: Context) -> None:
+    assert caller.call(ctxt, "context_of", host="one") == {
+        "type": "Context",
+        **json.loads(json.dumps(ctxt.as_dict())),
+    }
+
+
+@pytest.mark.parametrize(
+    "word", [None, True, 0, -(2**63), 1.5, "", "söme → text \U0001f600", [], {"a": [{"b": None}]}]
+)
+def test_plain_json_arrives_as_it_was(caller: client.Client, ctxt: Context, word: Any) -> None:
+    assert caller.call(ctxt, "echo", host="one", word=word) == word
+
+
+def test_a_datetime_arrives_as_an_iso_string(caller: client.Client, ctxt: Context) -> None:
+    assert caller.call(ctxt, "moment", host="one") == {"at": "2030-01-02T03:04:05+00:00"}
+
+
+def test_a_call_without_host_reaches_one_of_them_and_a_fanout_all(
+    url: str, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    ends = {name: stage.Endpoint(name) for name in ("one", "two")}
+    for name, end in ends.items():
+        serve(url, name, end)
+    caller = connect(url)
+    assert {caller.call(ctxt, "who", host=None) for _ in range(10)} == {"one", "two"}
+    assert [caller.call(ctxt, "who", host=name) for name in ("two", "one")] == ["two", "one"]
+    caller.fanout(ctxt, "note", word=1)
+    stage.until(lambda: all(end.seen == [("note", 1)] for end in ends.values()))
+
+
+def test_an_error_of_ours_comes_back_as_itself(
+    caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(errors.NodeLocked) as caught:
+        caller.call(ctxt, "refuse", host="one", node_uuid="n1")
+    assert type(caught.value) is errors.NodeLocked
+    assert caught.value.facts == {"node": "n1", "host": "one"}
+    assert str(caught.value) == errors.NodeLocked(node="n1", host="one").message
+    assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("method", ["break_down", "leave"])
+def test_an_unexpected_exception_is_logged_once_and_tells_the_caller_nothing(
+    caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    with pytest.raises(errors.Error) as caught:
+        caller.call(ctxt, method, host="one")
+    assert type(caught.value) is errors.Error
+    assert "sesame" not in repr(caught.value.as_data())
+    assert "req-1" in caught.value.message
+    logged = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert len(logged) == 1
+    assert logged[0].exc_info is not None
+
+
+@pytest.mark.parametrize("method", ["not_there", "seen"])
+def test_a_method_the_conductor_lacks_is_named_with_host_and_version(
+    caller: client.Client, ctxt: Context, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    with pytest.raises(errors.UnknownMethod) as caught:
+        caller.call(ctxt, method, host="one")
+    assert caught.value.facts == {"host": "one", "method": method, "version": "1.0"}
+    assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+def test_a_private_method_cannot_be_called(caller: client.Client, ctxt: Context) -> None:
+    with pytest.raises(errors.UnknownMethod):
+        caller.call(ctxt, "_secret", host="one")
+
+
+def test_an_argument_the_conductor_lacks_is_named(caller: client.Client, ctxt: Context) -> None:
+    with pytest.raises(errors.UnknownMethod, match="surprise"):
+        caller.call(ctxt, "echo", host="one", word=1, surprise=2)
+
+
+def test_a_result_without_json_form_is_an_error_at_once(
+    caller: client.Client, ctxt: Context
+) -> None:
+    with pytest.raises(errors.Error) as caught:
+        caller.call(ctxt, "unsayable", host="one")
+    assert type(caught.value) is errors.Error
+
+
+def test_arguments_nested_too_deeply_are_an_invalid_request(
+    caller: client.Client, ctxt: Context
+) -> None:
+    deep: list[Any] = []
+    for _ in range(1000):
+        deep = [deep]
+    with pytest.raises(errors.InvalidRequest):
+        caller.call(ctxt, "echo", host="one", word=deep)
+
+
+def test_a_request_beyond_the_limit_is_too_large(
+    url: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
+) -> None:
+    serve(url, "one", stage.Endpoint())
+    one_mib()
+    caller = connect(url)
+    with pytest.raises(errors.TooLarge, match="1 MiB") as caught:
+        caller.call(ctxt, "echo", host="one", word="x" * 2**20)
+    assert caught.value.facts == {"limit": 1024}
+    with pytest.raises(errors.TooLarge):
+        caller.cast(ctxt, "note", host="one", word="x" * 2**20)
+    assert caller.call(ctxt, "echo", host="one", word="small") == "small"
+
+
+def test_a_body_of_64_mib_passes(caller: client.Client, ctxt: Context) -> None:
+    word = "x" * (64 * 2**20)
+    assert caller.call(ctxt, "length", host="one", word=word) == len(word)
+
+
+def test_a_conductor_that_never_was_there_is_no_conductor(
+    caller: client.Client, ctxt: Context
+) -> None:
+    for attempt in (caller.call, caller.cast):
+        with pytest.raises(errors.NoConductor) as caught:
+            attempt(ctxt, "who", host="nobody")
+        assert caught.value.facts["host"] == "nobody"
+        assert caught.value.facts["reason"]
+
+
+def test_a_call_that_takes_longer_than_its_time_out_is_no_conductor(
+    caller: client.Client, ctxt: Context, endpoint: stage.Endpoint
+) -> None:
+    with pytest.raises(errors.NoConductor, match="one"):
+        caller.call(ctxt, "held", host="one", timeout=1)
+    endpoint.gate.set()
+    # The late answer must not reach the next call.
+    assert caller.call(ctxt, "echo", host="one", word=1) == 1
+
+
+def test_a_conductor_killed_during_a_call_is_no_conductor_long_before_the_time_out(
+    url: str, spawn: Spawn, connect: Connect, ctxt: Context
+) -> None:
+    process = spawn(url, "victim")
+    caller = connect(url)
+    assert caller.call(ctxt, "who", host="victim") == "victim"
+    killer = _kill_when_busy(process, caller, ctxt)
+    with pytest.raises(errors.NoConductor, match="victim"):
+        caller.call(ctxt, "held", host="victim", timeout=3600)
+    killer()
+
+
+def _kill_when_busy(
+    process: subprocess.Popen[str], caller: client.Client, ctxt: Context
+) -> Callable[[], None]:
+    """Kill the conductor as soon as its method `held` runs."""
+
+    def watch() -> None:
+        stage.until(lambda: caller.call(ctxt, "busy", host="victim"))
+        process.kill()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread.join
