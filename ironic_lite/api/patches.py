@@ -1,7 +1,7 @@
 """Apply a JSON PATCH (RFC 6902: add, replace, remove) to a resource: all operations or none.
 
-The outcome is the columns that change and their new values, after the rules of ``guards``; the caller
-writes them. Nothing here touches the database.
+The outcome is the columns that change and their new values, after the rules of ``guards``; the
+caller writes them. Nothing here touches the database.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHASSIS_UNSET_SINCE = 25
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation, checked; ``root`` is the field it touches, ``whole`` that it touches all of it."""
+    """One operation, checked; ``root`` is the field it touches, ``whole`` that it means all."""
 
     op: str
     path: str
@@ -176,7 +176,7 @@ def _apply(
     version: int,
     what: str,
 ) -> Json:
-    """Return the touched fields after all operations, checked and as stored; a removed one is null."""
+    """Return the touched fields after all operations, checked and as stored."""
     known = fields.by_name(table)
     document: Json = {}
     for operation in operations:
@@ -233,7 +233,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _follow(before: Mapping[str, Any], after: Json) -> None:
-    """Add the fields that follow others: reasons end with what they explain, names are kept alike."""
+    """Add the fields that follow others: reasons end with their cause, names are kept alike."""
     if after.get("retired") is False:
         after.setdefault("retired_reason", None)  # S4.8
     if after.get("protected") is False:

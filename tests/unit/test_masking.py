@@ -1,0 +1,95 @@
+"""Secrets are hidden wherever they stand, and nothing is copied when there are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironic_lite.api import masking
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "password",
+        "redfish_password",
+        "ipmi_password",
+        "adminPass",
+        "admin_pass",
+        "snmp_auth_key",
+        "snmp_priv_key",
+        "agent_secret_token",
+        "image_pull_secret",
+        "rescue_password",
+        "hashed_rescue_password",
+        "API_KEY",
+        "image_request_authorization",
+        "ssh_private_key",
+        "passphrase",
+    ],
+)
+def test_a_secret_is_hidden_under_any_usual_name(key: str) -> None:
+    assert masking.mask({key: "open sesame", "b": 1}) == {key: masking.MASK, "b": 1}
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["redfish_address", "redfish_username", "deploy_kernel", "snmp_user", "compass", "bypass"],
+)
+def test_ordinary_keys_stay_readable(key: str) -> None:
+    assert masking.mask({key: "plain"}) == {key: "plain"}
+
+
+def test_secrets_are_found_at_any_depth_and_hidden_whole() -> None:
+    steps = [{"step": "apply", "args": {"settings": [{"AdminPassword": "x"}]}}]
+    shown = masking.field("driver_internal_info", {"clean_steps": steps, "token": {"a": ["b"]}})
+    assert shown["clean_steps"][0]["args"]["settings"] == [{"AdminPassword": masking.MASK}]
+    assert shown["token"] == masking.MASK
+
+
+def test_a_null_secret_shows_that_it_is_not_set() -> None:
+    assert masking.mask({"redfish_password": None}) == {"redfish_password": None}
+
+
+def test_the_password_in_a_url_is_hidden() -> None:
+    shown = masking.mask({"image_source": "https://me:sesame@images/a?b=c@d"})
+    assert shown == {"image_source": "https://me:******@images/a?b=c@d"}
+    assert masking.mask(["http://me@host/", "a@b"]) == ["http://me@host/", "a@b"]
+
+
+def test_configdrive_and_image_url_are_hidden_in_instance_info_alone() -> None:
+    held = {"configdrive": "H4sI", "image_url": "http://temporary/", "image_source": "http://x/"}
+    assert masking.field("instance_info", held) == {
+        "configdrive": masking.MASK,
+        "image_url": masking.MASK,
+        "image_source": "http://x/",
+    }
+    assert masking.field("driver_info", held) is held
+
+
+def test_nothing_is_copied_when_nothing_is_hidden() -> None:
+    held = {"a": {"b": [1, {"c": "d"}]}, "e": None}
+    assert masking.field("driver_info", held) is held
+
+
+@given(JSON)
+def test_what_was_given_is_never_changed(value: Any) -> None:
+    before = repr(value)
+    masking.mask(value)
+    assert repr(value) == before
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), st.text(min_size=1, max_size=20))
+def test_no_secret_survives_in_any_surrounding(around: dict[str, Any], secret: str) -> None:
+    shown = masking.mask({**around, "deep": [{"password": {"really": f"<{secret}>"}}]})
+    assert shown["deep"] == [{"password": masking.MASK}]
