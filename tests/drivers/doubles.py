@@ -1,0 +1,132 @@
+"""A task without a conductor, for tests of drivers: it remembers what it was asked to do."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ironic_lite.drivers import base
+from ironic_lite.drivers.fake import (
+    bios,
+    boot,
+    console,
+    deploy,
+    firmware,
+    inspect,
+    management,
+    power,
+    raid,
+    rescue,
+    vendor,
+)
+from ironic_lite.drivers.noop import interfaces
+
+FAKE = base.Driver(
+    hardware_type="fake-hardware",
+    bios=bios.FakeBIOS(),
+    boot=boot.FakeBoot(),
+    console=console.FakeConsole(),
+    deploy=deploy.FakeDeploy(),
+    firmware=firmware.FakeFirmware(),
+    inspect=inspect.FakeInspect(),
+    management=management.FakeManagement(),
+    network=interfaces.NoopNetwork(),
+    power=power.FakePower(),
+    raid=raid.FakeRAID(),
+    rescue=rescue.FakeRescue(),
+    storage=interfaces.NoopStorage(),
+    vendor=vendor.FakeVendor(),
+)
+
+
+def node(**values: Any) -> base.Node:
+    """Return a node with the columns that drivers meet."""
+    row: dict[str, Any] = {
+        "uuid": str(uuid.uuid4()),
+        "driver": "fake-hardware",
+        "driver_info": {},
+        "driver_internal_info": {},
+        "properties": {},
+        "instance_info": {},
+        "extra": {},
+        "power_state": None,
+        "provision_state": "manageable",
+        "disable_power_off": False,
+        "raid_config": None,
+        "target_raid_config": None,
+        "boot_mode": None,
+    }
+    return base.Node({**row, **values})
+
+
+class FakeTask:
+    """Implements ``base.Task``.
+
+    ``timers`` and ``pauses`` list the seconds asked for; no test sleeps.
+    """
+
+    def __init__(
+        self,
+        node_: base.Node | None = None,
+        *,
+        driver: base.Driver = FAKE,
+        ports: Sequence[base.Port] = (),
+        **driver_info: Any,
+    ) -> None:
+        self.node = node_ if node_ is not None else node(driver_info=driver_info)
+        self._driver = driver
+        self._ports = ports
+        self._notes: dict[str, str] = {}
+        self.timers: list[float] = []
+        self.pauses: list[float] = []
+
+    @property
+    def driver(self) -> base.Driver:
+        return self._driver
+
+    @property
+    def ports(self) -> Sequence[base.Port]:
+        return self._ports
+
+    def recall(self, key: str, default: Any = None) -> Any:
+        return json.loads(self._notes[key]) if key in self._notes else default
+
+    def keep(self, key: str, value: Any) -> None:
+        if value is None:
+            self._notes.pop(key, None)
+        else:
+            self._notes[key] = json.dumps(value)
+
+    def wake_after(self, seconds: float) -> None:
+        self.timers.append(seconds)
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def elsewhere(self) -> FakeTask:
+        """Return the task another conductor has on this node: only what is saved comes along."""
+        saved = json.loads(json.dumps(self.node.as_dict()))
+        other = FakeTask(base.Node(saved), driver=self._driver)
+        other._notes = dict(self._notes)
+        return other
+
+
+def step(title: str, **args: Any) -> Mapping[str, Any]:
+    """Return a step as the engine hands it to a driver."""
+    interface, _, name = title.partition(".")
+    return {"interface": interface, "step": name, "args": args}
+
+
+def run(task: FakeTask, kind: base.StepKind, title: str, **args: Any) -> base.Outcome | None:
+    """Run one step as the engine does."""
+    wanted = step(title, **args)
+    interface = task.driver.interface(wanted["interface"])
+    outcome: base.Outcome | None = getattr(interface, f"execute_{kind}_step")(task, wanted)
+    return outcome
+
+
+def clean(task: FakeTask, title: str, **args: Any) -> base.Outcome | None:
+    """Run one clean step."""
+    return run(task, base.StepKind.CLEAN, title, **args)

@@ -1,0 +1,129 @@
+"""The keys that steer a fake machine: what is read, and how nonsense is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironic_lite import errors
+from ironic_lite.drivers.fake import behaviour
+from tests.drivers import doubles
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+TITLES = st.sampled_from(["deploy.erase_devices", "raid.create_configuration", "vendor.own_step"])
+MESSAGES = st.text(min_size=1, max_size=50).filter(str.strip)
+SENSE = st.fixed_dictionaries(
+    {},
+    optional={
+        "fake_step_seconds": st.floats(0, behaviour.LONGEST) | st.integers(0, behaviour.LONGEST),
+        "fake_async_steps": st.lists(TITLES) | st.just(["*"]),
+        "fake_fail_steps": st.dictionaries(TITLES, MESSAGES),
+        "fake_fail_power": MESSAGES,
+        "fake_fail_verbs": st.dictionaries(st.sampled_from(behaviour.VERBS), MESSAGES),
+        "fake_async_verbs": st.lists(st.sampled_from(behaviour.ASYNC_VERBS)),
+        "fake_steps_unavailable": st.integers(-1, behaviour.LONGEST),
+    },
+)
+
+NONSENSE: list[tuple[str, Any]] = [
+    ("fake_step_seconds", -1),
+    ("fake_step_seconds", -0.5),
+    ("fake_step_seconds", True),
+    ("fake_step_seconds", "5"),
+    ("fake_step_seconds", None),
+    ("fake_step_seconds", float("nan")),
+    ("fake_step_seconds", float("inf")),
+    ("fake_step_seconds", 10**400),
+    ("fake_async_steps", "*"),
+    ("fake_async_steps", "deploy.erase_devices"),
+    ("fake_async_steps", {"deploy.erase_devices": True}),
+    ("fake_async_steps", ["erase_devices"]),
+    ("fake_async_steps", ["deploy."]),
+    ("fake_async_steps", [".erase_devices"]),
+    ("fake_async_steps", ["disks.erase"]),
+    ("fake_async_steps", ["deploy.erase.devices"]),
+    ("fake_async_steps", ["deploy.erase devices"]),
+    ("fake_async_steps", [7]),
+    ("fake_async_steps", [["deploy.erase_devices"]]),
+    ("fake_fail_steps", ["deploy.erase_devices"]),
+    ("fake_fail_steps", "deploy.erase_devices"),
+    ("fake_fail_steps", {"*": "broken"}),
+    ("fake_fail_steps", {"erase_devices": "broken"}),
+    ("fake_fail_steps", {"deploy.erase_devices": ""}),
+    ("fake_fail_steps", {"deploy.erase_devices": True}),
+    ("fake_fail_steps", {"deploy.erase_devices": None}),
+    ("fake_fail_power", True),
+    ("fake_fail_power", ""),
+    ("fake_fail_power", "  "),
+    ("fake_fail_power", None),
+    ("fake_fail_power", ["broken"]),
+    ("fake_fail_power", "x" * 5000),
+    ("fake_fail_verbs", {"clean": "broken"}),
+    ("fake_fail_verbs", {"inspect": 5}),
+    ("fake_fail_verbs", ["inspect"]),
+    ("fake_async_verbs", ["adopt"]),
+    ("fake_async_verbs", "inspect"),
+    ("fake_async_verbs", [None]),
+    ("fake_async_verbs", [{}]),
+    ("fake_steps_unavailable", True),
+    ("fake_steps_unavailable", 1.5),
+    ("fake_steps_unavailable", -2),
+    ("fake_steps_unavailable", "30"),
+    ("fake_steps_unavailable", 10**30),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), NONSENSE)
+def test_nonsense_is_refused_by_the_name_of_its_key(key: str, value: Any) -> None:
+    with pytest.raises(errors.InvalidParameter) as refusal:
+        behaviour.parse({key: value})
+    assert refusal.value.facts["path"] == f"driver_info/{key}"
+    assert len(refusal.value.message) < 1000
+
+
+@given(st.sampled_from(sorted(behaviour.PROPERTIES)), JSON)
+def test_whatever_json_a_key_holds_it_is_read_or_refused_by_name(key: str, value: Any) -> None:
+    try:
+        behaviour.parse({key: value})
+    except errors.InvalidParameter as refusal:
+        assert refusal.message.startswith(f"driver_info/{key}: ")
+
+
+@given(SENSE)
+def test_sense_is_read_as_it_was_written(info: dict[str, Any]) -> None:
+    script = behaviour.parse({**info, "something_else": object()})
+    assert script.step_seconds == info.get("fake_step_seconds")
+    assert script.async_steps == set(info.get("fake_async_steps", ()))
+    assert script.fail_steps == info.get("fake_fail_steps", {})
+    assert script.fail_power == info.get("fake_fail_power")
+    assert script.fail_verbs == info.get("fake_fail_verbs", {})
+    assert script.async_verbs == set(info.get("fake_async_verbs", ()))
+    assert script.steps_unavailable == info.get("fake_steps_unavailable")
+
+
+def test_a_star_makes_every_step_wait() -> None:
+    script = behaviour.parse({"fake_async_steps": ["*"]})
+    assert script.waits("raid.delete_configuration")
+    assert not behaviour.parse({"fake_async_steps": ["raid.x"]}).waits("raid.y")
+
+
+@pytest.mark.parametrize("kind", sorted(set(doubles.FAKE.__slots__) - {"hardware_type"}))
+def test_every_fake_interface_knows_the_keys_and_refuses_nonsense(kind: str) -> None:
+    interface = doubles.FAKE.interface(kind)
+    if kind in {"network", "storage"}:
+        assert interface.get_properties() == {}
+        return
+    assert set(interface.get_properties()) == set(behaviour.PROPERTIES)
+    interface.check_driver_info({})
+    interface.validate(doubles.FakeTask())
+    with pytest.raises(errors.InvalidParameter, match="driver_info/fake_step_seconds"):
+        interface.check_driver_info({"fake_step_seconds": "soon"})
+    with pytest.raises(errors.InvalidParameter, match="driver_info/fake_fail_verbs"):
+        interface.validate(doubles.FakeTask(fake_fail_verbs=[]))
