@@ -77,7 +77,7 @@ class Directory:
             raise config.ConfigError(
                 reason=f"transport_url: cannot use the directory {self.path}: {why.strerror}"
             ) from None
-        fault = _distrust(found)
+        fault = distrust(found, os.geteuid())
         if fault:
             raise config.ConfigError(reason=f"transport_url: the directory {self.path} {fault}")
 
@@ -155,13 +155,13 @@ def is_stale(path: str) -> bool:
     return False
 
 
-def _distrust(found: os.stat_result) -> str | None:
+def distrust(found: os.stat_result, user: int) -> str | None:
+    """Say why ``user`` should not look for conductors in the directory ``found``, or None."""
     if not stat.S_ISDIR(found.st_mode):
         return "is not a directory"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         mode = stat.S_IMODE(found.st_mode)
         return f"has mode {mode:04o}: others could pose as a conductor; chmod it to 0700"
-    user = os.geteuid()
     if user != 0 and found.st_uid not in {0, user}:
         return f"belongs to user {found.st_uid}, who could pose as a conductor; this is user {user}"
     return None

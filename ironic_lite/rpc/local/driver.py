@@ -42,7 +42,7 @@ class LocalDriver(base.BaseDriver):  # type: ignore[misc]
         super().__init__(conf, url, default_exchange, allowed_remote_exmods)
         self._limit = options.frame_limit(conf)
         self._directory = addresses.Directory(_path(url))
-        self._pool = sender.Pool(self._limit)
+        self._pool = sender.Pool(self._limit, self._directory.check)
         self._idents = itertools.count(1)
         self._turn = itertools.count()
         self._listeners = itertools.count(1)

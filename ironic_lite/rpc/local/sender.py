@@ -132,9 +132,10 @@ class Connection:
 class Pool:
     """The idle connections of this process, by socket path."""
 
-    def __init__(self, limit: int) -> None:
-        """``limit``: bytes a frame may have."""
+    def __init__(self, limit: int, check: Callable[[], None]) -> None:
+        """``limit``: bytes a frame may have; ``check`` is called before each new connection."""
         self._limit = limit
+        self._check = check
         self._owner = os.getpid()
         self._idle: dict[str, collections.deque[Connection]] = {}
 
@@ -164,6 +165,7 @@ class Pool:
             if connection.is_fresh() and self._sent(connection, frame):
                 return connection
             connection.close()
+        self._check()
         connection = Connection(path, self._limit)
         try:
             connection.send(frame)

@@ -1,0 +1,132 @@
+"""A server gets bytes no client of ours would send; a client gets an answer it does not take."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.context import Context
+from ironic_lite.rpc import client
+from ironic_lite.rpc.local import frames, options
+from tests.rpc import stage
+from tests.rpc.conftest import Serve
+
+Connect = Callable[[str], client.Client]
+HEADER = frames.HEADER
+
+GARBAGE = {
+    "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "ones": b"\xff" * 4096,
+    "nuls": b"\0" * 4096,
+    "not json": HEADER.pack(3) + b"{{{",
+    "not utf-8": HEADER.pack(4) + b'"\xff\xfe"',
+    "a list": HEADER.pack(2) + b"[]",
+    "an empty object": HEADER.pack(2) + b"{}",
+    "wrong types": frames.encode({"id": "1", "ctxt": [], "msg": None}, 999),
+    "a message without method": frames.encode({"id": 1, "ctxt": {}, "msg": {}}, 999),
+    "a context without request id": frames.encode(
+        {"id": 1, "ctxt": {"user": 1}, "msg": {"method": "who", "args": {}}, "reply": True}, 999
+    ),
+    "a method that is no text": frames.encode(
+        {"id": 1, "ctxt": {}, "msg": {"method": 7, "args": []}, "reply": True}, 999
+    ),
+    "a monitor that is no number": frames.encode(
+        {"id": 1, "ctxt": {}, "msg": {"method": "who"}, "reply": True, "monitor": "x"}, 999
+    ),
+    "half a frame": HEADER.pack(1000) + b"{",
+    "half a length": b"\0\0",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_the_server_lives_on_after(
+    *, what: str, local: str, folder: pathlib.Path, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    serve(local, "one", stage.Endpoint())
+    caller = connect(local)
+    for _ in range(3):
+        with _raw(folder) as line:
+            line.sendall(GARBAGE[what])
+        assert caller.call(ctxt, "echo", host="one", word=what) == what
+
+
+def test_the_sender_of_garbage_is_told_and_hung_up(
+    local: str, folder: pathlib.Path, serve: Serve
+) -> None:
+    serve(local, "one", stage.Endpoint())
+    with _raw(folder) as line:
+        line.sendall(GARBAGE["http"])
+        said = b""
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := line.recv(4096):
+                said += chunk
+    (body,) = frames.Reader(2**20).feed(said)
+    assert "frame_limit_mib" in body["refused"]["reason"]
+
+
+def test_a_client_that_sends_slowly_does_not_delay_others(
+    local: str, folder: pathlib.Path, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    serve(local, "one", stage.Endpoint())
+    request = {"id": 1, "ctxt": ctxt.as_dict(), "msg": {"method": "who"}, "reply": True}
+    frame = frames.encode(request, 2**20)
+    with _raw(folder) as line:
+        for byte in frame:
+            line.sendall(bytes([byte]))
+            if byte % 8 == 0:
+                assert connect(local).call(ctxt, "who", host="one") == "one"
+        (body,) = frames.Reader(2**20).feed(line.recv(4096))
+    assert body == {"id": 1, "result": "one"}
+
+
+def test_a_server_with_a_lower_limit_refuses_and_goes_on(
+    local: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
+) -> None:
+    caller = connect(local)
+    one_mib()
+    serve(local, "one", stage.Endpoint())
+    for size in (2, 40):
+        with pytest.raises(errors.TooLarge, match="1 MiB"):
+            caller.call(ctxt, "echo", host="one", word="x" * (size * 2**20))
+    assert caller.call(ctxt, "who", host="one") == "one"
+
+
+def test_an_answer_beyond_the_server_s_limit_is_too_large(
+    local: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
+) -> None:
+    caller = connect(local)
+    one_mib()
+    serve(local, "one", stage.Endpoint())
+    with pytest.raises(errors.TooLarge, match="answer"):
+        caller.call(ctxt, "large", host="one", size=2 * 2**20)
+    assert caller.call(ctxt, "who", host="one") == "one"
+
+
+def test_an_answer_beyond_the_client_s_limit_is_too_large(
+    local: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
+) -> None:
+    serve(local, "one", stage.Endpoint())
+    one_mib()
+    caller = connect(local)
+    with pytest.raises(errors.TooLarge, match="answer"):
+        caller.call(ctxt, "large", host="one", size=2 * 2**20)
+    assert caller.call(ctxt, "who", host="one") == "one"
+
+
+def test_the_default_limit_has_room_for_a_config_drive_of_64_mib() -> None:
+    assert options.frame_limit(config.CONF) > 64 * 2**20
+
+
+@contextlib.contextmanager
+def _raw(folder: pathlib.Path) -> Iterator[socket.socket]:
+    (path,) = (folder / "rpc").glob("*@one")
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(stage.SECONDS)
+        line.connect(str(path))
+        yield line

@@ -1,0 +1,304 @@
+"""Processes and threads around local://: deaths, forks, crowds, stops, signs of life."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from concurrent import futures
+from typing import Any
+
+import oslo_messaging
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.context import Context
+from ironic_lite.rpc import client, interface, server, transport
+from ironic_lite.rpc.serializer import Serializer
+from tests.rpc import stage
+from tests.rpc.conftest import Serve
+
+Connect = Callable[[str], client.Client]
+Spawn = Callable[[str, str], "subprocess.Popen[str]"]
+
+
+# -- crowds ------------------------------------------------------------------------------------
+
+
+def test_64_callers_at_once_get_each_their_own_answers(
+    local: str, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    serve(local, "one", stage.Endpoint())
+    caller = connect(local)
+    together = threading.Barrier(64)
+
+    def many(me: int) -> bool:
+        together.wait(stage.SECONDS)
+        words = [f"{me}-{turn}" for turn in range(20)]
+        return all(caller.call(ctxt, "echo", host="one", word=word) == word for word in words)
+
+    with futures.ThreadPoolExecutor(64) as pool:
+        assert all(pool.map(many, range(64)))
+
+
+def test_a_slow_call_does_not_block_others(
+    local: str, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    endpoint = stage.Endpoint()
+    serve(local, "one", endpoint)
+    caller = connect(local)
+    with futures.ThreadPoolExecutor(8) as pool:
+        slow = [pool.submit(caller.call, ctxt, "held", host="one") for _ in range(8)]
+        stage.until(lambda: len(endpoint.seen) == 8)
+        assert caller.call(ctxt, "who", host="one") == "one"
+        assert not any(one.done() for one in slow)
+        endpoint.gate.set()
+        assert [one.result(stage.SECONDS) for one in slow] == ["released"] * 8
+
+
+def test_calls_one_after_the_other_use_one_connection_and_one_thread(
+    local: str, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    serve(local, "one", stage.Endpoint())
+    caller = connect(local)
+    caller.call(ctxt, "who", host="one")
+    sockets, threads = _sockets(), _call_threads()
+    for _ in range(50):
+        caller.call(ctxt, "who", host="one")
+        stage.until(lambda: _call_threads() <= threads + 1)
+    assert _sockets() == sockets
+
+
+def _sockets() -> int:
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:
+            continue
+    return sum(link.startswith("socket:") for link in links)
+
+
+def _call_threads() -> int:
+    return sum(thread.name.startswith("rpc-call") for thread in threading.enumerate())
+
+
+def test_an_idle_server_sleeps(local: str, serve: Serve, connect: Connect, ctxt: Context) -> None:
+    serve(local, "one", stage.Endpoint())
+    connect(local).call(ctxt, "who", host="one")
+    names = ("rpc-listener", "rpc-call")
+    mine = [t for t in threading.enumerate() if t.name.startswith(names)]
+
+    def switches() -> int:
+        return sum(_switches(thread) for thread in mine)
+
+    asleep = threading.Event()
+    before = switches()
+    asleep.wait(1.2)
+    assert switches() - before <= 2
+
+
+def _switches(thread: threading.Thread) -> int:
+    with open(f"/proc/self/task/{thread.native_id}/status", encoding="ascii") as status:
+        lines = dict(line.split(":", 1) for line in status)
+    return int(lines["voluntary_ctxt_switches"])
+
+
+# -- deaths ------------------------------------------------------------------------------------
+
+
+def test_calls_in_flight_end_the_moment_their_conductor_is_killed(
+    local: str, spawn: Spawn, connect: Connect, ctxt: Context
+) -> None:
+    process = spawn(local, "victim")
+    caller = connect(local)
+    with futures.ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(caller.call, ctxt, "held", host="victim") for _ in range(4)]
+        stage.until(lambda: caller.call(ctxt, "busy", host="victim"))
+        process.kill()
+        for call in calls:
+            why = call.exception(stage.SECONDS)
+            assert isinstance(why, errors.NoConductor)
+            assert why.facts["host"] == "victim"
+            assert "victim" in why.facts["reason"]
+
+
+def test_a_child_forked_by_the_conductor_does_not_hide_its_death(
+    local: str, connect: Connect, ctxt: Context
+) -> None:
+    script = (
+        "from tests.rpc import stage\n"
+        "from ironic_lite import config\n"
+        "from ironic_lite.rpc import server, transport\n"
+        "import os, signal, sys\n"
+        "config.CONF([], default_config_files=[], default_config_dirs=[])\n"
+        "class Forking(stage.Endpoint):\n"
+        "    def fork(self, context):\n"
+        "        child = os.fork()\n"
+        "        if child == 0:\n"
+        "            signal.pause()\n"
+        "        return child\n"
+        f"server.Server(transport.build({local!r}), 'one', Forking()).start()\n"
+        "print('ready', flush=True)\n"
+        "signal.pause()\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    caller = connect(local)
+    child = caller.call(ctxt, "fork", host="one")
+    try:
+        with futures.ThreadPoolExecutor(1) as pool:
+            call = pool.submit(caller.call, ctxt, "held", host="one")
+            stage.until(lambda: caller.call(ctxt, "busy", host="one"))
+            process.kill()
+            process.wait()
+            assert isinstance(call.exception(stage.SECONDS), errors.NoConductor)
+        with pytest.raises(errors.NoConductor):
+            caller.call(ctxt, "who", host="one")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.stdout.close()
+
+
+def test_a_caller_that_hangs_up_does_not_disturb_the_server(
+    local: str, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    endpoint = stage.Endpoint()
+    serve(local, "one", endpoint)
+    caller = connect(local)
+    for _ in range(3):
+        with pytest.raises(errors.NoConductor):
+            caller.call(ctxt, "held", host="one", timeout=0.05)
+    endpoint.gate.set()
+    assert caller.call(ctxt, "who", host="one") == "one"
+
+
+# -- forks -------------------------------------------------------------------------------------
+
+
+def test_parent_and_forked_children_call_with_one_client(
+    local: str, spawn: Spawn, connect: Connect, ctxt: Context
+) -> None:
+    spawn(local, "one")
+    caller = connect(local)
+    assert caller.call(ctxt, "echo", host="one", word="before") == "before"
+    children = [_fork(lambda: _echo_many(caller, ctxt)) for _ in range(3)]
+    _echo_many(caller, ctxt)
+    for child in children:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert caller.call(ctxt, "echo", host="one", word="after") == "after"
+
+
+def _echo_many(caller: client.Client, ctxt: Context) -> None:
+    for turn in range(100):
+        word = f"{os.getpid()}-{turn}"
+        assert caller.call(ctxt, "echo", host="one", word=word) == word
+
+
+def _fork(work: Callable[[], None]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def test_a_child_can_call_while_other_threads_of_the_parent_do(
+    local: str, spawn: Spawn, connect: Connect, ctxt: Context
+) -> None:
+    spawn(local, "one")
+    caller = connect(local)
+    over = threading.Event()
+
+    def go_on() -> None:
+        while not over.is_set():
+            caller.call(ctxt, "who", host="one")
+
+    with futures.ThreadPoolExecutor(4) as pool:
+        busy = [pool.submit(go_on) for _ in range(4)]
+        children = [_fork(lambda: _echo_many(caller, ctxt)) for _ in range(5)]
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        over.set()
+        assert [one.result(stage.SECONDS) for one in busy] == [None] * 4
+    assert codes == [0] * 5
+
+
+# -- stops -------------------------------------------------------------------------------------
+
+
+def test_a_stopping_server_takes_no_new_calls_and_finishes_those_it_has(
+    local: str, connect: Connect, ctxt: Context
+) -> None:
+    endpoint = stage.Endpoint()
+    one = server.Server(transport.build(local), "one", endpoint)
+    one.start()
+    caller = connect(local)
+    caller.call(ctxt, "who", host="one")
+    with futures.ThreadPoolExecutor(2) as pool:
+        call = pool.submit(caller.call, ctxt, "held", host="one")
+        stage.until(lambda: endpoint.seen)
+        one.stop()
+        with pytest.raises(errors.NoConductor):
+            caller.call(ctxt, "who", host="one")
+        endpoint.gate.set()
+        assert call.result(stage.SECONDS) == "released"
+        assert one.wait(stage.SECONDS)
+
+
+def test_a_call_that_does_not_end_is_cut_off_after_the_bound(
+    local: str, connect: Connect, ctxt: Context, caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = stage.Endpoint()
+    one = server.Server(transport.build(local), "one", endpoint)
+    one.start()
+    caller = connect(local)
+    with futures.ThreadPoolExecutor(2) as pool:
+        call = pool.submit(caller.call, ctxt, "held", host="one")
+        stage.until(lambda: endpoint.seen)
+        one.stop()
+        assert one.wait(0.05) is False
+        assert isinstance(call.exception(stage.SECONDS), errors.NoConductor)
+    assert "held" in caplog.text
+    endpoint.gate.set()
+
+
+# -- signs of life -----------------------------------------------------------------------------
+
+
+def _monitored(url: str) -> Any:
+    """A bare oslo.messaging client: ours does not need signs of life on local://."""
+    return oslo_messaging.get_rpc_client(
+        transport.build(url),
+        oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server="one"),
+        serializer=Serializer(encode=False),
+        call_monitor_timeout=2,
+    )
+
+
+def test_a_monitored_call_outlives_the_monitor_time_out_while_the_server_lives(
+    local: str, serve: Serve, ctxt: Context
+) -> None:
+    serve(local, "one", stage.Endpoint())
+    assert _monitored(local).call(ctxt, "held", seconds=3.5) == "released"
+
+
+def test_a_monitored_call_ends_soon_when_the_server_hangs(
+    local: str, spawn: Spawn, connect: Connect, ctxt: Context
+) -> None:
+    process = spawn(local, "one")
+    monitored = _monitored(local).prepare(timeout=3600)
+    with futures.ThreadPoolExecutor(1) as pool:
+        call = pool.submit(monitored.call, ctxt, "held")
+        stage.until(lambda: connect(local).call(ctxt, "busy", host="one"))
+        process.send_signal(signal.SIGSTOP)
+        why = call.exception(stage.SECONDS)
+    assert isinstance(why, oslo_messaging.MessagingTimeout)
