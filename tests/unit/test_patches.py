@@ -1,0 +1,422 @@
+"""A JSON patch is applied as a whole or refused as a whole, under the rules of the node's state."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironic_lite import errors, fields, states
+from ironic_lite.api import patches
+from ironic_lite.states import State
+
+UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
+OTHER = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
+LATEST = 115
+Json = dict[str, Any]
+
+
+def row(**values: Any) -> Json:
+    """A node as the database has it: manageable, and quiet."""
+    return {
+        **{field.stored: None for field in fields.NODE if field.stored},
+        "uuid": UUID,
+        "name": "one",
+        "driver": "fake-hardware",
+        "driver_info": {"fake_step_seconds": 1},
+        "properties": {"cpus": 4, "list": ["a", "b"]},
+        "instance_info": {},
+        "maintenance": False,
+        "protected": False,
+        "retired": False,
+        "console_enabled": False,
+        "disable_power_off": False,
+        "conductor_group": "",
+        "provision_state": "manageable",
+        **values,
+    }
+
+
+def op(kind: str, path: Any, *value: Any) -> Json:
+    return {"op": kind, "path": path, **({"value": value[0]} if value else {})}
+
+
+def patch(*operations: Any, version: int = LATEST, **values: Any) -> Json:
+    return patches.node(row(**values), list(operations), version=version)
+
+
+def refused(*operations: Any, **more: Any) -> errors.InvalidParameter:
+    with pytest.raises(errors.InvalidParameter) as caught:
+        patch(*operations, **more)
+    return caught.value
+
+
+def forbidden(*operations: Any, **more: Any) -> errors.Conflict:
+    with pytest.raises(errors.Conflict) as caught:
+        patch(*operations, **more)
+    return caught.value
+
+
+# -- the form of a patch ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [None, {}, "x", 3, [3], [[]], [None]])
+def test_a_patch_is_a_list_of_operations(body: Any) -> None:
+    with pytest.raises(errors.InvalidParameter):
+        patches.node(row(), body, version=LATEST)
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        ({}, "0/op"),
+        (op("test", "/name", "one"), "0/op"),
+        ({"op": "move", "path": "/extra/a", "from": "/extra/b"}, "0/op"),
+        ({"op": "copy", "path": "/extra/a", "from": "/extra/b"}, "0/op"),
+        ({"op": ["add"], "path": "/name", "value": 1}, "0/op"),
+        ({"op": "add", "value": 1}, "0/path"),
+        (op("add", "", {}), "0/path"),
+        (op("add", "/", {}), "0/path"),
+        (op("add", "name", "x"), "0/path"),
+        (op("add", "/extra/", "x"), "0/path"),
+        (op("add", "/extra/a~2", "x"), "0/path"),
+        (op("add", 5, "x"), "0/path"),
+        (op("add", "/name"), "0/value"),
+        (op("replace", "/extra/a"), "0/value"),
+        ({**op("add", "/name", "x"), "from": "/extra"}, "0/from"),
+        (op("remove", "/driver"), "0/path"),
+        (op("replace", "/driver", None), "0/path"),
+        (op("replace", "/name/first", "x"), "0/path"),
+    ],
+)
+def test_a_malformed_operation_is_refused_by_its_place(operation: Any, path: str) -> None:
+    assert refused(operation).facts["path"] == path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [field.name for field in fields.NODE if not field.patchable] + ["foo", "generation", "id"],
+)
+def test_other_fields_cannot_be_patched(name: str) -> None:
+    fault = refused(op("add", f"/{name}", "x"))
+    assert fault.message.startswith(f"Cannot patch /{name}. Only the following")
+
+
+@pytest.mark.parametrize("field", [each for each in fields.NODE if each.patchable])
+def test_a_field_newer_than_the_version_is_not_acceptable(field: fields.Field) -> None:
+    if field.since > 1:
+        with pytest.raises(errors.NotAcceptable):
+            patch(op("add", f"/{field.name}", None), version=field.since - 1)
+
+
+def test_keys_with_any_character_can_be_reached_from_1_98_on() -> None:
+    held = {"a.b": 1, "c/d": 2}
+    paths = (op("replace", "/extra/a.b", 3), op("remove", "/extra/c~1d"))
+    assert patch(*paths, extra=held, version=98) == {"extra": {"a.b": 3}}
+    refused(*paths, extra=held, version=97)
+
+
+# -- its effect ------------------------------------------------------------------------------
+
+
+def test_an_empty_patch_changes_nothing_in_any_state() -> None:
+    for state in State:
+        assert patch(provision_state=state.value, target_provision_state="active") == {}
+
+
+def test_only_columns_that_change_come_back() -> None:
+    assert patch(op("replace", "/name", "one"), op("add", "/extra", {})) == {}
+    assert patch(op("replace", "/name", "two"), op("add", "/owner", "me")) == {
+        "name": "two",
+        "owner": "me",
+    }
+
+
+def test_nested_values_are_patched_in_their_column() -> None:
+    before = row()
+    held = copy.deepcopy(before)
+    changed = patches.node(
+        before,
+        [op("add", "/properties/list/-", "c"), op("remove", "/properties/cpus")],
+        version=LATEST,
+    )
+    assert changed == {"properties": {"list": ["a", "b", "c"]}}
+    assert before == held
+
+
+def test_a_null_column_takes_nested_values_as_an_empty_object_would() -> None:
+    assert patch(op("add", "/extra/a", 1), extra=None) == {"extra": {"a": 1}}
+
+
+def test_true_is_not_one() -> None:
+    assert patch(op("replace", "/extra/a", True), extra={"a": 1}) == {"extra": {"a": True}}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        op("remove", "/extra/absent"),
+        op("replace", "/extra/absent", 1),
+        op("add", "/extra/absent/deeper", 1),
+        op("remove", "/properties/list/9"),
+        op("replace", "/properties/list/x", 1),
+        op("remove", "/properties/list/-"),
+        op("add", "/properties/cpus/x", 1),
+        op("remove", "/properties/list/0/x"),
+    ],
+)
+def test_what_cannot_be_applied_is_refused(operation: Json) -> None:
+    assert "Couldn't apply patch" in refused(operation).message
+
+
+def test_one_bad_operation_undoes_all() -> None:
+    before = row(extra={"a": {"b": 1}})
+    held = copy.deepcopy(before)
+    with pytest.raises(errors.InvalidParameter):
+        patches.node(before, [op("add", "/extra/a/b", 2), op("remove", "/extra/c")], version=LATEST)
+    assert before == held
+
+
+def test_later_operations_see_the_earlier_ones() -> None:
+    changed = patch(op("add", "/extra", {"a": 1}), op("add", "/extra/b", 2), op("remove", "/name"))
+    assert changed == {"extra": {"a": 1, "b": 2}, "name": None}
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        (op("replace", "/driver_info", "x"), "driver_info"),
+        (op("replace", "/name", "states"), "name"),
+        (op("replace", "/instance_uuid", "x"), "instance_uuid"),
+        (op("replace", "/resource_class", "a" * 81), "resource_class"),
+        (op("replace", "/retired", "perhaps"), "retired"),
+        (op("replace", "/parent_node", "one"), "parent_node"),
+    ],
+)
+def test_values_are_checked_like_those_of_a_new_node(operation: Json, path: str) -> None:
+    assert refused(operation).facts["path"] == path
+
+
+def test_the_words_of_the_command_line_are_booleans() -> None:
+    assert patch(op("add", "/retired", "True"))["retired"] is True
+
+
+# -- fields that follow others ---------------------------------------------------------------
+
+
+def test_removing_a_field_sets_its_default() -> None:
+    held: Json = {"conductor_group": "a", "automated_clean": True, "disable_power_off": True}
+    for name, default in (
+        ("conductor_group", ""),
+        ("automated_clean", None),
+        ("disable_power_off", False),
+    ):
+        assert patch(op("remove", f"/{name}"), **held) == {name: default}
+    assert patch(op("remove", "/properties")) == {"properties": {}}
+
+
+@pytest.mark.parametrize(
+    "operation", [op("remove", "/retired"), op("replace", "/retired", False)], ids=str
+)
+def test_a_node_taken_back_loses_the_reason_of_its_retirement(operation: Json) -> None:
+    changed = patch(operation, retired=True, retired_reason="fan")
+    assert changed == {"retired": False, "retired_reason": None}
+
+
+def test_unprotecting_clears_the_reason_and_ending_maintenance_its_fault() -> None:
+    changed = patch(op("remove", "/protected"), protected=True, protected_reason="x")
+    assert changed == {"protected": False, "protected_reason": None}
+    held: Json = {"maintenance": True, "maintenance_reason": "x", "fault": "clean failure"}
+    changed = patch(op("replace", "/maintenance", False), **held)
+    assert changed == {"maintenance": False, "maintenance_reason": None, "fault": None}
+
+
+def test_instance_name_follows_the_display_name() -> None:
+    named = op("add", "/instance_info/display_name", "web")
+    assert patch(named)["instance_name"] == "web"
+    assert patch(named, op("add", "/instance_name", "db"))["instance_name"] == "db"
+    held: Json = {"instance_info": {"display_name": "web"}, "instance_name": "web"}
+    gone = op("remove", "/instance_info/display_name")
+    assert patch(gone, **held) == {"instance_info": {}, "instance_name": None}
+    assert patch(gone, **{**held, "instance_name": "db"}) == {"instance_info": {}}
+
+
+# -- what states forbid ----------------------------------------------------------------------
+
+MOVING = [
+    state
+    for state in State
+    if states.STATES[state].target and state not in states.PATCHABLE_IN_TRANSITION
+]
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_node_on_its_way_is_left_alone(state: State) -> None:
+    held: Json = {
+        "provision_state": state.value,
+        "target_provision_state": states.STATES[state].target,
+    }
+    if state in MOVING or state is State.INSPECTING:
+        assert "state transition is in progress" in forbidden(op("remove", "/name"), **held).message
+    else:
+        assert patch(op("remove", "/name"), **held) == {"name": None}
+
+
+def test_old_versions_may_patch_while_inspecting() -> None:
+    held: Json = {"provision_state": "inspecting", "target_provision_state": "manageable"}
+    assert patch(op("remove", "/name"), version=38, **held) == {"name": None}
+
+
+@pytest.mark.parametrize("state", MOVING)
+def test_a_node_may_be_retired_in_any_transient_state(state: State) -> None:
+    held: Json = {"provision_state": state.value, "target_provision_state": "available"}
+    retire = (op("add", "/retired", True), op("add", "/retired_reason", "fan"))
+    assert patch(*retire, **held) == {"retired": True, "retired_reason": "fan"}
+    forbidden(*retire, op("remove", "/name"), **held)
+
+
+def test_a_broken_node_in_maintenance_may_be_freed() -> None:
+    held = {"provision_state": "deploying", "target_provision_state": "active"}
+    free = op("remove", "/instance_uuid")
+    held["instance_uuid"] = UUID
+    assert patch(free, maintenance=True, **held) == {"instance_uuid": None}
+    forbidden(free, **held)
+    forbidden(free, op("remove", "/name"), maintenance=True, **held)
+
+
+@pytest.mark.parametrize("state", [State.ACTIVE, State.CLEANFAIL, State.RESCUE, State.ERROR])
+def test_interfaces_change_only_in_some_states_or_in_maintenance(state: State) -> None:
+    changed = op("replace", "/power_interface", "fake")
+    held: Json = {"provision_state": state.value}
+    forbidden(changed, **held)
+    assert patch(changed, power_interface="fake", **held) == {}
+    assert patch(changed, maintenance=True, **held) == {"power_interface": "fake"}
+    assert patch(changed) == {"power_interface": "fake"}
+
+
+def test_the_resource_class_of_an_active_node_stays_even_in_maintenance() -> None:
+    changed = op("replace", "/resource_class", "b")
+    forbidden(changed, provision_state="active", resource_class="a", maintenance=True)
+    assert patch(changed, provision_state="active") == {"resource_class": "b"}
+    assert patch(changed, resource_class="a") == {"resource_class": "b"}
+
+
+def test_only_a_used_node_can_be_protected() -> None:
+    protect = op("add", "/protected", True)
+    forbidden(protect)
+    for state in ("active", "rescue"):
+        assert patch(protect, provision_state=state) == {"protected": True}
+    assert refused(op("add", "/protected_reason", "x")).facts["path"] == "protected_reason"
+
+
+def test_an_available_node_cannot_be_retired() -> None:
+    forbidden(op("add", "/retired", True), provision_state="available")
+    assert refused(op("add", "/retired_reason", "x")).facts["path"] == "retired_reason"
+    both = (op("add", "/retired", False), op("add", "/retired_reason", "x"))
+    assert refused(*both, retired=True).facts["path"] == "retired_reason"
+
+
+def test_an_instance_is_not_replaced_by_another() -> None:
+    forbidden(op("replace", "/instance_uuid", OTHER), instance_uuid=UUID)
+    assert patch(op("add", "/instance_uuid", OTHER)) == {"instance_uuid": OTHER}
+    assert patch(op("add", "/instance_uuid", UUID), instance_uuid=UUID) == {}
+
+
+def test_the_driver_stays_while_the_console_runs() -> None:
+    forbidden(op("replace", "/driver", "redfish"), console_enabled=True)
+    assert patch(op("replace", "/driver", "redfish")) == {"driver": "redfish"}
+
+
+def test_a_chassis_is_unset_from_1_25_on() -> None:
+    gone = op("remove", "/chassis_uuid")
+    assert patch(gone, version=25, chassis_uuid=UUID) == {"chassis_uuid": None}
+    with pytest.raises(errors.NotAcceptable):
+        patch(gone, version=24, chassis_uuid=UUID)
+
+
+# -- ports -----------------------------------------------------------------------------------
+
+PORT: Json = {
+    "uuid": OTHER,
+    "address": "52:54:00:12:34:56",
+    "node_uuid": UUID,
+    "pxe_enabled": True,
+    "is_smartnic": False,
+    "available_for_dynamic_portgroup": True,
+}
+
+
+def port(operation: Json, **owner: Any) -> Json:
+    full = {"uuid": UUID, "provision_state": "manageable", **owner}
+    return patches.port(PORT, [operation], version=LATEST, owner=full)
+
+
+def test_the_address_of_a_used_node_stays() -> None:
+    moved = op("replace", "/address", "AA:54:00:12:34:56")
+    for used in ({"provision_state": "active"}, {"instance_uuid": UUID}):
+        with pytest.raises(errors.Conflict):
+            port(moved, **used)
+        assert port(moved, maintenance=True, **used) == {"address": "aa:54:00:12:34:56"}
+
+
+@pytest.mark.parametrize("state", ["active", "available", "clean wait"])
+def test_the_connection_of_a_port_changes_only_before_use(state: str) -> None:
+    moved = op("replace", "/pxe_enabled", False)
+    with pytest.raises(errors.Conflict):
+        port(moved, provision_state=state)
+    assert port(moved) == {"pxe_enabled": False}
+    assert port(op("replace", "/extra", {"a": 1}), provision_state=state) == {"extra": {"a": 1}}
+
+
+@pytest.mark.parametrize("name", ["address", "node_uuid"])
+def test_a_port_keeps_address_and_node(name: str) -> None:
+    with pytest.raises(errors.InvalidParameter):
+        port(op("remove", f"/{name}"))
+
+
+def test_removing_flags_of_a_port_sets_their_defaults() -> None:
+    found = patches.port(
+        {**PORT, "pxe_enabled": False}, [op("remove", "/pxe_enabled")], version=115, owner=row()
+    )
+    assert found == {"pxe_enabled": True}
+
+
+def test_a_chassis_is_patched_without_rules() -> None:
+    before = {"uuid": UUID, "description": "a", "extra": {}}
+    assert patches.chassis(before, [op("remove", "/description")], version=1) == {
+        "description": None
+    }
+
+
+# -- anything at all -------------------------------------------------------------------------
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just({"a": [1]})
+PATHS = st.lists(
+    st.sampled_from([*fields.by_name(fields.NODE), "a", "0", "-", "list", "cpus", "~", ""])
+).map(lambda parts: "/" + "/".join(parts))
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"op": st.sampled_from(["add", "replace", "remove"]), "path": PATHS},
+            optional={"value": VALUES},
+        ),
+        max_size=4,
+    ),
+    st.sampled_from(list(State)),
+)
+def test_any_patch_is_applied_or_refused_and_never_spoils_the_node(
+    operations: list[Json], state: State
+) -> None:
+    before = row(provision_state=state.value)
+    held = copy.deepcopy(before)
+    try:
+        changed = patches.node(before, operations, version=LATEST)
+    except (errors.InvalidRequest, errors.Conflict):
+        changed = {}
+    assert before == held
+    assert changed.keys() <= before.keys()
