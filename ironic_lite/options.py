@@ -403,6 +403,12 @@ _WATCH = (
         "are taken over.",
     ),
     _sweep("sync_power_state_interval", 120, "How often the power state of nodes is read."),
+    cfg.IntOpt(
+        "sync_power_state_workers",
+        default=8,
+        min=1,
+        help="Machines whose power state is read at the same time.",
+    ),
     _sweep(
         "power_failure_recovery_interval",
         300,

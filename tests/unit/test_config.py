@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config, options
+from ironic_lite import config, options, versions
 
 Load = Callable[[str], cfg.ConfigOpts]
 
@@ -190,6 +190,25 @@ def test_the_environment_sets_options_too(load: Load, monkeypatch: pytest.Monkey
     assert load("").api.port == 4321
     monkeypatch.setenv("OS_API__PORT", "many")
     assert refusal(load, "") == "[api]port: 'many' is not a whole number (in OS_API__PORT)"
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        (versions.LATEST, True),
+        (versions.MIN_VERSION, True),
+        (versions.MAX_VERSION, True),
+        (f"{versions.MAJOR}.{versions.LAST + 1}", False),
+        (f"{versions.MAJOR}.{versions.FIRST - 1}", False),
+        (f"{versions.MAJOR + 1}.{versions.FIRST}", False),
+    ],
+)
+def test_the_default_version_is_one_the_api_speaks(load: Load, text: str, good: bool) -> None:
+    setting = f"[api]\ndefault_version = {text}"
+    if good:
+        assert load(setting).api.default_version == text
+    else:
+        assert "[api]default_version" in refusal(load, setting)
 
 
 @pytest.mark.parametrize(
