@@ -279,7 +279,7 @@ def test_a_node_may_be_retired_in_any_transient_state(state: State) -> None:
 
 
 def test_a_broken_node_in_maintenance_may_be_freed() -> None:
-    held = {"provision_state": "deploying", "target_provision_state": "active"}
+    held: Json = {"provision_state": "deploying", "target_provision_state": "active"}
     free = op("remove", "/instance_uuid")
     held["instance_uuid"] = UUID
     assert patch(free, maintenance=True, **held) == {"instance_uuid": None}
