@@ -26,6 +26,12 @@ TYPES = "ironic_lite.hardware.types"
 INTERFACES = "ironic_lite.hardware.interfaces"
 
 _FIELDS = tuple((kind, f"{kind}_interface") for kind in base.KINDS)
+_UNSAID: Mapping[str, tuple[str, ...]] = {
+    **{kind: (f"no-{kind}",) for kind in base.OPTIONAL_KINDS},
+    "network": ("noop",),
+    "storage": ("noop",),
+}
+"""What a hardware type works with in the kinds it says nothing about."""
 _DEPLOY_PRIORITIES = {
     "erase_devices_priority": "deploy.erase_devices",
     "erase_devices_metadata_priority": "deploy.erase_devices_metadata",
@@ -225,21 +231,24 @@ class Registry:
                         "No enabled hardware type works with the %s interface %s.", kind, name
                     )
             for hardware_type, defaults in self._defaults.items():
-                if defaults[kind] is None:
-                    LOG.warning(
-                        "Hardware type %s has no default %s interface: each of its nodes must "
-                        "name one, of: %s.",
-                        hardware_type,
-                        kind,
-                        ", ".join(self._valid[hardware_type][kind]) or "none",
-                    )
+                if defaults[kind] is not None:
+                    continue
+                valid = ", ".join(self._valid[hardware_type][kind])
+                advice = f"must name one of {valid}" if valid else "cannot be made: enable one"
+                LOG.warning(
+                    "Hardware type %s has no default %s interface; its nodes %s.",
+                    hardware_type,
+                    kind,
+                    advice,
+                )
 
 
 def _valid(
     hardware_type: base.HardwareType, kind: str, loaded: Mapping[str, base.Interface]
 ) -> tuple[str, ...]:
     """Return the loaded names a hardware type accepts, the best first."""
-    preferred = tuple(name for name in hardware_type.supported.get(kind, ()) if name in loaded)
+    supported = hardware_type.supported.get(kind, _UNSAID.get(kind, ()))
+    preferred = tuple(name for name in supported if name in loaded)
     if not hardware_type.any_interface:
         return preferred
     return (*preferred, *(name for name in loaded if name not in preferred))
