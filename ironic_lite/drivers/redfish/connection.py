@@ -1,0 +1,367 @@
+"""Logins at BMCs: kept, shared, bounded in number; one thread at a time speaks to a BMC.
+
+`call` is the door to all hardware here. It opens or reuses a login, runs a piece of work on it, and
+decides from `faults` whether the work is tried again.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import hmac
+import logging
+import secrets
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import sushy
+import sushy.auth
+import sushy.exceptions
+from sushy.resources.system import system
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import faults, info, transport
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BUSY_TRIES = 6
+BUSY_SECONDS = 5.0
+"""How often a BMC that says it is busy is asked again; the first pause, which doubles each time."""
+
+_LISTED = 10
+"""Systems an error names before it only counts them."""
+
+_SECRET = secrets.token_bytes(32)
+"""Makes the digests of passwords in our keys worthless outside this process."""
+
+
+def settings(task: base.Task) -> info.Info:
+    """Return what the node's driver_info says.
+
+    :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/<key>``.
+    """
+    return info.parse(task.node.driver_info, auth_type=config.CONF.redfish.auth_type)
+
+
+def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
+    """Run ``work`` on a login at the node's BMC, again if a fault allows it, and return its result.
+
+    ``work`` must not pause: other nodes of the same BMC wait for it.
+
+    :param read: the work changes nothing, so doing it twice is harmless.
+    :raises errors.HardwareError: of the kind and in the words of `faults`.
+    :raises errors.InvalidRequest: driver_info is wrong.
+    """
+    node = settings(task)
+    tries = _Tries(read)
+    while True:
+        with LINKS.held(node) as link:
+            warm = link.warm
+            try:
+                return work(link.opened())
+            except faults.EXPECTED as error:
+                LOG.debug("Call to the BMC at %s failed.", node.address, exc_info=True)
+                connect, answer = _timeouts()
+                fault = faults.explain(error, node, connect=connect, read=answer)
+                if fault.stale:
+                    link.forget()
+        pause = tries.pause(fault.again, warm=warm)
+        if pause is None:
+            raise fault.error
+        if pause:
+            task.pause(pause)
+
+
+def _timeouts() -> tuple[float, float]:
+    options = config.CONF.redfish
+    return options.connect_timeout, options.read_timeout
+
+
+class _Tries:
+    """Counts what has been tried in one call."""
+
+    def __init__(self, read: bool) -> None:
+        self._read = read
+        self._done = 1
+        self._busy = 0
+        self._login = False
+
+    def pause(self, again: faults.Again, *, warm: bool) -> float | None:
+        """Return the seconds after which to try again, or None to give up."""
+        if again is faults.Again.LOGIN:
+            known, self._login = self._login, True
+            return 0 if warm and not known else None
+        if again is faults.Again.BUSY:
+            self._busy += 1
+            delay = BUSY_SECONDS * 2.0 ** (self._busy - 1)
+            return delay if self._busy < BUSY_TRIES else None
+        allowed = again is faults.Again.ANY or (again is faults.Again.READ and self._read)
+        self._done += 1
+        if not allowed or self._done > config.CONF.redfish.connection_attempts:
+            return None
+        interval: float = config.CONF.redfish.connection_retry_interval
+        # What was known from before may be the whole trouble: then there is nothing to wait for.
+        return 0 if warm else interval
+
+
+# -- one login --------------------------------------------------------------------------------
+
+
+class _Root(sushy.Sushy):  # type: ignore[misc]  # sushy ships no types
+    """A service root that does not log out when it is collected, in whichever thread that is."""
+
+    def __del__(self) -> None:
+        pass
+
+
+class _NoLogin(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
+    """For BMCs and emulators without users."""
+
+    def _do_authenticate(self) -> None:
+        pass
+
+    def can_refresh_session(self) -> bool:
+        return False
+
+
+def _auth(node: info.Info) -> Any:
+    if node.username is None:
+        return _NoLogin()
+    kinds = {
+        "auto": sushy.auth.SessionOrBasicAuth,
+        "basic": sushy.auth.BasicAuth,
+        "session": sushy.auth.SessionAuth,
+    }
+    return kinds[node.auth_type](node.username, node.password or "")
+
+
+class Turn:
+    """The right to speak to one BMC."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class Link:
+    """A login at a BMC with what must be known to use it. Only its `Turn`'s holder touches it."""
+
+    def __init__(self, node: info.Info, turn: Turn) -> None:
+        self.node = node
+        self.turn = turn
+        self._root: Any = None
+        self._wire: transport.Wire | None = None
+        self._auth: Any = None
+        self._only: str | None = None
+        self._leftover: str | None = None
+
+    @property
+    def warm(self) -> bool:
+        """Tell whether there is a login from before."""
+        return self._root is not None
+
+    def opened(self) -> Link:
+        """Log in unless that is done; costs nothing on a warm link.
+
+        :raises faults.EXPECTED: see there.
+        """
+        if self._root is None:
+            self._login()
+        return self
+
+    def forget(self) -> None:
+        """Drop login and resources; the session is ended at the next login, if it still lives."""
+        if self._wire is not None and self._wire.has_token:
+            self._leftover = self._auth.get_session_resource_id()
+        self._root = self._wire = self._auth = self._only = None
+
+    def close(self) -> None:
+        """Log out; what goes wrong there ends by itself, with the BMC's time limit of sessions."""
+        wire = self._wire
+        self.forget()
+        if wire is not None and self._leftover:
+            self._end_leftover(wire)
+
+    def at(self, node: info.Info) -> Link:
+        """Point at the system of ``node``: nodes behind one BMC share its login."""
+        if node.system_id != self.node.system_id:
+            self.node = node
+        return self
+
+    # -- what is read ---------------------------------------------------------------------
+
+    def power_word(self) -> str | None:
+        """Return the PowerState of the system in Redfish's word: one GET."""
+        path = self.system_path()
+        try:
+            word = self.wire.document(path).get("PowerState")
+        except sushy.exceptions.ResourceNotFoundError:
+            raise self._no_system(path) from None
+        if not isinstance(word, str | None):
+            raise transport.NotJson(f"PowerState of {path} is {type(word).__name__}")
+        return word
+
+    def system(self) -> system.System:
+        """Return sushy's view of the system, read just now: one GET."""
+        path = self.system_path()
+        try:
+            return self._root.get_system(path)
+        except sushy.exceptions.ResourceNotFoundError:
+            raise self._no_system(path) from None
+
+    @property
+    def wire(self) -> transport.Wire:
+        """The connector, for plain requests."""
+        if self._wire is None:
+            raise RuntimeError("a link is opened before it is used")
+        return self._wire
+
+    def system_path(self) -> str:
+        """Return the path of the system, found out once if driver_info does not say.
+
+        :raises errors.InvalidParameter: there are several, or none.
+        """
+        path = self.node.system_id or self._only
+        if path is None:
+            path = self._only = self._only_system()
+        return path
+
+    def _only_system(self) -> str:
+        paths = self._systems()
+        if len(paths) != 1:
+            raise errors.InvalidParameter(
+                path="driver_info/redfish_system_id",
+                reason=f"the BMC at {self.node.address} has {_listed(paths)}; name one of them"
+                if paths
+                else f"the BMC at {self.node.address} lists no system; name its path",
+            )
+        return paths[0]
+
+    def _systems(self) -> list[str]:
+        return [str(path) for path in self._root.get_system_collection().members_identities]
+
+    def _no_system(self, path: str) -> errors.Error | Exception:
+        """Return the error for a system that is not there; it lists those which are."""
+        if self.node.system_id is None:
+            return transport.NotJson(f"the system {path} it listed is not there")
+        try:
+            there = f"it has {_listed(self._systems())}"
+        except faults.EXPECTED:
+            there = "it does not list its systems either"
+        return errors.InvalidParameter(
+            path="driver_info/redfish_system_id",
+            reason=f"the BMC at {self.node.address} has no system {path}; {there}",
+        )
+
+    # -- logging in -----------------------------------------------------------------------
+
+    def _login(self) -> None:
+        node = self.node
+        connect, answer = _timeouts()
+        wire = transport.Wire(node, connect_timeout=connect, read_timeout=answer)
+        auth = _auth(node)
+        if node.verify is False and node.address.startswith("https:"):
+            LOG.warning("The certificate of the BMC at %s is not verified.", node.address)
+        try:
+            root = _Root(node.address, root_prefix=node.root_prefix, auth=auth, connector=wire)
+        except sushy.exceptions.ResourceNotFoundError:
+            raise self._no_service(wire) from None
+        self._root, self._wire, self._auth = root, wire, auth
+        if self._leftover:
+            self._end_leftover(wire)
+
+    def _no_service(self, wire: transport.Wire) -> errors.BmcBadAnswer:
+        node = self.node
+        what = "session service; set redfish_auth_type to basic or auto"
+        if not wire.tried_session:
+            what = f"Redfish service at {node.root_prefix}; check redfish_address"
+        message = f"The BMC at {node.address} has no {what}."
+        return errors.BmcBadAnswer(message, address=node.address, reason=f"no {what}")
+
+    def _end_leftover(self, wire: transport.Wire) -> None:
+        path, self._leftover = self._leftover, None
+        with contextlib.suppress(*faults.EXPECTED):
+            wire.delete(path)
+
+
+def _listed(paths: list[str]) -> str:
+    shown = ", ".join(paths[:_LISTED]) or "none"
+    more = len(paths) - _LISTED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+# -- all logins -------------------------------------------------------------------------------
+
+
+class Links:
+    """The logins of this process, at most [redfish]connection_cache_size of them when idle."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._links: collections.OrderedDict[tuple[Any, ...], Link] = collections.OrderedDict()
+        self._turns: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    @contextlib.contextmanager
+    def held(self, node: info.Info) -> Iterator[Link]:
+        """Give the login for ``node`` to this thread, once no other one speaks to that BMC.
+
+        :raises errors.BmcUnreachable: the others took longer than one request may.
+        """
+        key = _key(node)
+        with self._mutex:
+            link = self._links.get(key)
+            if link is None:
+                link = Link(node, self._turns.setdefault(node.address, Turn()))
+        wait = sum(_timeouts())
+        if not link.turn.lock.acquire(timeout=wait):
+            raise errors.BmcUnreachable(
+                f"The BMC at {node.address} is busy: other requests of this service to it took "
+                f"more than {wait:g} s. Retry later.",
+                address=node.address,
+                reason="busy",
+            )
+        try:
+            with self._mutex:
+                link = self._links.setdefault(key, link)
+                self._links.move_to_end(key)
+            yield link.at(node)
+        finally:
+            link.turn.lock.release()
+            self._trim()
+
+    def _trim(self) -> None:
+        """Log out of the BMCs not spoken to for longest; one in use now trims itself later."""
+        for link in self._surplus():
+            try:
+                link.close()
+            finally:
+                link.turn.lock.release()
+
+    def _surplus(self) -> list[Link]:
+        """Return idle links beyond the bound, taken out of the cache and locked."""
+        found: list[Link] = []
+        with self._mutex:
+            over = len(self._links) - config.CONF.redfish.connection_cache_size
+            for key in list(self._links) if over > 0 else ():
+                if len(found) == over:
+                    break
+                if self._links[key].turn.lock.acquire(blocking=False):
+                    found.append(self._links.pop(key))
+        return found
+
+
+def _key(node: info.Info) -> tuple[Any, ...]:
+    """Return what two nodes must have in common to share a login."""
+    digest = hmac.digest(_SECRET, (node.password or "").encode(), "sha256")
+    tls = (node.verify, node.tls_minimum_version, node.tls_ciphers)
+    return (node.address, node.root_prefix, node.username, digest, node.auth_type, *tls)
+
+
+LINKS = Links()

@@ -1,0 +1,269 @@
+"""What driver_info says about a Redfish BMC: read, checked and made into one frozen value."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import pathlib
+import re
+import ssl
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+
+ROOT_PREFIX = "/redfish/v1/"
+"""Where a service root is unless the address has a path (DSP0266, protocol version)."""
+
+AUTH_TYPES = ("auto", "basic", "session")
+TLS_VERSIONS = {
+    "1.1": ssl.TLSVersion.TLSv1_1,
+    "1.2": ssl.TLSVersion.TLSv1_2,
+    "1.3": ssl.TLSVersion.TLSv1_3,
+}
+
+_TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
+_FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Info:
+    """How to reach one system behind one BMC.
+
+    ``address`` is scheme, host and port; ``root_prefix`` the path of the service root, with slashes
+    at both ends; ``system_id`` the path of the system, or None for the only one there is;
+    ``verify`` as requests takes it: True, False, or the path of a CA file or folder.
+    """
+
+    address: str
+    root_prefix: str = ROOT_PREFIX
+    system_id: str | None = None
+    username: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
+    verify: bool | str = True
+    auth_type: str = "auto"
+    tls_minimum_version: str | None = None
+    tls_ciphers: str | None = None
+    unresponsive_wait: int | None = None
+
+
+def parse(driver_info: Mapping[str, Any], *, auth_type: str = "auto") -> Info:
+    """Read driver_info; ``auth_type`` is the one of nodes that name none.
+
+    :raises errors.MissingParameter: naming all that is missing at once.
+    :raises errors.InvalidParameter: naming the first value that cannot be used.
+    """
+    missing = [
+        name for name, field in FIELDS.items() if field.required and _absent(driver_info, name)
+    ]
+    if _absent(driver_info, "redfish_username") and not _absent(driver_info, "redfish_password"):
+        missing.append("redfish_username")
+    if missing:
+        raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
+    values = _values(driver_info)
+    address, prefix = values["redfish_address"]
+    return Info(
+        address=address,
+        root_prefix=prefix,
+        system_id=values.get("redfish_system_id"),
+        username=values.get("redfish_username"),
+        password=values.get("redfish_password"),
+        verify=values.get("redfish_verify_ca", True),
+        auth_type=values.get("redfish_auth_type", auth_type),
+        tls_minimum_version=values.get("redfish_tls_minimum_version"),
+        tls_ciphers=values.get("redfish_tls_ciphers"),
+        unresponsive_wait=values.get("firmware_update_unresponsive_bmc_wait"),
+    )
+
+
+def check(driver_info: Mapping[str, Any]) -> None:
+    """Refuse values that cannot be used; missing ones are no fault yet.
+
+    :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+    """
+    _values(driver_info)
+
+
+def properties() -> dict[str, str]:
+    """Return ``{driver_info key: description}``."""
+    return {name: field.description for name, field in FIELDS.items()}
+
+
+def _absent(driver_info: Mapping[str, Any], name: str) -> bool:
+    value = driver_info.get(name)
+    return value is None or value == ""
+
+
+def _values(driver_info: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, field in FIELDS.items():
+        if _absent(driver_info, name):
+            continue
+        try:
+            found[name] = field.read(driver_info[name])
+        except ValueError as why:
+            raise errors.InvalidParameter(path=f"driver_info/{name}", reason=str(why)) from None
+    return found
+
+
+# -- a reader for each kind of value; ValueError says what is wrong, never what a secret is ----
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, not {type(value).__name__}")
+    if "\0" in value:
+        raise ValueError("must not hold a NUL character")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be text of Unicode without halves of surrogate pairs") from None
+    return value
+
+
+def _address(value: object) -> tuple[str, str]:
+    """Return (scheme://host:port, root prefix)."""
+    text = _text(value).strip()
+    if _CONTROL.search(text):
+        raise ValueError("must not hold spaces or control characters")
+    if "://" not in text:
+        text = f"https://{text}"
+    scheme, _, rest = text.partition("://")
+    netloc, slash, path = rest.partition("/")
+    scheme = scheme.lower()
+    if scheme not in {"http", "https"}:
+        raise ValueError(f"its scheme is {scheme!r}, only http and https are Redfish")
+    if "@" in netloc:
+        raise ValueError("must not hold credentials; use redfish_username and redfish_password")
+    if "?" in rest or "#" in rest:
+        raise ValueError("must end with the path, without ? or #")
+    return f"{scheme}://{_netloc(scheme, netloc)}", _prefix(slash + path)
+
+
+def _netloc(scheme: str, netloc: str) -> str:
+    """Return host and port; an IPv6 address gets its brackets, the usual port is left out."""
+    if _is_ipv6(netloc):
+        netloc = f"[{netloc}]"
+    try:
+        parts = urllib.parse.urlsplit(f"{scheme}://{netloc}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError as why:
+        raise ValueError(f"{netloc!r} is not a host with an optional port: {why}") from None
+    if _is_ipv6(host):
+        host = f"[{host}]"
+    elif not _HOST.fullmatch(host):
+        raise ValueError(f"{netloc!r} does not name a host")
+    if port == 0:
+        raise ValueError("port 0 cannot be connected to")
+    usual = {"http": 80, "https": 443}[scheme]
+    return host if port in {None, usual} else f"{host}:{port}"
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).version == 6  # noqa: PLR2004  # the version of IP
+    except ValueError:
+        return False
+
+
+def _prefix(path: str) -> str:
+    bare = path.strip("/")
+    return f"/{bare}/" if bare else ROOT_PREFIX
+
+
+def _system_id(value: object) -> str:
+    text = _text(value).strip()
+    if not text.startswith("/") or text.startswith("//") or _CONTROL.search(text):
+        raise ValueError("must be the path of a system, such as /redfish/v1/Systems/1")
+    return urllib.parse.quote(text, safe="/%:@!$&'()*+,;=~-._")
+
+
+def _verify(value: object) -> bool | str:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise ValueError("must be true, false, or the path of a CA file or folder")
+    word = _text(value).strip()
+    if word.lower() in _TRUE | _FALSE:
+        return word.lower() in _TRUE
+    if not pathlib.Path(word).exists():
+        raise ValueError(
+            f"must be true, false, or the path of a CA file or folder; there is no {word} here"
+        )
+    return word
+
+
+def _one_of(*words: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        # A number such as 1.2 is what JSON makes of a version.
+        word = str(value).strip().lower() if isinstance(value, str | float) else ""
+        if word not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return word
+
+    return read
+
+
+def _ciphers(value: object) -> str:
+    text = _text(value)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(text)
+    except ssl.SSLError:
+        raise ValueError("names no cipher that the TLS library of this machine knows") from None
+    return text
+
+
+def _seconds(value: object) -> int:
+    number = value
+    if isinstance(value, str) and value.strip().isdecimal():
+        number = int(value)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError("must be a whole number of seconds, 0 or more")
+    return number
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """One key of driver_info: how to read it, and what to tell about it."""
+
+    read: Callable[[object], Any]
+    description: str
+    required: bool = False
+
+
+FIELDS: Mapping[str, Field] = {
+    "redfish_address": Field(
+        _address,
+        "URL of the BMC, such as https://bmc.example.org; https if it names no scheme. A path in "
+        "it is the place of the service root instead of /redfish/v1/. Required.",
+        required=True,
+    ),
+    "redfish_system_id": Field(
+        _system_id,
+        "Path of the system, such as /redfish/v1/Systems/1. Unset, the only system of the BMC.",
+    ),
+    "redfish_username": Field(_text, "User of the BMC, with the rights of an administrator."),
+    "redfish_password": Field(_text, "Password of that user."),
+    "redfish_verify_ca": Field(
+        _verify,
+        "true: trust certificates of public authorities; a path: of the CA file or folder there; "
+        "false: trust anybody. Default true.",
+    ),
+    "redfish_auth_type": Field(
+        _one_of(*AUTH_TYPES),
+        "basic, session or auto (session, and basic if the BMC has no sessions). "
+        "Default [redfish]auth_type.",
+    ),
+    "redfish_tls_minimum_version": Field(
+        _one_of(*TLS_VERSIONS), "Lowest version of TLS to speak: 1.1, 1.2 or 1.3."
+    ),
+    "redfish_tls_ciphers": Field(
+        _ciphers, "Ciphers to offer up to TLS 1.2, separated by colons, in the words of OpenSSL."
+    ),
+    "firmware_update_unresponsive_bmc_wait": Field(
+        _seconds, "Seconds a BMC may stay silent after an update of its firmware."
+    ),
+}
