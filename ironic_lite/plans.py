@@ -82,6 +82,11 @@ def automated(
     return order((s for s in named if s.priority > 0 and s.title not in disallowed), kind)
 
 
+def as_stored(chosen: Iterable[Step], kind: StepKind) -> list[dict[str, Any]]:
+    """Return driver steps as driver_internal_info and the engine keep them."""
+    return [steps.as_driver_dict(step, kind) for step in chosen]
+
+
 def ties(listed: Iterable[Step]) -> list[tuple[Step, Step]]:
     """Return pairs of one interface's enabled steps that share a priority (S2.12, C8)."""
     first: dict[tuple[str, Priority], Step] = {}

@@ -91,7 +91,7 @@ class Task(Protocol):
         """
 
 
-class Interface(abc.ABC):
+class Interface:
     """The part common to all interface kinds: properties, validation and steps (S2.6, S2.8,
     S3.16).
     """
@@ -182,7 +182,7 @@ class Interface(abc.ABC):
         return errors.UnsupportedDriverExtension(driver=task.node.driver, extension=extension)
 
 
-class Power(Interface):
+class Power(Interface, abc.ABC):
     """Switching machines on and off."""
 
     kind = "power"
@@ -249,6 +249,8 @@ class Deploy(Interface):
     """Putting an instance on a machine, and the ramdisk around cleaning and servicing."""
 
     kind = "deploy"
+    # True if an agent adds deploy steps once its ramdisk runs: the list is not complete before.
+    in_band: ClassVar[bool] = False
 
     def prepare(self, task: Task) -> None:
         """Get ready for a deployment, before its first step."""
@@ -323,7 +325,7 @@ class Firmware(Interface):
     kind = "firmware"
 
 
-class Inspect(Interface):
+class Inspect(Interface, abc.ABC):
     """Finding out what a machine is made of."""
 
     kind = "inspect"
@@ -340,7 +342,7 @@ class Inspect(Interface):
         """Stop a waiting inspection."""
 
 
-class Rescue(Interface):
+class Rescue(Interface, abc.ABC):
     """Booting a rescue ramdisk beside an instance."""
 
     kind = "rescue"
@@ -445,7 +447,8 @@ class HardwareType:
     """A family of machines: for each interface kind the implementation names it works with.
 
     ``supported`` lists entry-point names in order of preference; the first enabled one is a node's
-    default. ``any_interface`` True (fake-hardware) skips the compatibility check.
+    default. Optional kinds, network and storage may be left out: they are ``no-<kind>`` and
+    ``noop`` then. ``any_interface`` True (fake-hardware) skips the compatibility check.
     """
 
     supported: ClassVar[Mapping[str, tuple[str, ...]]] = {}

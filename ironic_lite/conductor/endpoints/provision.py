@@ -1,0 +1,275 @@
+"""The provision verbs: one method is one sentence; the stories are in ``flows``.
+
+Checks come before anything changes, so a refusal changes nothing (invariant 9). The API has checked
+the request's form and the state already; here it is checked again under the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ironic_lite import clock, errors, states, verbs
+from ironic_lite.conductor.flows import (
+    adopt,
+    clean,
+    delete,
+    deploy,
+    inspect,
+    rescue,
+    service,
+    verify,
+)
+from ironic_lite.conductor.flows.resume import resume
+from ironic_lite.conductor.phases import Phase
+from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.context import Context
+from ironic_lite.db import nodes
+from ironic_lite.states import State
+
+Json = dict[str, Any]
+
+_CLEANING = (State.DELETING, State.CLEANING, State.CLEANWAIT)
+_DEPLOYING = (State.DEPLOYING, State.DEPLOYWAIT)
+
+
+class Provision:
+    """Endpoints that move a node through the state table."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.tasks = tasks
+
+    # -- verbs with a body -------------------------------------------------------------------
+
+    def do_node_clean(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        clean_steps: list[Json],
+        disable_ramdisk: bool = False,
+    ) -> None:
+        """Start a manual clean (S1.34)."""
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            _check(task, "clean")
+            _validate(task, "cleaning", ramdisk=not disable_ramdisk)
+            self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
+            task.notes.request_clean(clean_steps, ramdisk=not disable_ramdisk)
+            task.move("clean", verb="clean", goal=State.MANAGEABLE)
+            task.hand_over(clean.prepare)
+
+    def do_node_deploy(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        rebuild: bool = False,
+        configdrive: Any = None,
+        deploy_steps: list[Json] | None = None,
+    ) -> None:
+        """Start a deployment or a rebuild."""
+        verb = "rebuild" if rebuild else "active"
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            _check(task, verb)
+            deploy.check(task, deploy_steps or [])
+            self._room(task, "max_concurrent_deploy", "deploying", _DEPLOYING)
+            deploy.request(task, deploy_steps or [], configdrive)
+            task.move(verbs.BY_TARGET[verb].event, verb=verb)
+            task.hand_over(deploy.prepare)
+
+    def do_node_tear_down(self, context: Context, *, node_uuid: str) -> None:
+        """Start deleting the instance, which ends in cleaning (S2.30)."""
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            _check(task, "deleted")
+            self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
+            task.move("delete", verb="deleted")
+            task.hand_over(delete.start)
+
+    def do_node_service(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        service_steps: list[Json],
+        disable_ramdisk: bool = False,
+    ) -> None:
+        """Start service steps on an active node."""
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            _check(task, "service")
+            _validate(task, "servicing", ramdisk=not disable_ramdisk)
+            task.notes.request_service(service_steps, ramdisk=not disable_ramdisk)
+            task.move("service", verb="service")
+            task.hand_over(service.prepare)
+
+    def do_node_rescue(self, context: Context, *, node_uuid: str, rescue_password: str) -> None:
+        """Start a rescue."""
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            _check(task, "rescue")
+            task.driver.power.validate(task)
+            task.driver.rescue.validate(task)
+            rescue.keep_password(task, rescue_password)
+            task.move("rescue", verb="rescue")
+            task.hand_over(rescue.start)
+
+    def do_node_unrescue(self, context: Context, *, node_uuid: str) -> None:
+        """Bring a rescued node back to its instance."""
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            _check(task, "unrescue")
+            task.driver.power.validate(task)
+            task.move("unrescue", verb="unrescue")
+            task.hand_over(rescue.start_unrescue)
+
+    def inspect_hardware(self, context: Context, *, node_uuid: str) -> None:
+        """Start an inspection."""
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            _check(task, "inspect")
+            task.driver.power.validate(task)
+            task.driver.inspect.validate(task)
+            task.move("inspect", verb="inspect")
+            task.hand_over(inspect.start)
+
+    # -- verbs without one -------------------------------------------------------------------
+
+    def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> None:
+        """Carry out manage, provide, cleaned, available, adopt, abort, unhold.
+
+        :raises errors.InvalidParameter: another action.
+        """
+        act = _ACTIONS.get(action)
+        if act is None:
+            raise errors.InvalidParameter(path="action", reason=f"{action!r} is not one of ours")
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            _check(task, action)
+            act(self, task)
+
+    def _manage(self, task: Task) -> None:
+        task.move("manage", verb="manage")
+        if task.state is State.VERIFYING:
+            task.hand_over(verify.start)
+
+    def _provide(self, task: Task) -> None:
+        self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
+        task.move("provide", verb="provide", goal=State.AVAILABLE)
+        task.hand_over(clean.prepare)
+
+    def _available(self, task: Task) -> None:
+        task.move("available", verb="available")
+
+    def _adopt(self, task: Task) -> None:
+        task.driver.power.validate(task)
+        task.move("adopt", verb="adopt")
+        task.hand_over(adopt.start)
+
+    def _unhold(self, task: Task) -> None:
+        if not task.driver.deploy.in_band:  # nobody would send the heartbeat that wakes it
+            task.node.wake_at = clock.now()
+        task.move("unhold")
+
+    def _abort(self, task: Task) -> None:
+        state = task.state
+        if state is State.SERVICEFAIL:
+            if task.node.maintenance:
+                reason = "end the maintenance first, its fault is not mended"
+                raise errors.Conflict(node=task.node.uuid, reason=reason)
+            task.move("abort", verb="abort")
+            return
+        phase = _PHASES.get(state)
+        if phase is not None and _not_abortable(task, phase):
+            _abort_later(task, phase)
+            return
+        task.hand_over(_CALL_OFF[state])
+
+    # -- going on ----------------------------------------------------------------------------
+
+    def continue_node_clean(self, context: Context, *, node_uuid: str) -> None:
+        """Go on after a waiting clean step."""
+        self._go_on(context, node_uuid, State.CLEANWAIT)
+
+    def continue_node_deploy(self, context: Context, *, node_uuid: str) -> None:
+        """Go on after a waiting deploy step."""
+        self._go_on(context, node_uuid, State.DEPLOYWAIT)
+
+    def continue_node_service(self, context: Context, *, node_uuid: str) -> None:
+        """Go on after a waiting service step."""
+        self._go_on(context, node_uuid, State.SERVICEWAIT)
+
+    def _go_on(self, context: Context, node_uuid: str, expected: State) -> None:
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            if task.state is not expected:
+                raise errors.InvalidState(verb="resume", node=node_uuid, state=str(task.state))
+            task.hand_over(resume, poll=False)
+
+    def _room(self, task: Task, option: str, action: str, among: tuple[State, ...]) -> None:
+        """Refuse one too many at once (503), over the whole cluster."""
+        limit = getattr(self.tasks.desk.conf.conductor, option)
+        busy = self.tasks.desk.database.read(lambda conn: nodes.count_in(conn, among))
+        if busy >= limit:
+            raise errors.TooManyActions(limit=limit, action=action)
+
+
+def _check(task: Task, target: str) -> None:
+    """Refuse a verb under the lock: impossible state, protected, retired, maintenance."""
+    verb = verbs.BY_TARGET[target]
+    node = task.node
+    if not verbs.possible(verb, task.state):
+        raise errors.InvalidState(verb=target, node=node.uuid, state=str(task.state))
+    if verb.spares_protected and node.protected:
+        raise errors.NodeProtected(node=node.uuid)
+    if verb.spares_retired and node.retired:
+        raise errors.NodeRetired(node=node.uuid)
+    allowed = task.desk.conf.conductor.allow_provisioning_in_maintenance or target != "provide"
+    if node.maintenance and not (verb.in_maintenance and allowed):
+        raise errors.NodeInMaintenance(verb=target, node=node.uuid)
+
+
+def _validate(task: Task, action: str, *, ramdisk: bool) -> None:
+    try:
+        task.driver.power.validate(task)
+        if ramdisk:
+            task.driver.network.validate(task)
+    except errors.InvalidRequest as why:
+        sentence = (
+            f"Failed to validate power driver interface for {action} of node "
+            f"{task.node.uuid}: {why.message}"
+        )
+        raise errors.InvalidRequest(sentence, **why.facts) from why
+
+
+def _not_abortable(task: Task, phase: Phase) -> bool:
+    step = getattr(task.node, phase.column or "")
+    return bool(step) and not step.get("abortable", False) and states.kind(task.state) is WAITING
+
+
+def _abort_later(task: Task, phase: Phase) -> None:
+    """The step under way must not be cut short: the abort happens when it ends."""
+    column = phase.column or ""
+    setattr(task.node, column, {**getattr(task.node, column), "abort_after": True})
+    task.save()
+
+
+WAITING = states.Kind.WAIT
+_PHASES: dict[State, Phase] = {
+    State.CLEANWAIT: clean.PHASE,
+    State.DEPLOYWAIT: deploy.PHASE,
+    State.SERVICEWAIT: service.PHASE,
+}
+_CALL_OFF: dict[State, Callable[[Task], None]] = {
+    State.CLEANWAIT: clean.call_off,
+    State.CLEANHOLD: clean.call_off,
+    State.DEPLOYWAIT: deploy.call_off,
+    State.DEPLOYHOLD: deploy.call_off,
+    State.INSPECTWAIT: inspect.call_off,
+    State.RESCUEWAIT: rescue.call_off,
+    State.SERVICEWAIT: service.call_off,
+    State.SERVICEHOLD: service.call_off,
+}
+_ACTIONS: dict[str, Callable[[Provision, Task], None]] = {
+    "manage": Provision._manage,
+    "provide": Provision._provide,
+    "cleaned": Provision._provide,
+    "available": Provision._available,
+    "adopt": Provision._adopt,
+    "unhold": Provision._unhold,
+    "abort": Provision._abort,
+}

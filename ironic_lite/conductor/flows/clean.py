@@ -1,0 +1,155 @@
+"""Cleaning, automated and manual: prepare, list, run, put away (S1, S2).
+
+From ``endpoints/provision`` (verbs clean, provide, cleaned) and ``flows/delete``; on to
+``stepper.run``, which comes back here at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_lite import errors, plans, states
+from ironic_lite.conductor import stepper
+from ironic_lite.conductor.flows import offers
+from ironic_lite.conductor.phases import Phase
+from ironic_lite.conductor.task import Task
+from ironic_lite.states import State
+from ironic_lite.steps import WAIT, StepKind
+
+FAULT = "clean failure"
+
+
+def enabled(task: Task) -> bool:
+    """Tell whether automated cleaning applies to this node; the node's own word goes first."""
+    own = task.node.automated_clean
+    return bool(task.desk.conf.conductor.automated_clean_enable if own is None else own)
+
+
+def prepare(task: Task) -> None:
+    """Get ready; an agent's steps are only known once its ramdisk speaks.
+
+    A manual clean finds its list in the notes, written when the verb was accepted. An automated one
+    is skipped if it is switched off (S2.1).
+    """
+    if task.notes.manual_clean is None and not enabled(task):
+        _leave(task)
+        return
+    task.node.clean_step = {}
+    try:
+        needs_wait = task.notes.clean_ramdisk and task.driver.deploy.prepare_cleaning(task) is WAIT
+    except errors.HardwareError as why:
+        give_up(task, why)
+        return
+    if needs_wait:
+        task.move("wait")  # the first heartbeat leads to begin()
+    else:
+        begin(task)
+
+
+def begin(task: Task) -> None:
+    """Make the whole list; nothing runs unless all of it is right (S1.16)."""
+    try:
+        listed = _listed(task)
+    except errors.Error as why:
+        give_up(task, _cannot(task, why))
+        return
+    stepper.start(task, PHASE, listed)
+
+
+def _listed(task: Task) -> list[dict[str, Any]]:
+    found = offers.offered(task, StepKind.CLEAN)
+    overrides = task.desk.clean_priorities
+    manual = task.notes.manual_clean
+    if manual is not None:
+        known = plans.overridden(found, overrides)
+        return plans.requested(manual, known, StepKind.CLEAN, ramdisk=task.notes.clean_ramdisk)
+    chosen = plans.automated(
+        found,
+        StepKind.CLEAN,
+        overrides=overrides,
+        disallowed=task.desk.conf.api.disallow_clean_steps,
+    )
+    return plans.as_stored(chosen, StepKind.CLEAN)
+
+
+def _cannot(task: Task, why: errors.Error) -> errors.CleanStepFailed:
+    sentence = f"Cannot clean node {task.node.uuid}: {why.message}"
+    return errors.CleanStepFailed(sentence, step=None, reason=why.message)
+
+
+def finish(task: Task) -> None:
+    """Every step is done: put the ramdisk away and go where this clean leads (S1.13, S4.5)."""
+    try:
+        task.driver.deploy.tear_down_cleaning(task)
+    except errors.HardwareError as why:
+        give_up(task, why)
+        return
+    task.node.clean_step = None
+    task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
+    task.notes.forget_agent()
+    _leave(task)
+
+
+def _leave(task: Task) -> None:
+    manual = task.goal is State.MANAGEABLE
+    task.move("manage" if manual or task.node.retired else "done")
+
+
+def give_up(task: Task, why: errors.Error) -> None:
+    """Fail: last_error, maintenance and fault; never a power-off (S1.4, S2.19, S2.20, C10)."""
+    error = _put_away(task, why)
+    if not task.node.maintenance:
+        task.node.maintenance_reason = error.message
+    task.node.maintenance = True
+    task.node.fault = FAULT
+    task.node.clean_step = {}
+    task.notes.settle_steps(StepKind.CLEAN, forget_list=False)
+    task.notes.forget_agent()
+    task.move("fail", error=error)
+
+
+def call_off(task: Task) -> None:
+    """Abort by request: clean failed, but no maintenance (S5.16, C10)."""
+    current = task.node.clean_step or {}
+    where = ""
+    if current:
+        when = "after" if current.get("abort_after") else "during"
+        where = f' {when} the step "{current["interface"]}.{current["step"]}"'
+    error = errors.Aborted(action="clean", where=where)
+    event = "abort" if states.allows(task.state, "abort") else "fail"
+    task.node.clean_step = {}
+    task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
+    task.move(event, error=error, aborted=True)
+    tidy(task)
+
+
+def tidy(task: Task) -> None:
+    """Remove what cleaning set up, after the state has been settled."""
+    error = _put_away(task, errors.Aborted(task.node.last_error or "", action="clean", where=""))
+    task.notes.forget_agent()
+    task.node.last_error = error.message
+    task.save()
+
+
+def _put_away(task: Task, why: errors.Error) -> errors.Error:
+    """Tear down; a fault in that is added to the sentence instead of hiding it."""
+    try:
+        task.driver.deploy.tear_down_cleaning(task)
+    except errors.HardwareError as more:
+        why.message = f"{why.message} Also, tearing down cleaning failed: {more.message}"
+    return why
+
+
+PHASE = Phase(
+    kind=StepKind.CLEAN,
+    column="clean_step",
+    failure=errors.CleanStepFailed,
+    action="cleaning",
+    waiting=State.CLEANWAIT,
+    prepare=prepare,
+    begin=begin,
+    finish=finish,
+    give_up=give_up,
+    call_off=call_off,
+    redo=True,
+)

@@ -1,0 +1,139 @@
+"""Deploying and rebuilding: prepare, compose the list, run it (S3).
+
+From ``endpoints/provision`` (verbs active, deploy, rebuild); on to ``stepper.run``.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ironic_lite import errors, plans, states
+from ironic_lite.conductor import stepper
+from ironic_lite.conductor.flows import offers
+from ironic_lite.conductor.phases import Phase
+from ironic_lite.conductor.task import Task
+from ironic_lite.states import State
+from ironic_lite.steps import DONE, WAIT, StepKind
+
+LOG = logging.getLogger(__name__)
+
+
+def check(task: Task, user_steps: list[dict[str, Any]]) -> None:
+    """Refuse at once what cannot be deployed, while the caller still listens.
+
+    :raises errors.InvalidRequest: naming the node and everything that is wrong.
+    """
+    try:
+        task.driver.power.validate(task)
+        task.driver.deploy.validate(task)
+        compose(task, user_steps)
+    except errors.InvalidRequest as why:
+        sentence = (
+            f"Failed to validate deploy or power info for node {task.node.uuid}: {why.message}"
+        )
+        raise errors.InvalidRequest(sentence, **why.facts) from why
+
+
+def compose(task: Task, user_steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the list to run; an agent may add to it later, and only then is it complete."""
+    found = offers.offered(task, StepKind.DEPLOY)
+    return plans.deploy(found, user_steps, complete=not task.driver.deploy.in_band)
+
+
+def request(task: Task, user_steps: list[dict[str, Any]], configdrive: Any) -> None:
+    """Note what was asked for: old notes go, the configuration drive is kept with the instance."""
+    task.notes.request_deploy(user_steps)
+    task.node.deploy_step = None
+    if configdrive is not None:
+        task.node.instance_info = {**task.node.instance_info, "configdrive": configdrive}
+
+
+def prepare(task: Task) -> None:
+    """Get the deploy interface ready, then run its steps."""
+    try:
+        task.driver.deploy.prepare(task)
+    except errors.Error as why:
+        give_up(task, why)
+        return
+    begin(task)
+
+
+def begin(task: Task) -> None:
+    """Run all steps; an interface of the old kind is run as one piece (S3.19)."""
+    try:
+        listed = compose(task, task.notes.user_deploy_steps)
+        if not listed:
+            _old_way(task)
+            return
+    except errors.Error as why:
+        give_up(task, why)
+        return
+    stepper.start(task, PHASE, listed)
+
+
+def _old_way(task: Task) -> None:
+    interface = task.driver.deploy
+    method = getattr(interface, "deploy", None)
+    if method is None:
+        raise errors.DeployStepFailed(
+            f"No deploy steps returned for node {task.node.uuid}", step=None, reason="no steps"
+        )
+    LOG.warning(
+        "Deploy interface %s has no deploy steps; deploying the old way is deprecated. Let it mark "
+        "its methods with deploy_step before that is removed, and let deployments under way end "
+        "before such an upgrade.",
+        type(interface).__name__,
+    )
+    if (method(task) or DONE) in (WAIT, State.DEPLOYWAIT):
+        task.move("wait")
+    else:
+        finish(task)
+
+
+def resume(task: Task, *, poll: bool) -> None:
+    """Go on from wait call-back; an empty list means the old way, which is done now (S3.21)."""
+    if task.notes.listed(StepKind.DEPLOY):
+        stepper.resume(task, PHASE, poll=poll)
+        return
+    task.move("resume")
+    finish(task)
+
+
+def finish(task: Task) -> None:
+    """Every step is done: active."""
+    task.node.deploy_step = None
+    task.notes.settle_steps(StepKind.DEPLOY, forget_list=True)
+    task.notes.forget_agent()
+    task.move("done")
+
+
+def give_up(task: Task, why: errors.Error) -> None:
+    """Fail; the step and the list stay to be read until the next try (S3.14, C18)."""
+    try:
+        task.driver.deploy.clean_up(task)
+    except errors.HardwareError as more:
+        why.message = f"{why.message} Also, cleaning up failed: {more.message}"
+    task.notes.forget_agent()
+    task.move("fail", error=why)
+
+
+def call_off(task: Task) -> None:
+    """Abort by request: deploy failed, nothing is cleaned."""
+    task.notes.forget_agent()
+    event = "abort" if states.allows(task.state, "abort") else "fail"
+    task.move(event, error=errors.Aborted(action="deploy", where=""), aborted=True)
+
+
+PHASE = Phase(
+    kind=StepKind.DEPLOY,
+    column="deploy_step",
+    failure=errors.DeployStepFailed,
+    action="deploying",
+    waiting=State.DEPLOYWAIT,
+    prepare=prepare,
+    begin=begin,
+    finish=finish,
+    give_up=give_up,
+    call_off=call_off,
+)

@@ -1,0 +1,56 @@
+"""How each state ends when something outside a flow goes wrong: an error, a time-out, a dead owner.
+
+One table for the worker's last resort, the time-out sweep and the recovery sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from ironic_lite import errors
+from ironic_lite.conductor.flows import (
+    adopt,
+    clean,
+    delete,
+    deploy,
+    inspect,
+    rescue,
+    service,
+    verify,
+)
+from ironic_lite.conductor.task import Task
+from ironic_lite.states import State
+
+GIVE_UP: Mapping[State, Callable[[Task, errors.Error], None]] = MappingProxyType(
+    {
+        State.VERIFYING: verify.give_up,
+        State.INSPECTING: inspect.give_up,
+        State.INSPECTWAIT: inspect.give_up,
+        State.CLEANING: clean.give_up,
+        State.CLEANWAIT: clean.give_up,
+        State.DEPLOYING: deploy.give_up,
+        State.DEPLOYWAIT: deploy.give_up,
+        State.DELETING: delete.give_up,
+        State.ADOPTING: adopt.give_up,
+        State.RESCUING: rescue.give_up,
+        State.RESCUEWAIT: rescue.give_up,
+        State.UNRESCUING: rescue.give_up_unrescue,
+        State.SERVICING: service.give_up,
+        State.SERVICEWAIT: service.give_up,
+    }
+)
+
+
+def give_up(task: Task, why: errors.Error) -> None:
+    """Put the node into the fail state of where it stands; a node that is at rest is left alone."""
+    end = GIVE_UP.get(task.state)
+    if end is not None:
+        end(task, why)
+
+
+def as_error(why: Exception) -> errors.Error:
+    """Return an error of ours for whatever was raised, without its internals."""
+    if isinstance(why, errors.Error):
+        return why
+    return errors.Error(f"Unexpected {type(why).__name__}; the conductor's log has the details.")

@@ -1,0 +1,59 @@
+"""Inspection: find out what a machine is made of and write it into its properties (S5.8)."""
+
+from __future__ import annotations
+
+from ironic_lite import clock, errors
+from ironic_lite.conductor.task import Task
+from ironic_lite.steps import WAIT
+
+
+def start(task: Task) -> None:
+    """Ask the inspect interface; a waiting one reports or is polled later."""
+    task.node.inspection_started_at = clock.now()
+    try:
+        outcome = task.driver.inspect.inspect_hardware(task)
+    except errors.Error as why:
+        give_up(task, why)
+        return
+    if outcome is WAIT:
+        task.move("wait")
+    else:
+        finish(task)
+
+
+def resume(task: Task, *, poll: bool) -> None:
+    """Go on from inspect wait."""
+    task.node.wake_at = None
+    try:
+        waits = poll and task.driver.inspect.poll_inspection(task) is WAIT
+    except errors.Error as why:
+        give_up(task, why)
+        return
+    if waits:
+        task.node.provision_updated_at = clock.now()
+        task.save()
+    else:
+        finish(task)
+
+
+def finish(task: Task) -> None:
+    """Manageable, with what was found."""
+    task.node.inspection_finished_at = clock.now()
+    task.node.inspection_started_at = None
+    task.move("done")
+
+
+def give_up(task: Task, why: errors.Error) -> None:
+    """Fail with the reason."""
+    sentence = f"Failed to inspect node {task.node.uuid}: {why.message}"
+    task.move("fail", error=type(why)(sentence, **why.facts))
+
+
+def call_off(task: Task) -> None:
+    """Abort a waiting inspection."""
+    task.move("abort", error=errors.Aborted(action="inspect", where=""), aborted=True)
+    try:
+        task.driver.inspect.abort(task)
+    except errors.HardwareError as why:
+        task.node.last_error = f"{task.node.last_error} Also, stopping it failed: {why.message}"
+        task.save()

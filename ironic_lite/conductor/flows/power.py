@@ -1,0 +1,49 @@
+"""Power changes on request: note the target, switch, note what became of it."""
+
+from __future__ import annotations
+
+from ironic_lite import errors
+from ironic_lite.conductor.task import Task
+from ironic_lite.drivers import base
+
+ENDS_IN = {
+    base.POWER_ON: base.POWER_ON,
+    base.POWER_OFF: base.POWER_OFF,
+    base.REBOOT: base.POWER_ON,
+    base.SOFT_REBOOT: base.POWER_ON,
+    base.SOFT_POWER_OFF: base.POWER_OFF,
+}
+
+
+def begin(task: Task, target: str) -> None:
+    """Note the wanted power state, while the caller listens."""
+    task.node.target_power_state = ENDS_IN[target]
+    task.node.last_error = None
+    task.journal.event("power", event="start", before=task.node.power_state, after=ENDS_IN[target])
+    task.save()
+
+
+def change(task: Task, target: str, timeout: float | None) -> None:
+    """Switch; a refusal of the machine ends in last_error, never in silence."""
+    before = task.node.power_state
+    try:
+        _switch(task, target, timeout)
+    except errors.Error as why:
+        task.node.target_power_state = None
+        task.node.last_error = f"Failed to change power state to '{ENDS_IN[target]}': {why.message}"
+        data = {"error": why.message}
+        task.journal.event("power", event="fail", before=before, after=before, data=data)
+        task.save()
+        return
+    task.node.power_state = ENDS_IN[target]
+    task.node.target_power_state = None
+    task.journal.event("power", event="end", before=before, after=task.node.power_state)
+    task.save()
+
+
+def _switch(task: Task, target: str, timeout: float | None) -> None:
+    power = task.driver.power
+    if target in (base.REBOOT, base.SOFT_REBOOT):
+        power.reboot(task, timeout, soft=target == base.SOFT_REBOOT)
+    else:
+        power.set_power_state(task, target, timeout)

@@ -1,0 +1,69 @@
+"""Going on: what a wait state does when it is woken, and a busy one when its conductor has died."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from ironic_lite import errors
+from ironic_lite.conductor import stepper
+from ironic_lite.conductor.flows import clean, deploy, failure, inspect, rescue, service
+from ironic_lite.conductor.phases import Phase
+from ironic_lite.conductor.task import Task
+from ironic_lite.states import State
+
+
+class Resume(Protocol):
+    """Goes on with a waiting node."""
+
+    def __call__(self, task: Task, *, poll: bool) -> None:
+        """``poll``: the timer rang, so ask the driver; False: somebody says that it is time."""
+
+
+def _clean(task: Task, *, poll: bool) -> None:
+    stepper.resume(task, clean.PHASE, poll=poll)
+
+
+def _service(task: Task, *, poll: bool) -> None:
+    stepper.resume(task, service.PHASE, poll=poll)
+
+
+WAITING: Mapping[State, Resume] = MappingProxyType(
+    {
+        State.CLEANWAIT: _clean,
+        State.DEPLOYWAIT: deploy.resume,
+        State.SERVICEWAIT: _service,
+        State.INSPECTWAIT: inspect.resume,
+        State.RESCUEWAIT: rescue.resume,
+    }
+)
+
+# Busy states whose steps can be gone on with; what is missing here is failed (C11).
+REDO: Mapping[State, Phase] = MappingProxyType(
+    {
+        State.CLEANING: clean.PHASE,
+        State.DEPLOYING: deploy.PHASE,
+        State.SERVICING: service.PHASE,
+    }
+)
+
+
+def resume(task: Task, *, poll: bool) -> None:
+    """Go on with a node in a wait state; in any other state there is nothing to do."""
+    go_on = WAITING.get(task.state)
+    if go_on is not None:
+        go_on(task, poll=poll)
+
+
+def recover(task: Task, dead: str) -> None:
+    """Take over a node left in a busy state: redo its step, or end it plainly.
+
+    :param dead: the host that left it.
+    """
+    phase = REDO.get(task.state)
+    if phase is not None:
+        stepper.redo(task, phase)
+        return
+    action = str(task.state)
+    failure.give_up(task, errors.Interrupted(host=dead, action=action, by=task.desk.host))

@@ -1,0 +1,74 @@
+"""Taking a machine under management: is it there, and do the credentials work? (S5.5)"""
+
+from __future__ import annotations
+
+import contextlib
+
+from ironic_lite import errors, plans
+from ironic_lite.conductor import stepper
+from ironic_lite.conductor.flows import offers
+from ironic_lite.conductor.phases import Phase
+from ironic_lite.conductor.task import Task
+from ironic_lite.drivers import base
+from ironic_lite.steps import StepKind
+
+
+def start(task: Task) -> None:
+    """Really ask the machine for its power state, then run the drivers' verify steps."""
+    try:
+        task.driver.power.validate(task)
+        task.node.power_state = task.driver.power.get_power_state(task)
+    except errors.Error as why:
+        give_up(task, why)
+        return
+    begin(task)
+
+
+def begin(task: Task) -> None:
+    """Run the verify steps by priority."""
+    overrides = task.desk.verify_priorities
+    chosen = plans.automated(
+        offers.offered(task, StepKind.VERIFY), StepKind.VERIFY, overrides=overrides
+    )
+    stepper.start(task, PHASE, plans.as_stored(chosen, StepKind.VERIFY))
+
+
+def finish(task: Task) -> None:
+    """Manageable; what else the machine tells is noted, and it is switched off if so configured."""
+    with contextlib.suppress(errors.Error):  # not every BMC has boot modes; nothing depends on it
+        task.node.boot_mode = task.driver.management.get_boot_mode(task)
+    if task.desk.conf.conductor.power_off_after_verify and not task.node.disable_power_off:
+        try:
+            task.driver.power.set_power_state(task, base.POWER_OFF)
+        except errors.Error as why:
+            give_up(task, why)
+            return
+        task.node.power_state = base.POWER_OFF
+    task.notes.forget_steps(StepKind.VERIFY)
+    task.move("done")
+
+
+def give_up(task: Task, why: errors.Error) -> None:
+    """Back to enroll with the reason (C1)."""
+    task.notes.forget_steps(StepKind.VERIFY)
+    sentence = f"Failed to verify node {task.node.uuid}: {why.message}"
+    task.move("fail", error=type(why)(sentence, **why.facts))
+
+
+def call_off(task: Task) -> None:
+    """Verification cannot be aborted; the table has no such row."""
+    raise errors.InvalidState(verb="abort", node=task.node.uuid, state=str(task.state))
+
+
+PHASE = Phase(
+    kind=StepKind.VERIFY,
+    column=None,
+    failure=errors.StepFailed,
+    action="verifying",
+    waiting=None,
+    prepare=start,
+    begin=begin,
+    finish=finish,
+    give_up=give_up,
+    call_off=call_off,
+)

@@ -1,0 +1,127 @@
+"""What a task has to tell the tables ``runs``, ``run_steps`` and ``events`` with its next save.
+
+Rows gather here and are written in the very transaction that changes the node, so history can
+neither miss a change nor tell of one that did not happen (invariants 1 and 3).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from ironic_lite import clock
+from ironic_lite.context import Context
+from ironic_lite.db import events, runs
+from ironic_lite.db.session import Connection
+
+Row = dict[str, Any]
+
+
+class Journal:
+    """The unwritten history of one task on one node."""
+
+    def __init__(self, context: Context, host: str, node_uuid: str) -> None:
+        self._who: Row = {
+            "node_uuid": node_uuid,
+            "conductor": host,
+            "requester": context.user,
+            "request_id": context.request_id,
+        }
+        self._project = context.project
+        self._events: list[Row] = []
+        self._new_run: Row | None = None
+        self._run_uuid: str | None = None
+        self._run_changes: Row = {}
+        self._new_steps: list[Row] = []
+        self._steps: dict[tuple[str, int], Row] = {}
+
+    def event(self, kind: str, *, run: str | None = None, **facts: Any) -> None:
+        """Add an event; ``facts`` are columns of the table (event, before, after, data)."""
+        row = {"event": None, "before": None, "after": None, "data": None}
+        self._events.append(
+            {**self._who, **row, "at": clock.now(), "kind": kind, "run_uuid": run, **facts}
+        )
+
+    # -- the run -----------------------------------------------------------------------------
+
+    def start_run(self, verb: str) -> str:
+        """Open a run and return its UUID."""
+        self._run_uuid = str(uuid.uuid4())
+        self._new_run = {
+            **self._who,
+            "uuid": self._run_uuid,
+            "verb": verb,
+            "project": self._project,
+            "state": "running",
+            "started_at": clock.now(),
+            "ended_at": None,
+            "error": None,
+        }
+        return self._run_uuid
+
+    def run(self, run_uuid: str, **changes: Any) -> None:
+        """Change the run: state, ended_at, error, conductor."""
+        if self._new_run is not None and self._new_run["uuid"] == run_uuid:
+            self._new_run.update(changes)
+        else:
+            self._run_uuid = run_uuid
+            self._run_changes.update(changes)
+
+    # -- its steps ---------------------------------------------------------------------------
+
+    def plan(self, run_uuid: str, kind: str, listed: list[Row]) -> None:
+        """Add the steps of a new list, all pending."""
+        self._new_steps += [
+            {
+                "run_uuid": run_uuid,
+                "ordinal": ordinal,
+                "kind": kind,
+                "interface": step["interface"],
+                "step": step["step"],
+                "args": step.get("args"),
+                "priority": float(step.get("priority") or 0),
+                "abortable": bool(step.get("abortable", False)),
+                "state": "pending",
+                "attempt": 0,
+                "started_at": None,
+                "ended_at": None,
+                "error": None,
+            }
+            for ordinal, step in enumerate(listed)
+        ]
+
+    def step(self, run_uuid: str, kind: str, ordinal: int, **changes: Any) -> None:
+        """Change one step: state, attempt, started_at, ended_at, error."""
+        for row in self._new_steps:
+            if (row["run_uuid"], row["kind"], row["ordinal"]) == (run_uuid, kind, ordinal):
+                row.update(changes)
+                return
+        self._run_uuid = run_uuid
+        self._steps.setdefault((kind, ordinal), {}).update(changes)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def write(self, conn: Connection) -> None:
+        """Write what has gathered: one statement per kind of row. ``settle`` after the commit."""
+        if self._new_run is not None:
+            runs.insert(conn, self._new_run)
+        if self._run_changes and self._run_uuid:
+            runs.update(conn, self._run_uuid, self._run_changes)
+        if self._new_steps:
+            runs.insert_steps(conn, self._new_steps)
+        if self._steps and self._run_uuid:
+            rows = [
+                {"kind": kind, "ordinal": ordinal, **changes}
+                for (kind, ordinal), changes in self._steps.items()
+            ]
+            runs.update_steps(conn, self._run_uuid, rows)
+        if self._events:
+            events.add(conn, self._events)
+
+    def settle(self) -> None:
+        """Forget what has been committed."""
+        self._events = []
+        self._new_run = None
+        self._run_changes = {}
+        self._new_steps = []
+        self._steps = {}

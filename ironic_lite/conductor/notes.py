@@ -1,0 +1,181 @@
+"""Everything kept in ``driver_internal_info``, by named accessors: the only place that touches it.
+
+Its keys are Ironic's where old clients read them (``reference: driver_internal_info keys`` in
+``docs/states.rst``); whole dictionaries are assigned, so that the record sees the change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_lite.records import Node
+from ironic_lite.steps import StepKind
+
+Json = dict[str, Any]
+
+_AGENT_KEYS = (
+    "agent_url",
+    "agent_version",
+    "agent_last_heartbeat",
+    "agent_verify_ca",
+    "agent_secret_token",
+    "agent_secret_token_pregenerated",
+)
+_KEPT = "driver_notes"  # what drivers keep through ``Task.keep``
+
+
+class Notes:
+    """A typed view of one node's ``driver_internal_info``."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def _get(self, key: str, default: Any = None) -> Any:
+        return self._node.driver_internal_info.get(key, default)
+
+    def _put(self, **values: Any) -> None:
+        self._node.driver_internal_info = {**self._node.driver_internal_info, **values}
+
+    def _drop(self, *keys: str) -> None:
+        held = self._node.driver_internal_info
+        if any(key in held for key in keys):
+            self._node.driver_internal_info = {
+                key: value for key, value in held.items() if key not in keys
+            }
+
+    # -- the list under way ------------------------------------------------------------------
+
+    def listed(self, kind: StepKind) -> list[Json]:
+        """Return the steps of the run under way, as stored."""
+        return list(self._get(f"{kind}_steps") or [])
+
+    def index(self, kind: StepKind) -> int | None:
+        """Return which of them runs; None before the first."""
+        index: int | None = self._get(f"{kind}_step_index")
+        return index
+
+    def enlist(self, kind: StepKind, listed: list[Json]) -> None:
+        """Take a new list, not begun."""
+        self._drop(f"{kind}_step_index")
+        self._put(**{f"{kind}_steps": listed})
+
+    def advance(self, kind: StepKind, index: int) -> None:
+        """Say that step ``index`` runs."""
+        self._put(**{f"{kind}_step_index": index})
+
+    def settle_steps(self, kind: StepKind, *, forget_list: bool) -> None:
+        """Remove the index and the flags of a run; the list becomes null or stays to be read."""
+        self._drop(
+            f"{kind}_step_index",
+            f"skip_current_{kind}_step",
+            *_FLAGS[kind],
+        )
+        if forget_list:
+            self._put(**{f"{kind}_steps": None})
+
+    def forget_steps(self, kind: StepKind) -> None:
+        """Remove list, index and flags altogether."""
+        self.settle_steps(kind, forget_list=False)
+        self._drop(f"{kind}_steps")
+
+    # -- what was asked for ------------------------------------------------------------------
+
+    def request_clean(self, steps: list[Json] | None, *, ramdisk: bool) -> None:
+        """Note the body of a clean; ``steps`` None for an automated one."""
+        self._put(cleaning_disable_ramdisk=not ramdisk)
+        if steps is not None:
+            self._put(clean_steps=steps, declarative_cleaning=True)
+
+    @property
+    def manual_clean(self) -> list[Json] | None:
+        """The steps an operator listed; None while cleaning automatically."""
+        return self.listed(StepKind.CLEAN) if self._get("declarative_cleaning") else None
+
+    @property
+    def clean_ramdisk(self) -> bool:
+        """Whether this clean may boot the ramdisk."""
+        return not self._get("cleaning_disable_ramdisk", False)
+
+    def request_service(self, steps: list[Json], *, ramdisk: bool) -> None:
+        """Note the body of a service request."""
+        self._put(service_steps=steps, service_disable_ramdisk=not ramdisk)
+
+    @property
+    def service_ramdisk(self) -> bool:
+        """Whether this service run may boot the ramdisk."""
+        return not self._get("service_disable_ramdisk", False)
+
+    def request_deploy(self, user_steps: list[Json]) -> None:
+        """Start a deployment's notes afresh."""
+        self.forget_deploy()
+        self._put(user_deploy_steps=user_steps)
+
+    @property
+    def user_deploy_steps(self) -> list[Json]:
+        """The deploy steps of the request."""
+        return list(self._get("user_deploy_steps") or [])
+
+    def forget_deploy(self) -> None:
+        """Remove what a deployment left (C34)."""
+        self._drop("user_deploy_steps", "deploy_steps", "deploy_step_index", "steps_validated")
+
+    # -- the agent ---------------------------------------------------------------------------
+
+    @property
+    def token(self) -> str | None:
+        """The secret shared with the running ramdisk."""
+        token: str | None = self._get("agent_secret_token")
+        return token
+
+    @token.setter
+    def token(self, value: str) -> None:
+        self._put(agent_secret_token=value)
+
+    @property
+    def agent_url(self) -> str | None:
+        """Where the agent listens."""
+        url: str | None = self._get("agent_url")
+        return url
+
+    def heard(self, *, url: str, version: str | None, at: str, verify_ca: str | None) -> None:
+        """Note a heartbeat."""
+        self._put(agent_url=url, agent_last_heartbeat=at)
+        if version:
+            self._put(agent_version=version)
+        if verify_ca:
+            self._put(agent_verify_ca=verify_ca)
+
+    def forget_agent(self) -> None:
+        """The ramdisk is gone: so are its address and its token."""
+        self._drop(*_AGENT_KEYS)
+
+    # -- drivers' own ------------------------------------------------------------------------
+
+    def recall(self, key: str, default: Any) -> Any:
+        """Return what a driver kept."""
+        return (self._get(_KEPT) or {}).get(key, default)
+
+    def keep(self, key: str, value: Any) -> None:
+        """Keep a driver's value; None removes it."""
+        kept = {**(self._get(_KEPT) or {}), key: value}
+        if value is None:
+            del kept[key]
+        if kept:
+            self._put(**{_KEPT: kept})
+        else:
+            self._drop(_KEPT)
+
+
+_FLAGS: dict[StepKind, tuple[str, ...]] = {
+    StepKind.CLEAN: (
+        "cleaning_disable_ramdisk",
+        "declarative_cleaning",
+        "cleaning_reboot",
+        "cleaning_polling",
+    ),
+    StepKind.DEPLOY: ("deployment_reboot", "deployment_polling"),
+    StepKind.SERVICE: ("service_disable_ramdisk", "servicing_reboot", "servicing_polling"),
+    StepKind.VERIFY: (),
+}

@@ -1,0 +1,41 @@
+"""A phase says how one kind of steps is run; the records themselves stand in the flows.
+
+Cleaning, deploying, servicing and verifying differ only in what stands here (invariant 4).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ironic_lite import errors
+from ironic_lite.states import State
+from ironic_lite.steps import StepKind
+
+if TYPE_CHECKING:
+    from ironic_lite.conductor.task import Task
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Phase:
+    """One kind of steps.
+
+    ``column`` is the node field naming the step under way; ``failure`` the error a failed step
+    becomes; ``action`` the word for sentences; ``waiting`` the state between a step's WAIT and its
+    end. ``prepare`` starts from the very beginning; ``begin`` makes the list and runs it (once a
+    ramdisk, if any, speaks); ``finish`` follows the last step; ``give_up`` a fault; ``call_off`` an
+    abort; ``redo`` says that every step may be run again after a crash (S2.24).
+    """
+
+    kind: StepKind
+    column: str | None
+    failure: type[errors.StepFailed]
+    action: str
+    waiting: State | None
+    prepare: Callable[[Task], None]
+    begin: Callable[[Task], None]
+    finish: Callable[[Task], None]
+    give_up: Callable[[Task, errors.Error], None]
+    call_off: Callable[[Task], None]
+    redo: bool = False

@@ -1,0 +1,125 @@
+"""One running conductor: registers, listens, sweeps, and stops without losing anything.
+
+The RPC server hands calls to ``Endpoints``; the sweeps of ``watch`` look after the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ironic_lite import clock, config
+from ironic_lite.conductor.desk import Desk
+from ironic_lite.conductor.endpoints.agent import Agent
+from ironic_lite.conductor.endpoints.machine import Machine
+from ironic_lite.conductor.endpoints.provision import Provision
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.watch.alarm import Alarm
+from ironic_lite.conductor.watch.fleet import Fleet
+from ironic_lite.conductor.watch.keepalive import Keepalive
+from ironic_lite.conductor.watch.orphans import Orphans
+from ironic_lite.conductor.watch.powersync import PowerSync
+from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
+from ironic_lite.conductor.watch.timeouts import Timeouts
+from ironic_lite.conductor.workers import Workers
+from ironic_lite.db import conductors
+from ironic_lite.db.session import Connection, Database
+from ironic_lite.drivers.registry import Registry, Settings
+from ironic_lite.rpc.server import Server
+
+LOG = logging.getLogger(__name__)
+_VERSION = "0.1.0"
+
+
+class Endpoints(Provision, Machine, Agent):
+    """Everything of ``rpc.interface.Conductor`` in one object."""
+
+
+class Service:
+    """A conductor from registration to its last unlock.
+
+    :param conf: the oslo.config object with our groups.
+    :param transport: from ``rpc.transport``; None runs without RPC (tests call ``endpoints``).
+    """
+
+    def __init__(
+        self, conf: Any, database: Database, registry: Registry, transport: Any | None
+    ) -> None:
+        self._conf = conf
+        settings = conf.conductor
+        workers = Workers(settings.workers_pool_size, settings.reserved_workers_pool_percentage)
+        self._alarm = Alarm()
+        self.desk = Desk(
+            conf.host,
+            conf,
+            database,
+            registry,
+            workers,
+            self._alarm,
+            clean_priorities=Settings.read(conf).clean_priorities,
+            verify_priorities=config.priorities(settings.verify_step_priority_override),
+        )
+        self.tasks = Tasks(self.desk)
+        self.endpoints = Endpoints(self.tasks)
+        self._fleet = Fleet(self.desk)
+        self._keepalive = Keepalive(self.tasks)
+        self._orphans = Orphans(self.tasks, self._fleet)
+        self._sweeps = Sweeps(self.desk.stopping, self._plan())
+        self._server = Server(transport, conf.host, self.endpoints) if transport else None
+
+    def _plan(self) -> list[Sweep]:
+        """Return what is done again and again: name, seconds between, act."""
+        settings = self._conf.conductor
+        timeouts = Timeouts(self.tasks, self._fleet)
+        power = PowerSync(self.tasks, self._fleet)
+        return [
+            Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
+            Sweep("orphans", settings.check_provision_state_interval, self._orphans.sweep),
+            Sweep("power sync", settings.sync_power_state_interval, power.sweep),
+            Sweep("power recovery", settings.power_failure_recovery_interval, power.recover),
+        ]
+
+    def start(self) -> None:
+        """Register, take back what an earlier life of this host left, then listen and sweep."""
+        rows = self.desk.registry.rows()
+        group = self._conf.conductor.conductor_group
+        now = clock.now()
+
+        def register(conn: Connection) -> None:
+            key = conductors.register(
+                conn, host=self.desk.host, group=group, version=_VERSION, now=now
+            )
+            conductors.set_interfaces(conn, key, rows)
+
+        self.desk.database.write(register)
+        self._keepalive.start()
+        self._alarm.start(self.tasks, self._fleet)
+        if self._server is not None:
+            self._server.start()
+        self._orphans.take_back()
+        self._sweeps.start()
+        LOG.info("Conductor %s is up", self.desk.host)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Stop: no new calls, workers finish or leave their nodes, the leases end last.
+
+        :param timeout: seconds for running work; None takes [conductor]graceful_shutdown_timeout.
+        :returns: True if everything had finished in time.
+        """
+        limit = self._conf.conductor.graceful_shutdown_timeout if timeout is None else timeout
+        host = self.desk.host
+        self._sweeps.halt()
+        self.desk.database.write(lambda conn: conductors.offline(conn, host, clock.now()))
+        if self._server is not None:
+            self._server.stop()
+        self._alarm.stop()
+        finished = self.desk.workers.wait_idle(limit or None)
+        self.desk.stopping.set()  # sleeping steps leave their nodes to the next owner
+        finished = self.desk.workers.wait_idle(_GRACE) and finished
+        self._keepalive.stop()
+        self.desk.workers.close()
+        LOG.info("Conductor %s has stopped%s", host, "" if finished else ", work was left over")
+        return finished
+
+
+_GRACE = 5.0  # seconds for interrupted workers to give their locks back

@@ -1,0 +1,234 @@
+"""The one engine that runs steps, whatever their phase.
+
+Intent before effect: the step is saved as running before its driver is called, so a crash costs at
+most that step (S2.13, S2.24). Only the engine moves the node; a step returns DONE, WAIT or raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import clock, errors, plans, steps
+from ironic_lite.conductor.phases import Phase
+from ironic_lite.conductor.task import Task
+from ironic_lite.drivers import base
+from ironic_lite.steps import DONE, WAIT, Outcome, StepKind
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+_HOLD = "hold"
+_ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
+
+
+def start(task: Task, phase: Phase, listed: list[Json]) -> None:
+    """Take a list of steps, note it in the run, and run it from its first step."""
+    task.notes.enlist(phase.kind, listed)
+    if task.node.run_uuid is not None:
+        task.journal.plan(task.node.run_uuid, phase.kind, listed)
+    run(task, phase)
+
+
+def run(task: Task, phase: Phase, *, first: int = 0) -> None:
+    """Run steps from index ``first`` until one must wait or none is left."""
+    listed = task.notes.listed(phase.kind)
+    for index in range(first, len(listed)):
+        _begin(task, phase, index, listed[index])
+        try:
+            event = _execute(task, phase, listed[index])
+        except _ENGINE_ERRORS:
+            raise
+        except Exception as why:  # a driver may raise anything; it ends as this step's failure
+            _fail(task, phase, index, why)
+            return
+        if event is not None:
+            _note(task, phase, index, state="waiting")
+            task.move(event)
+            return
+        if _ended(task, phase, index):
+            return
+    phase.finish(task)
+
+
+def resume(task: Task, phase: Phase, *, poll: bool) -> None:
+    """Go on with a node in its wait state.
+
+    :param poll: the timer rang: ask the step's driver whether it has ended; False: somebody who
+        knows (an agent, an unhold) says so.
+    """
+    index = task.notes.index(phase.kind)
+    if index is None:
+        task.move("resume")
+        phase.begin(task)
+        return
+    step = task.notes.listed(phase.kind)[index]
+    if poll and step["step"] not in plans.RESERVED and not _polled(task, phase, index, step):
+        return
+    task.move("resume")
+    if not _ended(task, phase, index):
+        run(task, phase, first=index + 1)
+
+
+def redo(task: Task, phase: Phase) -> None:
+    """Go on after a crash: the step under way once more (S2.24), or the phase from its start.
+
+    A step that must not be run twice fails the phase plainly.
+    """
+    index = task.notes.index(phase.kind)
+    if index is None:
+        phase.prepare(task)
+        return
+    step = task.notes.listed(phase.kind)[index]
+    if phase.redo or _rerunnable(task, phase.kind, step):
+        LOG.info("Node %s: %s is run again", task.node.uuid, _title(step))
+        run(task, phase, first=index)
+    else:
+        why = f"the conductor went away in mid-step, and {_title(step)} must not be run twice"
+        _fail(task, phase, index, errors.HardwareError(reason=why))
+
+
+# -- one step --------------------------------------------------------------------------------
+
+
+def _begin(task: Task, phase: Phase, index: int, step: Json) -> None:
+    task.notes.advance(phase.kind, index)
+    if phase.column:
+        setattr(task.node, phase.column, step)
+    _note(task, phase, index, state="running", started_at=clock.now(), ended_at=None, attempts=1)
+    task.journal.event(
+        "step_started", run=task.node.run_uuid, event=phase.kind, data=_about(index, step)
+    )
+    task.save()
+
+
+def _execute(task: Task, phase: Phase, step: Json) -> str | None:
+    """Run one step; return the event it leads to (wait, hold), None when it is done."""
+    if step["step"] in plans.RESERVED:
+        return _reserved(task, step)
+    interface = task.driver.interface(step["interface"])
+    execute = getattr(interface, f"execute_{phase.kind}_step")
+    outcome = _outcome(execute(task, step), phase)
+    return "wait" if outcome is WAIT else None
+
+
+def _outcome(result: object, phase: Phase) -> Outcome:
+    # The seam for third parties: None and the wait state's name read as the specs say (S3.17).
+    if result is None:
+        return DONE
+    if phase.waiting is not None and result == phase.waiting:
+        return WAIT
+    if not isinstance(result, Outcome):
+        raise errors.HardwareError(reason=f"the step returned the invalid value {result!r}")
+    return result
+
+
+def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
+    """Ask the driver whether a waiting step has ended; a fault or another wait is dealt with."""
+    task.node.wake_at = None
+    interface = task.driver.interface(step["interface"])
+    try:
+        outcome = interface.poll_step(task, phase.kind, step)
+    except _ENGINE_ERRORS:
+        raise
+    except Exception as why:  # as in run: the driver's fault is the step's failure
+        _fail(task, phase, index, why)
+        return False
+    if outcome is WAIT:
+        # A poll is a sign of life, as a heartbeat is: the time-out counts from here.
+        task.node.provision_updated_at = clock.now()
+        task.save()
+        return False
+    return True
+
+
+def _ended(task: Task, phase: Phase, index: int) -> bool:
+    """Note that a step is done; True if an abort was waiting for that, which ends the run."""
+    _note(task, phase, index, state="done", ended_at=clock.now())
+    step = task.notes.listed(phase.kind)[index]
+    task.journal.event(
+        "step_ended", run=task.node.run_uuid, event=phase.kind, data=_about(index, step)
+    )
+    current = getattr(task.node, phase.column) if phase.column else None
+    if not (current or {}).get("abort_after"):
+        return False
+    phase.call_off(task)
+    return True
+
+
+def _fail(task: Task, phase: Phase, index: int, why: Exception) -> None:
+    step = task.notes.listed(phase.kind)[index]
+    failure = _failure(phase, step, why)
+    about = {"code": failure.code, "text": failure.message, "retryable": failure.retryable}
+    _note(task, phase, index, state="failed", ended_at=clock.now(), error=about)
+    data = {**_about(index, step), "error": failure.message}
+    task.journal.event("step_ended", run=task.node.run_uuid, event=phase.kind, data=data)
+    LOG.warning(
+        "Node %s: %s",
+        task.node.uuid,
+        failure.message,
+        exc_info=None if isinstance(why, errors.Error) else why,
+    )
+    phase.give_up(task, failure)
+
+
+def _failure(phase: Phase, step: Json, why: Exception) -> errors.StepFailed:
+    if isinstance(why, errors.StepFailed):
+        why.facts.setdefault("step", _title(step))
+        return why
+    if isinstance(why, errors.Error):
+        text = why.message
+    else:
+        text = f"unexpected {type(why).__name__}: {why}"
+    sentence = f"{str(phase.kind).capitalize()} step {_title(step)} failed: {text}"
+    return phase.failure(sentence, step=_title(step), reason=text)
+
+
+def _reserved(task: Task, step: Json) -> str | None:
+    """Carry out a step that belongs to no driver."""
+    name = step["step"]
+    if name == "hold":
+        return _HOLD
+    if name == "wait":
+        return _wait(task, step.get("args") or {})
+    if name == "reboot":
+        task.driver.power.reboot(task)
+        task.node.power_state = base.POWER_ON
+        return None
+    state = base.POWER_ON if name == "power_on" else base.POWER_OFF
+    task.driver.power.set_power_state(task, state)
+    task.node.power_state = state
+    return None
+
+
+def _wait(task: Task, args: Mapping[str, Any]) -> str | None:
+    if "seconds" not in args:
+        return "wait"
+    seconds = float(args["seconds"])
+    if seconds <= task.desk.conf.conductor.max_conductor_wait_step_seconds:
+        task.pause(seconds)
+        return None
+    task.wake_after(seconds)
+    return "wait"
+
+
+def _rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
+    if step["step"] in plans.RESERVED:
+        return True
+    interface = task.driver.interface(step["interface"])
+    marked = steps.collect(step["interface"], interface, kind)
+    return any(one.rerunnable for one in marked if one.name == step["step"])
+
+
+def _note(task: Task, phase: Phase, index: int, **changes: Any) -> None:
+    if task.node.run_uuid is not None:
+        task.journal.step(task.node.run_uuid, phase.kind, index, **changes)
+
+
+def _about(index: int, step: Json) -> Json:
+    return {"step": _title(step), "ordinal": index}
+
+
+def _title(step: Mapping[str, Any]) -> str:
+    return f"{step['interface']}.{step['step']}"

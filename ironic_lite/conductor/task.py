@@ -1,0 +1,216 @@
+"""One piece of work on one node: the lock, the only writer of its state, what drivers may ask for.
+
+``tasks.Tasks.lock`` makes one; endpoints move it and hand the slow part over to a worker; flows and
+the stepper go on with it. Every write says ``WHERE lock_token = :mine`` (invariant 2).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ironic_lite import clock, errors, states
+from ironic_lite.conductor.desk import Desk
+from ironic_lite.conductor.journal import Journal
+from ironic_lite.conductor.notes import Notes
+from ironic_lite.context import Context
+from ironic_lite.db import nodes, ports
+from ironic_lite.db.session import Connection
+from ironic_lite.drivers.base import Driver
+from ironic_lite.records import Node, Port
+from ironic_lite.states import Kind, State
+
+LOG = logging.getLogger(__name__)
+
+Work = Callable[["Task"], None]
+
+
+class Task:
+    """A node under work. Satisfies ``drivers.base.Task``.
+
+    :param token: the lock's token; None for a task that only reads (its writes are refused).
+    """
+
+    def __init__(
+        self, desk: Desk, context: Context, node: Node, driver: Driver, token: str | None
+    ) -> None:
+        self.desk = desk
+        self.context = context
+        self.node = node
+        self.notes = Notes(node)
+        self.journal = Journal(context, desk.host, node.uuid)
+        self.work: Work | None = None
+        self._driver = driver
+        self._ports: Sequence[Port] | None = None
+        self._token = token
+
+    # -- what drivers see --------------------------------------------------------------------
+
+    @property
+    def driver(self) -> Driver:
+        """The node's interfaces."""
+        return self._driver
+
+    @property
+    def ports(self) -> Sequence[Port]:
+        """The node's ports, read once."""
+        if self._ports is None:
+            self._ports = self.desk.database.read(lambda conn: ports.of_node(conn, self.node.uuid))
+        return self._ports
+
+    def recall(self, key: str, default: Any = None) -> Any:
+        """Return what a driver kept on this node."""
+        return self.notes.recall(key, default)
+
+    def keep(self, key: str, value: Any) -> None:
+        """Keep a driver's JSON value with the next save."""
+        self.notes.keep(key, value)
+
+    def wake_after(self, seconds: float) -> None:
+        """Have the waiting step polled after ``seconds``; durable from the next save on."""
+        self.node.wake_at = clock.after(max(0.0, seconds))
+
+    def pause(self, seconds: float) -> None:
+        """Sleep, unless the service stops.
+
+        :raises errors.Stopping: it does; the work is redone or handed over.
+        """
+        if self.desk.stopping.wait(seconds):
+            raise errors.Stopping(host=self.desk.host)
+
+    # -- where the node stands ---------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The provision state."""
+        return State(self.node.provision_state)
+
+    @property
+    def goal(self) -> State | None:
+        """The target provision state."""
+        target = self.node.target_provision_state
+        return State(target) if target else None
+
+    def move(
+        self,
+        event: str,
+        *,
+        verb: str | None = None,
+        goal: State | None = None,
+        error: errors.Error | None = None,
+        aborted: bool = False,
+    ) -> None:
+        """Follow one row of the state table and save everything that belongs to it at once.
+
+        :param verb: set when a caller's verb starts here: opens a run and clears last_error.
+        :param goal: a stable state other than the new state's own target.
+        :param error: why, for a failure: last_error and the run's error.
+        :param aborted: the run ends by request, not by fault.
+        :raises errors.InvalidState: the table has no such transition.
+        :raises errors.LockLost: another conductor has the node now.
+        """
+        before = self.state
+        after = states.follow(before, event, node=self.node.uuid)
+        target = states.target(before, after, self.goal, goal)
+        self.node.provision_state = str(after)
+        self.node.target_provision_state = str(target) if target else None
+        self.node.provision_updated_at = clock.now()
+        if verb is not None:
+            self.node.last_error = None
+            self.node.run_uuid = self.journal.start_run(verb)
+        if error is not None:
+            self.node.last_error = error.message
+        if states.kind(after) is not Kind.WAIT:
+            self.node.wake_at = None
+        self._record(event, before, after, error, aborted=aborted)
+        self.save()
+        LOG.info(
+            "Node %s: %s, %s -> %s%s",
+            self.node.uuid,
+            event,
+            before,
+            after,
+            f" ({error.message})" if error else "",
+        )
+
+    def _record(
+        self,
+        event: str,
+        before: State,
+        after: State,
+        error: errors.Error | None,
+        *,
+        aborted: bool,
+    ) -> None:
+        run = self.node.run_uuid
+        data = {"error": error.message} if error else None
+        self.journal.event(
+            "provision", run=run, event=event, before=str(before), after=str(after), data=data
+        )
+        if run is None:
+            return
+        kind = states.kind(after)
+        if kind is Kind.BUSY:
+            if states.kind(before) in (Kind.WAIT, Kind.HELD):
+                self.journal.run(run, state="running", conductor=self.desk.host)
+        elif kind in (Kind.WAIT, Kind.HELD):
+            self.journal.run(run, state="waiting")
+        else:
+            self._end_run(run, error, aborted=aborted)
+
+    def _end_run(self, run: str, error: errors.Error | None, *, aborted: bool) -> None:
+        state = "aborted" if aborted else "failed" if error else "done"
+        about = None
+        if error is not None:
+            about = {
+                "code": error.code,
+                "text": error.message,
+                "step": error.facts.get("step"),
+                "retryable": error.retryable,
+            }
+        self.journal.run(run, state=state, ended_at=clock.now(), error=about)
+        self.node.run_uuid = None
+
+    def save(self) -> None:
+        """Write the node's changes and the gathered history in one transaction.
+
+        :raises errors.LockLost: zero rows: the lock is another's now; stop at once.
+        """
+        if self._token is None:
+            raise errors.LockLost(node=self.node.uuid)
+        token = self._token
+        changes = self.node.changes
+
+        def write(conn: Connection) -> None:
+            if changes:
+                nodes.save(conn, self.node.uuid, changes, token=token)
+            self.journal.write(conn)
+
+        self.desk.database.write(write)
+        self.journal.settle()
+        self.node.settle()
+        if "wake_at" in changes and self.node.wake_at is not None:
+            self.desk.alarm.set(self.node.uuid, self.node.wake_at)
+
+    def destroy(self) -> None:
+        """Delete the node; what history knows of it stays.
+
+        :raises errors.LockLost: the lock is another's now.
+        """
+        token = self._token
+        if token is None:
+            raise errors.LockLost(node=self.node.uuid)
+
+        def write(conn: Connection) -> None:
+            nodes.delete(conn, self.node.uuid, token=token)
+            self.journal.write(conn)
+
+        self.desk.database.write(write)
+        self.journal.settle()
+
+    # -- handing over ------------------------------------------------------------------------
+
+    def hand_over(self, flow: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """Let a worker go on with ``flow(task, ...)`` when the endpoint has ended; the lock stays."""
+        self.work = lambda task: flow(task, *args, **kwargs)

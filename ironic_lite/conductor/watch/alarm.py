@@ -1,0 +1,95 @@
+"""Wakes waiting nodes when their timer rings.
+
+Timers live in the column ``wake_at``, so they survive any conductor; in memory there is only a heap
+of what this one has set or seen, to ring in time. A slow look into the table finds the rest.
+"""
+
+from __future__ import annotations
+
+import datetime
+import heapq
+import logging
+import threading
+
+from ironic_lite import clock, context, errors
+from ironic_lite.conductor.flows.resume import resume
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.watch.fleet import Fleet
+from ironic_lite.db import nodes
+
+LOG = logging.getLogger(__name__)
+
+_LOOK_EVERY = 5.0  # seconds between two looks into the table for timers of other conductors
+_BATCH = 100
+_AGAIN = 1.0  # seconds until a node that could not be woken (locked, no worker) is tried again
+
+
+class Alarm:
+    """One thread, one heap of (when, node)."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[datetime.datetime, str]] = []
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._look_at = clock.now()
+
+    def set(self, node_uuid: str, when: datetime.datetime) -> None:
+        """Ring for this node at ``when``."""
+        with self._changed:
+            heapq.heappush(self._heap, (when, node_uuid))
+            self._changed.notify()
+
+    def start(self, tasks: Tasks, fleet: Fleet) -> None:
+        """Begin."""
+        args = (tasks, fleet)
+        threading.Thread(target=self._run, args=args, name="alarm", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ring no more."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def _run(self, tasks: Tasks, fleet: Fleet) -> None:
+        while True:
+            with self._changed:
+                if self._stopped:
+                    return
+                wait = (self._next() - clock.now()).total_seconds()
+                if wait > 0:
+                    self._changed.wait(wait)
+                    continue
+            try:
+                self._ring(tasks, fleet)
+            except Exception:
+                LOG.exception("Waking waiting nodes failed; it is tried again")
+
+    def _next(self) -> datetime.datetime:
+        return min(self._look_at, self._heap[0][0]) if self._heap else self._look_at
+
+    def _ring(self, tasks: Tasks, fleet: Fleet) -> None:
+        now = clock.now()
+        due = set()
+        with self._changed:
+            while self._heap and self._heap[0][0] <= now:
+                due.add(heapq.heappop(self._heap)[1])
+        if now >= self._look_at:
+            self._look_at = clock.after(_LOOK_EVERY)
+            rows = tasks.desk.database.read(lambda conn: nodes.due(conn, now=now, limit=_BATCH))
+            due.update(row["uuid"] for row in rows if fleet.mine(row))
+        for node_uuid in due:
+            self._wake(tasks, node_uuid)
+
+    def _wake(self, tasks: Tasks, node_uuid: str) -> None:
+        """Poll one node in a worker; one that is not due any more is left alone."""
+        try:
+            with tasks.lock(
+                context.internal("timer"), node_uuid, worker=True, patient=False, reserved=False
+            ) as task:
+                wake_at = task.node.wake_at
+                if wake_at is not None and wake_at <= clock.now():
+                    task.hand_over(resume, poll=True)
+        except (errors.NodeLocked, errors.Unavailable):
+            self.set(node_uuid, clock.after(_AGAIN))
+        except errors.NodeNotFound:
+            LOG.debug("Node %s was deleted before its timer rang", node_uuid)

@@ -1,0 +1,56 @@
+"""The conductor's pulse: its row says it is alive, and the leases of its locks are renewed.
+
+It has a thread of its own and goes on while the service drains, so that peers do not take over work
+that is still being finished.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from ironic_lite import clock
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.db import conductors, nodes
+from ironic_lite.db.session import Connection
+
+LOG = logging.getLogger(__name__)
+
+
+class Keepalive:
+    """Touches the conductor's row every ``[conductor]heartbeat_interval`` seconds."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keepalive", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, after the last lock has been given back."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        settings = self._tasks.desk.conf.conductor
+        while not self._stopped.wait(settings.heartbeat_interval):
+            try:
+                self.beat()
+            except Exception:
+                LOG.exception("The keepalive failed; leases end if it goes on failing")
+
+    def beat(self) -> None:
+        """Touch the row and renew the leases once."""
+        desk = self._tasks.desk
+        held = self._tasks.held
+        expires = clock.after(desk.conf.conductor.heartbeat_timeout)
+
+        def write(conn: Connection) -> None:
+            online = not desk.stopping.is_set()
+            conductors.touch(conn, host=desk.host, now=clock.now(), online=online)
+            if held:
+                nodes.renew(conn, host=desk.host, tokens=held, expires=expires)
+
+        desk.database.write(write)
