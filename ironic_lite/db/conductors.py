@@ -1,0 +1,145 @@
+"""Queries on conductors: who is alive and what they can drive; the API knows drivers from here."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db import models
+from ironic_lite.db.session import Connection
+
+Row = dict[str, Any]
+
+COLUMNS: tuple[str, ...] = tuple(models.conductors.c.keys())
+INTERFACE_COLUMNS = (
+    "hardware_type",
+    "interface_type",
+    "interface_name",
+    "is_default",
+    "hostname",
+    "conductor_group",
+)
+_CONDUCTOR = models.conductors.c
+_INTERFACE = models.hardware_interfaces.c
+
+# -- statements ------------------------------------------------------------------------------
+
+_ALIVE = (
+    _CONDUCTOR.online.is_(sa.true()),
+    _CONDUCTOR.updated_at >= sa.bindparam("alive_since"),
+)
+_INSERT = models.conductors.insert().inline()
+_UPDATE = models.conductors.update().where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
+_ID = sa.select(_CONDUCTOR.id).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
+_GET = sa.select(models.conductors).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
+_ALL = sa.select(models.conductors).order_by(_CONDUCTOR.hostname)
+_CLEAR = models.hardware_interfaces.delete().where(
+    _INTERFACE.conductor_id == sa.bindparam("k_conductor")
+)
+_INSERT_INTERFACES = models.hardware_interfaces.insert().inline()
+_MEMBERS = (
+    sa.select(_CONDUCTOR.hostname, _CONDUCTOR.conductor_group, _INTERFACE.hardware_type)
+    .distinct()
+    .select_from(models.conductors.outerjoin(models.hardware_interfaces))
+    .where(*_ALIVE)
+    .order_by(_CONDUCTOR.hostname)
+)
+_INTERFACES = (
+    sa.select(
+        _INTERFACE.hardware_type,
+        _INTERFACE.interface_type,
+        _INTERFACE.interface_name,
+        _INTERFACE.is_default,
+        _CONDUCTOR.hostname,
+        _CONDUCTOR.conductor_group,
+    )
+    .select_from(models.conductors.join(models.hardware_interfaces))
+    .where(*_ALIVE)
+    .order_by(_INTERFACE.hardware_type, _CONDUCTOR.hostname, _INTERFACE.id)
+)
+
+# -- what a conductor writes -----------------------------------------------------------------
+
+
+def register(
+    conn: Connection, *, host: str, group: str, version: str | None, now: datetime.datetime
+) -> int:
+    """Put a conductor on the list as alive, without any interfaces; return its id.
+
+    Up to four statements; call `set_interfaces` in the same transaction.
+    """
+    values = {"conductor_group": group, "version": version, "online": True, "updated_at": now}
+    if not conn.execute(_UPDATE, {**values, "k_host": host}).rowcount:
+        conn.execute(_INSERT, {**values, "hostname": host, "created_at": now})
+    conductor_id = int(conn.execute(_ID, {"k_host": host}).scalar_one())
+    conn.execute(_CLEAR, {"k_conductor": conductor_id})
+    return conductor_id
+
+
+def set_interfaces(conn: Connection, conductor_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Replace what a conductor can drive.
+
+    :param rows: hardware_type, interface_type, interface_name, is_default.
+    """
+    conn.execute(_CLEAR, {"k_conductor": conductor_id})
+    if rows:
+        conn.execute(_INSERT_INTERFACES, [{**row, "conductor_id": conductor_id} for row in rows])
+
+
+def touch(conn: Connection, *, host: str, now: datetime.datetime, online: bool = True) -> bool:
+    """Say that a conductor lives; return False if it is not on the list and must register."""
+    values = {"k_host": host, "updated_at": now, "online": online}
+    return bool(conn.execute(_UPDATE, values).rowcount)
+
+
+def offline(conn: Connection, host: str, now: datetime.datetime) -> None:
+    """Say that a conductor has stopped; its nodes belong to others from now on."""
+    touch(conn, host=host, now=now, online=False)
+
+
+# -- what everybody reads --------------------------------------------------------------------
+
+
+def members(conn: Connection, *, alive_since: datetime.datetime) -> list[Row]:
+    """Return the living conductors for the ring, by one statement.
+
+    :returns: hostname, conductor_group and ``hardware_types``, a set of names.
+    """
+    found: dict[str, Row] = {}
+    for host, group, hardware_type in conn.execute(_MEMBERS, {"alive_since": alive_since}):
+        row = found.setdefault(
+            host, {"hostname": host, "conductor_group": group, "hardware_types": set()}
+        )
+        if hardware_type is not None:
+            row["hardware_types"].add(hardware_type)
+    return list(found.values())
+
+
+def interfaces(conn: Connection, *, alive_since: datetime.datetime) -> list[Row]:
+    """Return what living conductors can drive: a row for each interface of each conductor.
+
+    :returns: hardware_type, interface_type, interface_name, is_default, hostname, conductor_group.
+    """
+    found = conn.execute(_INTERFACES, {"alive_since": alive_since}).all()
+    return [dict(zip(INTERFACE_COLUMNS, row, strict=True)) for row in found]
+
+
+def all(conn: Connection) -> list[Row]:
+    """Return every conductor, dead ones too, by hostname; columns of the table."""
+    found = conn.execute(_ALL).all()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+def get(conn: Connection, hostname: str) -> Row:
+    """Return one conductor.
+
+    :raises errors.ConductorNotFound:
+    """
+    found = conn.execute(_GET, {"k_host": hostname}).first()
+    if found is None:
+        raise errors.ConductorNotFound(conductor=hostname)
+    return dict(zip(COLUMNS, found, strict=True))

@@ -1,0 +1,60 @@
+"""Queries on events: the append-only history, written with the change it tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite.db import models
+from ironic_lite.db.session import Connection
+
+Row = dict[str, Any]
+
+COLUMNS: tuple[str, ...] = tuple(models.events.c.keys())
+_EVENT = models.events.c
+_BLANK: Row = {name: None for name in COLUMNS if name != "id"}
+_INSERT = models.events.insert().inline()
+
+
+@cache
+def _select(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
+    statement = sa.select(models.events).where(
+        _EVENT.id > sa.bindparam("after_id", type_=sa.BigInteger)
+    )
+    if of_node:
+        statement = statement.where(_EVENT.node_uuid == sa.bindparam("k_node"))
+    if of_kinds:
+        kinds = sa.bindparam("k_kinds", expanding=True, type_=sa.String)
+        statement = statement.where(_EVENT.kind.in_(kinds))
+    return statement.order_by(_EVENT.id).limit(sa.bindparam("limit_", type_=sa.Integer))
+
+
+def add(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append events by one statement: at, node_uuid and kind; other columns as far as known."""
+    if rows:
+        conn.execute(_INSERT, [{**_BLANK, **row} for row in rows])
+
+
+def page(
+    conn: Connection,
+    *,
+    node_uuid: str | None = None,
+    after_id: int = 0,
+    limit: int = 100,
+    kinds: Collection[str] | None = None,
+) -> list[Row]:
+    """Return events in the order of their ids, after the cursor ``after_id``.
+
+    :param node_uuid: of this node only, deleted ones too.
+    :param kinds: of these kinds only.
+    """
+    values: Row = {"after_id": after_id, "limit_": limit}
+    if node_uuid is not None:
+        values["k_node"] = node_uuid
+    if kinds is not None:
+        values["k_kinds"] = list(kinds)
+    found = conn.execute(_select(node_uuid is not None, kinds is not None), values).all()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]

@@ -1,0 +1,170 @@
+"""What an error of a database driver means for the caller: again, elsewhere, or never.
+
+The three drivers say the same things in three ways; here they become one `Fault`.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+
+
+class Fault(enum.Enum):
+    """What to do about an error."""
+
+    CONTENTION = enum.auto()  # somebody else was faster: the whole transaction once more
+    DISCONNECTED = enum.auto()  # this connection is dead: another one may live
+    AWAY = enum.auto()  # no connection, no disk, no time: tell the caller to come back
+    VALUE = enum.auto()  # the database cannot store this value
+    DUPLICATE = enum.auto()  # a unique value is taken
+    REFERENCE = enum.auto()  # a row points to one that is not there, or is still pointed at
+    OTHER = enum.auto()  # a fault of ours
+
+
+# SQLSTATE classes and codes, see PostgreSQL's appendix "Error Codes".
+_POSTGRESQL: Mapping[str, Fault] = {
+    "40001": Fault.CONTENTION,  # serialization failure
+    "40P01": Fault.CONTENTION,  # deadlock
+    "55P03": Fault.CONTENTION,  # lock time-out
+    "23505": Fault.DUPLICATE,
+    "23503": Fault.REFERENCE,
+    "57014": Fault.AWAY,  # statement time-out
+}
+_POSTGRESQL_CLASSES: Mapping[str, Fault] = {
+    "08": Fault.AWAY,  # connection exceptions
+    "22": Fault.VALUE,  # data exceptions
+    "53": Fault.AWAY,  # out of connections, disk, memory
+    "57": Fault.AWAY,  # shutting down, starting up
+    "58": Fault.AWAY,  # I/O errors
+}
+# Numbers of MariaDB's and MySQL's error lists.
+_MYSQL: Mapping[int, Fault] = {
+    1205: Fault.CONTENTION,  # lock wait time-out
+    1213: Fault.CONTENTION,  # deadlock
+    1020: Fault.CONTENTION,  # record changed since it was read (snapshot isolation)
+    1062: Fault.DUPLICATE,
+    1451: Fault.REFERENCE,
+    1452: Fault.REFERENCE,
+    1264: Fault.VALUE,  # number out of range
+    1366: Fault.VALUE,  # not of this character set or type
+    1406: Fault.VALUE,  # too long
+    4025: Fault.VALUE,  # a check failed, such as json_valid
+    1021: Fault.AWAY,  # disk full
+    1040: Fault.AWAY,  # too many connections
+    1044: Fault.AWAY,  # access denied
+    1045: Fault.AWAY,
+    1049: Fault.AWAY,  # no such database
+    1290: Fault.AWAY,  # read only
+    1317: Fault.AWAY,  # interrupted
+    1969: Fault.AWAY,  # statement time-out
+    2003: Fault.AWAY,  # cannot connect
+    2006: Fault.AWAY,
+    2013: Fault.AWAY,
+    3024: Fault.AWAY,  # statement time-out of MySQL
+}
+# Primary result codes of SQLite; the higher bits only refine them.
+_SQLITE: Mapping[int, Fault] = {
+    5: Fault.CONTENTION,  # busy
+    6: Fault.CONTENTION,  # locked
+    8: Fault.AWAY,  # read only
+    10: Fault.AWAY,  # I/O error
+    13: Fault.AWAY,  # disk full
+    14: Fault.AWAY,  # cannot open
+    18: Fault.VALUE,  # too big
+    23: Fault.AWAY,  # not authorized
+    26: Fault.AWAY,  # not a database
+}
+_SQLITE_CONSTRAINTS: Mapping[int, Fault] = {
+    787: Fault.REFERENCE,
+    1555: Fault.DUPLICATE,  # primary key
+    2067: Fault.DUPLICATE,  # unique
+}
+DRIVER_ERRORS = (sa.exc.DBAPIError, sa.exc.TimeoutError, sqlite3.Error)
+
+
+def classify(error: Exception) -> Fault:
+    """Tell what an error out of SQLAlchemy or a driver means."""
+    if isinstance(error, sa.exc.TimeoutError):
+        return Fault.AWAY  # no connection of the pool became free in time
+    if isinstance(error, sa.exc.DBAPIError):
+        if error.connection_invalidated:
+            return Fault.DISCONNECTED
+        found = _of_driver(error.orig)
+        if found is Fault.OTHER and isinstance(error, sa.exc.DataError):
+            return Fault.VALUE
+        return found
+    return _of_driver(error)
+
+
+def _of_driver(error: Any) -> Fault:
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", 0) or 0
+        return _SQLITE_CONSTRAINTS.get(code) or _SQLITE.get(code & 0xFF, Fault.OTHER)
+    number = error.args[0] if getattr(error, "args", None) else None
+    if isinstance(number, int):  # PyMySQL
+        return _MYSQL.get(number, Fault.OTHER)
+    if hasattr(error, "sqlstate"):  # psycopg
+        state = error.sqlstate
+        if state is None:  # it never reached a server that could name one
+            return Fault.AWAY if type(error).__name__ == "OperationalError" else Fault.OTHER
+        return _POSTGRESQL.get(state) or _POSTGRESQL_CLASSES.get(state[:2], Fault.OTHER)
+    return Fault.OTHER
+
+
+def reason(error: Exception) -> str:
+    """Return the driver's first line, without statement and parameters, which may be secret."""
+    cause: Any = getattr(error, "orig", None) or error
+    if len(getattr(cause, "args", ())) > 1 and isinstance(cause.args[0], int):
+        cause = cause.args[1]  # PyMySQL: (number, text)
+    lines = str(cause).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+# -- unique values ---------------------------------------------------------------------------
+
+_KEY_IN_TEXT = (
+    re.compile(r"UNIQUE constraint failed: \w+\.(?P<column>\w+)"),  # SQLite
+    re.compile(r"for key '(?:\w+\.)?(?P<name>\w+)'"),  # MariaDB, MySQL
+)
+
+
+def _column(error: sa.exc.IntegrityError, table: sa.Table) -> str | None:
+    """Return the column whose unique value is taken."""
+    name = getattr(getattr(error.orig, "diag", None), "constraint_name", None)
+    for pattern in _KEY_IN_TEXT if name is None else ():
+        if match := pattern.search(str(error.orig)):
+            if "column" in match.groupdict():
+                return match["column"]
+            name = match["name"]
+    prefix = f"uq_{table.name}_"
+    return name.removeprefix(prefix) if name and name.startswith(prefix) else None
+
+
+def refused(
+    error: sa.exc.IntegrityError,
+    table: sa.Table,
+    what: str,
+    values: Mapping[str, Any],
+    missing: errors.Error,
+) -> Exception:
+    """Word an integrity error of an INSERT or UPDATE.
+
+    :param what: the resource's name in a sentence, such as ``node``.
+    :param values: what was to be written, for the taken value.
+    :param missing: the error for a reference to a row that is not there.
+    :returns: ``errors.Duplicate`` with facts what, key, value; ``missing``; or ``error`` itself.
+    """
+    fault = classify(error)
+    if fault is Fault.REFERENCE:
+        return missing
+    if fault is Fault.DUPLICATE:
+        key = _column(error, table) or "key"
+        return errors.Duplicate(what=what, key=key, value=values.get(key))
+    return error

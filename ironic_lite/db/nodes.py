@@ -1,0 +1,324 @@
+"""Queries on nodes: reading, paging, the two guarded writes, and the lock.
+
+The API writes with `edit`, which needs the generation it has read and a free node; a conductor
+writes with `save`, which needs the lock's token. There is no third way (invariant 2).
+The questions of the conductor's sweeps are in ``db.sweeps`` and reached from here too.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import clock, errors, records
+from ironic_lite.db import faults, models, paging, sweeps
+from ironic_lite.db.session import Connection
+
+Row = dict[str, Any]
+
+COLUMNS: tuple[str, ...] = tuple(models.nodes.c.keys())
+OBJECTS = ("driver_info", "driver_internal_info", "properties", "extra", "instance_info")
+"""JSON columns that drivers and flows read without looking: NULL reads as {}."""
+
+_NODE = models.nodes.c
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_CHUNK = 500  # values of one IN list
+
+# Asked of nodes like the rest; they have a file of their own for their number.
+due = sweeps.due
+overdue = sweeps.overdue
+unheld = sweeps.unheld
+stale_locks = sweeps.stale_locks
+for_power_sync = sweeps.for_power_sync
+in_fault = sweeps.in_fault
+count_in = sweeps.count_in
+
+# -- statements ------------------------------------------------------------------------------
+
+_MINE = (_NODE.uuid == sa.bindparam("k_uuid"), _NODE.lock_token == sa.bindparam("k_token"))
+_NEXT = {"generation": _NODE.generation + 1}
+
+_EDIT = (
+    models.nodes.update()
+    .where(
+        _NODE.uuid == sa.bindparam("k_uuid"),
+        _NODE.generation == sa.bindparam("k_generation"),
+        _NODE.reservation.is_(None),
+    )
+    .values(_NEXT)
+)
+_SAVE = models.nodes.update().where(*_MINE).values(_NEXT)
+_LOCK = models.nodes.update().where(
+    _NODE.uuid == sa.bindparam("k_uuid"), _NODE.reservation.is_(None)
+)
+_STEAL = models.nodes.update().where(
+    _NODE.uuid == sa.bindparam("k_uuid"),
+    sa.or_(_NODE.reservation.is_(None), _NODE.lock_token == sa.bindparam("k_steal")),
+)
+_UNLOCK = (
+    models.nodes.update().where(*_MINE).values(reservation=None, lock_token=None, lock_expires=None)
+)
+_RENEW = models.nodes.update().where(
+    _NODE.reservation == sa.bindparam("k_host"),
+    _NODE.lock_token.in_(sa.bindparam("k_tokens", expanding=True)),
+)
+_DELETE = models.nodes.delete().where(*_MINE)
+_INSERT = models.nodes.insert().inline()
+_STANDING = sa.select(_NODE.generation, _NODE.reservation).where(
+    _NODE.uuid == sa.bindparam("k_uuid")
+)
+_TRAIT = models.traits.c
+_TRAITS = (
+    sa.select(sa.func.aggregate_strings(_TRAIT.trait, ","))
+    .where(_TRAIT.node_uuid == _NODE.uuid)
+    .scalar_subquery()
+    .label("traits")
+)
+_TRAITS_OF = sa.select(_TRAIT.node_uuid, _TRAIT.trait).where(
+    _TRAIT.node_uuid.in_(sa.bindparam("k_uuids", expanding=True))
+)
+
+
+@lru_cache(maxsize=256)
+def _one(columns: tuple[str, ...], key: str, with_traits: bool) -> sa.Select[Any]:
+    more = (_TRAITS,) if with_traits else ()
+    chosen = (*(_NODE[name] for name in columns), *more)
+    return sa.select(*chosen).where(_NODE[key] == sa.bindparam("k_ident"))
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def get(
+    conn: Connection,
+    ident: str,
+    columns: Sequence[str] | None = None,
+    *,
+    with_traits: bool = False,
+) -> Row:
+    """Return one node as column -> value.
+
+    :param ident: UUID in any case, or name.
+    :param columns: None for all.
+    :param with_traits: adds ``traits``, a sorted list, by the same statement.
+    :raises errors.NodeNotFound:
+    """
+    names = COLUMNS if columns is None else tuple(columns)
+    by_uuid = _UUID.fullmatch(ident) is not None
+    statement = _one(names, "uuid" if by_uuid else "name", with_traits)
+    found = conn.execute(statement, {"k_ident": ident.lower() if by_uuid else ident}).first()
+    if found is None:
+        raise errors.NodeNotFound(node=ident)
+    row = dict(zip(names, found, strict=False))
+    if with_traits:
+        # A trait's name has no comma: capitals, digits and underscores.
+        row["traits"] = sorted(found[-1].split(",")) if found[-1] else []
+    return row
+
+
+def load(conn: Connection, uuid: str) -> records.Node:
+    """Return a node with all columns; NULL of the ``OBJECTS`` columns reads as {}.
+
+    :raises errors.NodeNotFound:
+    """
+    row = get(conn, uuid)
+    for name in OBJECTS:
+        if row[name] is None:
+            row[name] = {}
+    return records.Node(row)
+
+
+LISTING = paging.Listing(
+    models.nodes,
+    {
+        "associated": paging.Switch(
+            _NODE.instance_uuid.is_not(None), _NODE.instance_uuid.is_(None)
+        ),
+        "sharded": paging.Switch(_NODE.shard.is_not(None), _NODE.shard.is_(None)),
+        "include_children": paging.Switch(off=_NODE.parent_node.is_(None)),
+        "description_contains": paging.contains(_NODE.description, "description_contains"),
+        "uuids": paging.any_of(_NODE.uuid, "uuids"),
+        "project": paging.Bound(
+            sa.or_(
+                _NODE.owner == sa.bindparam("project", type_=sa.String),
+                _NODE.lessee == sa.bindparam("project", type_=sa.String),
+            )
+        ),
+    },
+)
+
+
+def page(
+    conn: Connection,
+    *,
+    columns: Sequence[str] | None,
+    where: Mapping[str, Any] | None = None,
+    marker_id: str | None = None,
+    sort: str = "id",
+    direction: str = "asc",
+    limit: int = 1000,
+) -> list[Row]:
+    """Return a page of nodes, as ``paging.Listing.page``.
+
+    :param where: any column (None: IS NULL; list: any of), or ``associated`` (bool: has an
+        instance_uuid), ``sharded`` (bool), ``description_contains`` (text), ``project`` (owner or
+        lessee), ``uuids`` (list), ``include_children`` (bool). Nodes with a parent are hidden
+        unless include_children is true or parent_node is given.
+    :param marker_id: UUID of the last node of the page before.
+    :raises errors.NotFound: no node is the marker.
+    """
+    chosen = dict(where or {})
+    if "parent_node" not in chosen:
+        chosen.setdefault("include_children", False)
+    return LISTING.page(
+        conn,
+        columns=columns,
+        where=chosen,
+        marker_id=marker_id,
+        sort=sort,
+        direction=direction,
+        limit=limit,
+    )
+
+
+def traits_of(conn: Connection, uuids: Collection[str]) -> dict[str, list[str]]:
+    """Return node UUID -> sorted traits, for every UUID given, by one statement."""
+    found: dict[str, list[str]] = {uuid: [] for uuid in uuids}
+    if found:
+        for uuid, trait in conn.execute(_TRAITS_OF, {"k_uuids": list(found)}):
+            found[uuid].append(trait)
+    for traits in found.values():
+        traits.sort()
+    return found
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def insert(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Add a node; ``created_at`` is now unless given.
+
+    :raises errors.Duplicate: its uuid, name or instance_uuid is taken; the fact ``key`` says which.
+    :raises errors.ChassisNotFound:
+    """
+    row = {"created_at": clock.now(), **values}
+    try:
+        conn.execute(_INSERT, row)
+    except sa.exc.IntegrityError as error:
+        raise _refused(error, row) from error
+
+
+def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: int) -> None:
+    """Write columns of a node nobody works on and nobody has changed since it was read.
+
+    A reservation whose lease has expired still counts: its node is in the middle of something.
+
+    :param generation: as read; the node's is one more afterwards.
+    :raises errors.NodeNotFound:
+    :raises errors.NodeLocked: naming the holder.
+    :raises errors.Conflict: another change came first.
+    :raises errors.Duplicate: a unique value is taken.
+    :raises errors.ChassisNotFound:
+    """
+    guard = {"k_uuid": uuid, "k_generation": generation, "updated_at": clock.now()}
+    if _update(conn, _EDIT, {**values, **guard}):
+        return
+    found = conn.execute(_STANDING, {"k_uuid": uuid}).first()
+    if found is None:
+        raise errors.NodeNotFound(node=uuid)
+    if found.reservation is not None:
+        raise errors.NodeLocked(node=uuid, host=found.reservation)
+    raise errors.Conflict(node=uuid, reason="it was changed meanwhile; read it again and retry")
+
+
+def save(conn: Connection, node_uuid: str, values: Mapping[str, Any], *, token: str) -> None:
+    """Write columns of the node whose lock has this token; the generation grows by one.
+
+    :raises errors.LockLost: the lock is not ours any more, or the node is gone.
+    :raises errors.Duplicate: a unique value is taken.
+    """
+    guard = {"k_uuid": node_uuid, "k_token": token, "updated_at": clock.now()}
+    if not _update(conn, _SAVE, {**values, **guard}):
+        raise errors.LockLost(node=node_uuid)
+
+
+def delete(conn: Connection, uuid: str, *, token: str) -> None:
+    """Remove the node whose lock has this token, with its ports, traits and runs; events stay.
+
+    :raises errors.LockLost: the lock is not ours any more, or the node is gone.
+    """
+    if not conn.execute(_DELETE, {"k_uuid": uuid, "k_token": token}).rowcount:
+        raise errors.LockLost(node=uuid)
+
+
+def _update(conn: Connection, statement: sa.Update, values: Row) -> int:
+    try:
+        return conn.execute(statement, values).rowcount
+    except sa.exc.IntegrityError as error:
+        raise _refused(error, values) from error
+
+
+def _refused(error: sa.exc.IntegrityError, values: Row) -> Exception:
+    missing = errors.ChassisNotFound(chassis=values.get("chassis_uuid"))
+    return faults.refused(error, models.nodes, "node", values, missing)
+
+
+# -- the lock --------------------------------------------------------------------------------
+
+
+def lock(
+    conn: Connection,
+    uuid: str,
+    *,
+    host: str,
+    token: str,
+    expires: datetime.datetime,
+    steal: str | None = None,
+) -> bool:
+    """Take a node's lock if it is free, by one conditional statement; tell whether it was.
+
+    The generation stays: a lock alone changes nothing a client could lose.
+
+    :param token: random and new: who knows it holds the lock.
+    :param steal: the token of a dead holder, which may be replaced.
+    """
+    values = {
+        "k_uuid": uuid,
+        "reservation": host,
+        "lock_token": token,
+        "lock_expires": expires,
+    }
+    if steal is None:
+        return bool(conn.execute(_LOCK, values).rowcount)
+    return bool(conn.execute(_STEAL, {**values, "k_steal": steal}).rowcount)
+
+
+def unlock(conn: Connection, uuid: str, *, token: str) -> None:
+    """Give a lock back; nothing happens if it is not ours any more."""
+    conn.execute(_UNLOCK, {"k_uuid": uuid, "k_token": token})
+
+
+def renew(
+    conn: Connection, *, host: str, tokens: Collection[str], expires: datetime.datetime
+) -> int:
+    """Let the leases of these locks run until ``expires``; return how many were still ours.
+
+    One statement for each 500 tokens.
+    """
+    renewed = 0
+    for some in _chunks(tokens):
+        values = {"k_host": host, "k_tokens": some, "lock_expires": expires}
+        renewed += conn.execute(_RENEW, values).rowcount
+    return renewed
+
+
+def _chunks(values: Collection[str]) -> Iterator[list[str]]:
+    left = iter(values)
+    while some := list(islice(left, _CHUNK)):
+        yield some

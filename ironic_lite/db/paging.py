@@ -1,0 +1,200 @@
+"""Pages of a table: filters, and a keyset that walks each row once in any order.
+
+A page is one statement, also with a marker. Statements are built once per shape (columns, filters,
+order) and then only bound, so SQLAlchemy's cache of compiled statements serves them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+
+Clause = sa.ColumnElement[bool]
+Shape = tuple[tuple[str, str], ...]
+
+_ESCAPE = "!"
+# Long texts are ordered by their beginning: MariaDB sorts by no more than that either.
+_SORTED_LENGTH = 255
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Switch:
+    """A filter that is true or false; a side without a clause picks every row."""
+
+    on: Clause | None = None
+    off: Clause | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """A filter whose clause has a bind parameter of the filter's own name."""
+
+    clause: Clause
+    adapt: Callable[[Any], Any] = lambda value: value
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """What can be paged: a table with the column that markers name.
+
+    ``filters`` are those that are more than a column's equality.
+    """
+
+    table: sa.Table
+    filters: Mapping[str, Switch | Bound] = dataclasses.field(default_factory=dict)
+    marker: str = "uuid"
+
+    def page(
+        self,
+        conn: sa.Connection,
+        *,
+        columns: Sequence[str] | None,
+        where: Mapping[str, Any],
+        marker_id: str | None,
+        sort: str,
+        direction: str,
+        limit: int,
+    ) -> list[dict[str, Any]]:
+        """Return up to ``limit`` rows after the marker, as column -> value.
+
+        NULL comes before every value; rows of equal value are ordered by id; ``desc`` turns all of
+        that round. So the order is the same on every database.
+
+        :param columns: None for all.
+        :param where: filter -> value: of a special filter, or of a column. None means IS NULL, a
+            list any of its values.
+        :param marker_id: the marker column's value of the last row of the page before.
+        :param direction: ``asc`` or ``desc``.
+        :raises errors.NotFound: no row has this marker.
+        """
+        names = tuple(self.table.c.keys()) if columns is None else tuple(columns)
+        shape, values = self._read(where)
+        nulls = sort != "id" and bool(self.table.c[sort].nullable)
+        statement = _select(
+            self,
+            names,
+            shape,
+            (sort, direction == "desc", marker_id is not None),
+            nulls and conn.dialect.name == "postgresql",
+        )
+        values["limit_"] = limit
+        if marker_id is not None:
+            values["marker_"] = marker_id
+        rows = conn.execute(statement, values).all()
+        if not rows and marker_id is not None:
+            self._must_exist(conn, marker_id)
+        return [dict(zip(names, row, strict=False)) for row in rows]
+
+    def _read(self, where: Mapping[str, Any]) -> tuple[Shape, dict[str, Any]]:
+        """Split filters into what makes the statement and what is bound to it."""
+        shape: list[tuple[str, str]] = []
+        values: dict[str, Any] = {}
+        for name, value in where.items():
+            special = self.filters.get(name)
+            if isinstance(special, Switch):
+                shape.append((name, "on" if value else "off"))
+            elif isinstance(special, Bound):
+                shape.append((name, "bound"))
+                values[name] = special.adapt(value)
+            elif value is None:
+                shape.append((name, "null"))
+            else:
+                several = isinstance(value, list | tuple | set | frozenset)
+                shape.append((name, "in" if several else "is"))
+                values[name] = list(value) if several else value
+        return tuple(sorted(shape)), values
+
+    def clause(self, name: str, form: str) -> Clause | None:
+        """Return the condition of one filter of a shape."""
+        special = self.filters.get(name)
+        if isinstance(special, Switch):
+            return special.on if form == "on" else special.off
+        if isinstance(special, Bound):
+            return special.clause
+        column = self.table.c[name]
+        if form == "null":
+            return column.is_(None)
+        if form == "in":
+            return column.in_(sa.bindparam(name, expanding=True, type_=column.type))
+        return column == sa.bindparam(name, type_=column.type)
+
+    def _must_exist(self, conn: sa.Connection, marker: str) -> None:
+        column = self.table.c[self.marker]
+        if conn.execute(sa.select(column).where(column == marker)).first() is None:
+            raise errors.NotFound(what="Marker", ident=marker)
+
+
+def contains(column: sa.Column[Any], name: str) -> Bound:
+    """Return a filter for rows whose text has the value in it, whatever the case.
+
+    ``%`` and ``_`` in the value stand for themselves.
+    """
+    return Bound(column.ilike(sa.bindparam(name, type_=sa.String), escape=_ESCAPE), _pattern)
+
+
+def _pattern(value: str) -> str:
+    for special in (_ESCAPE, "%", "_"):
+        value = value.replace(special, _ESCAPE + special)
+    return f"%{value}%"
+
+
+def any_of(column: sa.Column[Any], name: str) -> Bound:
+    """Return a filter for rows whose column is one of the values."""
+    return Bound(column.in_(sa.bindparam(name, expanding=True, type_=column.type)), list)
+
+
+@lru_cache(maxsize=512)
+def _select(
+    listing: Listing,
+    names: tuple[str, ...],
+    shape: Shape,
+    order: tuple[str, bool, bool],
+    nulls_by_word: bool,
+) -> sa.Select[Any]:
+    table, (sort, down, marked) = listing.table, order
+    statement = sa.select(*(table.c[name] for name in names))
+    for name, form in shape:
+        clause = listing.clause(name, form)
+        if clause is not None:
+            statement = statement.where(clause)
+    if marked:
+        statement = _after_marker(statement, listing, sort, down=down)
+    ordered = [_sortable(table.c[sort])] if sort != "id" else []
+    for part in (*ordered, table.c.id):
+        direction = part.desc() if down else part.asc()
+        if nulls_by_word and part is not table.c.id:
+            # The others have NULL first by themselves, and know no words for it.
+            direction = direction.nulls_last() if down else direction.nulls_first()
+        statement = statement.order_by(direction)
+    return statement.limit(sa.bindparam("limit_", type_=sa.Integer))
+
+
+def _after_marker(
+    statement: sa.Select[Any], listing: Listing, sort: str, *, down: bool
+) -> sa.Select[Any]:
+    table, other = listing.table, listing.table.alias("marker")
+    named = other.c[listing.marker] == sa.bindparam("marker_", type_=sa.String)
+    last = sa.select(other.c.id).where(named).scalar_subquery()
+    if sort == "id":
+        return statement.where(table.c.id < last if down else table.c.id > last)
+    mine, its = _sortable(table.c[sort]), _sortable(other.c[sort])
+    later_id = table.c.id < other.c.id if down else table.c.id > other.c.id
+    later = mine < its if down else mine > its
+    clauses = [later, sa.and_(mine == its, later_id)]
+    if table.c[sort].nullable:
+        clauses.append(sa.and_(mine.is_(None), its.is_(None), later_id))
+        one_null = (mine, its) if down else (its, mine)
+        clauses.append(sa.and_(one_null[0].is_(None), one_null[1].is_not(None)))
+    return statement.join(other, named).where(sa.or_(*clauses))
+
+
+def _sortable(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    if isinstance(column.type, sa.Text):
+        return sa.func.substr(column, 1, _SORTED_LENGTH)
+    return column

@@ -1,0 +1,345 @@
+"""One database, whichever of the three: how it is opened, read, written, and how its faults end.
+
+Everybody hands a function of a connection to `Database.read` or `Database.write`; query modules
+(``db.nodes`` ...) are such functions. No network or hardware I/O belongs in there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import orjson
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db import faults
+from ironic_lite.db.faults import Fault
+
+LOG = logging.getLogger(__name__)
+
+Connection = sa.Connection
+T = TypeVar("T")
+
+# A transaction that loses against others is repeated this often, with growing random pauses: all
+# of them together are about three seconds, well inside an RPC or HTTP time-out.
+_ATTEMPTS = 9
+_FIRST_PAUSE = 0.01  # seconds
+_LONGEST_PAUSE = 1.0
+
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+_EXTRAS = {"postgresql": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
+_WAL_ATTEMPTS = 50
+
+
+class Database:
+    """A database and its pool of connections.
+
+    Threads may share it; processes may not: make it after a fork, never before.
+
+    :ivar kind: ``sqlite``, ``postgresql`` or ``mysql`` (MariaDB too).
+    """
+
+    def __init__(self, url: sa.URL, engine: sa.Engine, options: dict[str, Any]) -> None:
+        self.url = url
+        self.engine = engine
+        self.options = options
+        self.kind = "mysql" if engine.dialect.name == "mariadb" else engine.dialect.name
+        # psycopg then sends neither BEGIN nor ROLLBACK around a read.
+        autocommit = self.kind == "postgresql"
+        self._reader = (
+            engine.execution_options(isolation_level="AUTOCOMMIT") if autocommit else engine
+        )
+        # SQLite has one writer at a time. Threads that queue here go on at once, while its own busy
+        # handler polls with pauses up to 100 ms.
+        self._turn = threading.Lock()
+        self._turn_timeout: float = options["sqlite_busy_timeout"]
+
+    def __repr__(self) -> str:
+        return f"<Database {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The URL without password and options, for messages."""
+        return self.url.set(query={}).render_as_string(hide_password=True)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return what ``work`` reads over one connection.
+
+        Each statement sees what is committed when it starts. A connection that turns out to be dead
+        (the server was restarted) is replaced once, so ``work`` may run twice.
+
+        :raises errors.Unavailable: the database is away.
+        """
+        try:
+            return self._read(work)
+        except faults.DRIVER_ERRORS as error:
+            if faults.classify(error) not in (Fault.DISCONNECTED, Fault.CONTENTION):
+                raise self._worded(error) from error
+        try:
+            return self._read(work)
+        except faults.DRIVER_ERRORS as error:
+            raise self._worded(error) from error
+
+    def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        """Return what ``work`` returns after the commit of the one transaction it runs in.
+
+        A transaction that ends in a deadlock, a serialization failure or a lock time-out is rolled
+        back and repeated, up to nine times with random pauses; one whose connection dies before
+        the commit, once. So ``work`` must be repeatable: nothing but statements.
+
+        :param once: never repeat, for work that the database cannot roll back.
+        :raises errors.Unavailable: the database is away, or too busy for too long. If the
+            connection died in mid-commit the message says so: the change may have been made.
+        :raises errors.InvalidRequest: the database cannot store a value.
+        """
+        left = {Fault.CONTENTION: _ATTEMPTS - 1, Fault.DISCONNECTED: 1}
+        while True:
+            progress: list[str] = []
+            try:
+                with self._write_turn():
+                    return self._write(work, progress)
+            except faults.DRIVER_ERRORS as error:
+                fault = faults.classify(error)
+                if "commit" in progress and fault is Fault.DISCONNECTED:
+                    raise self._worded(error, "; the change may have been made or not") from error
+                if once or not left.get(fault):
+                    raise self._worded(error) from error
+                left[fault] -= 1
+            if fault is Fault.CONTENTION:
+                tried = _ATTEMPTS - left[fault]
+                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**tried)))
+
+    def close(self) -> None:
+        """Close all connections; the next use opens new ones."""
+        self.engine.dispose()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        with self._reader.connect() as conn:
+            return work(conn)
+
+    def _write(self, work: Callable[[Connection], T], progress: list[str]) -> T:
+        with self.engine.connect() as conn:
+            transaction = conn.begin()
+            try:
+                if self.kind == "sqlite":
+                    # Not BEGIN: one that reads first and writes then fails at once when another
+                    # has written in between, busy time-out or not.
+                    _driver(conn).execute("BEGIN IMMEDIATE")
+                result = work(conn)
+                progress.append("commit")
+                transaction.commit()
+                return result
+            except BaseException:
+                if transaction.is_active or not conn.invalidated:
+                    transaction.rollback()
+                raise
+
+    @contextlib.contextmanager
+    def _write_turn(self) -> Iterator[None]:
+        if self.kind != "sqlite":
+            yield
+            return
+        if not self._turn.acquire(timeout=self._turn_timeout):
+            raise errors.Unavailable(
+                f"The database {self.name} is busy: no turn to write within "
+                f"{self._turn_timeout:g} s. Retry later."
+            )
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def _worded(self, error: Exception, more: str = "") -> Exception:
+        """Return what to raise for ``error``: one of ours if a caller can do something."""
+        fault, why = faults.classify(error), faults.reason(error)
+        if fault is Fault.VALUE:
+            return errors.InvalidRequest(f"The database cannot store a value: {why}")
+        if fault in (Fault.AWAY, Fault.DISCONNECTED, Fault.CONTENTION):
+            LOG.warning("Database %s: %s", self.name, why)
+            busy = "is too busy" if fault is Fault.CONTENTION else "does not answer"
+            return errors.Unavailable(
+                f"The database {self.name} {busy} ({why}){more}. Retry later.", url=self.name
+            )
+        return error
+
+
+# -- opening ---------------------------------------------------------------------------------
+
+
+def open_database(
+    url: str | sa.URL,
+    *,
+    max_pool_size: int = 10,
+    max_overflow: int = 50,
+    pool_timeout: float = 30,
+    connection_recycle_time: float = 3600,
+    connect_timeout: float = 10,
+    statement_timeout: float = 30,
+    sqlite_busy_timeout: float = 10,
+) -> Database:
+    """Return a database; nothing is connected before the first use.
+
+    :param url: SQLAlchemy URL; without a driver, psycopg and PyMySQL are taken.
+    :param statement_timeout: seconds for one statement on PostgreSQL and MariaDB, 0 for no limit.
+        The other parameters are those of ``[database]``, all times in seconds.
+    :raises errors.InvalidParameter: the URL cannot be used, or its driver is not installed.
+    """
+    options = dict(locals())
+    del options["url"]
+    address = _address(url)
+    kind = address.get_backend_name()
+    try:
+        engine = sa.create_engine(
+            address,
+            json_serializer=_to_json,
+            json_deserializer=orjson.loads,
+            pool_size=max_pool_size,
+            max_overflow=max_overflow,
+            pool_timeout=pool_timeout,
+            pool_recycle=int(connection_recycle_time),
+            pool_use_lifo=True,
+            **_engine_options(kind, options),
+        )
+    except ModuleNotFoundError as error:
+        raise _bad_url(
+            f"the driver {error.name} is not installed; pip install ironic_lite[{_EXTRAS[kind]}]"
+        ) from error
+    if kind == "sqlite":
+        sa.event.listen(engine, "connect", _prepare_sqlite(sqlite_busy_timeout))
+        _keep_private(address)
+    elif kind in ("mysql", "mariadb"):
+        sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout))
+    return Database(address, engine, options)
+
+
+def _bad_url(reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path="[database]connection", reason=reason)
+
+
+def _address(url: str | sa.URL) -> sa.URL:
+    try:
+        address = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        raise _bad_url("not a database URL such as sqlite:////path/file") from None
+    if address.drivername in _DRIVERS:
+        address = address.set(drivername=_DRIVERS[address.drivername])
+    if address.get_backend_name() not in ("sqlite", "postgresql", "mysql", "mariadb"):
+        raise _bad_url(f"{address.drivername} is none of {', '.join(_DRIVERS)}")
+    if address.get_backend_name() == "sqlite" and address.database in (None, "", ":memory:"):
+        raise _bad_url("SQLite needs a file: several processes share it")
+    return address
+
+
+def _engine_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    connect = max(1, int(options["connect_timeout"]))
+    statement = int(options["statement_timeout"] * 1000)
+    lock = min(5000, statement) or 5000  # milliseconds; waits longer than this are repeated instead
+    if kind == "sqlite":
+        # isolation_level None: the driver never begins a transaction by itself; `Database` does.
+        return {"connect_args": {"isolation_level": None, "check_same_thread": False}}
+    if kind == "postgresql":
+        settings = f"-c statement_timeout={statement} -c lock_timeout={lock} -c timezone=UTC"
+        return {
+            "isolation_level": "READ COMMITTED",
+            "connect_args": {
+                "connect_timeout": connect,
+                "options": settings,
+                "application_name": "ironic-lite",
+                # A peer that vanished without a word is noticed by the kernel.
+                "keepalives_idle": 30,
+                "keepalives_interval": 10,
+                "keepalives_count": 3,
+                "tcp_user_timeout": max(statement, 30000) + 5000,
+            },
+        }
+    # The server ends a slow statement first; the socket's time-out is for a server gone silent.
+    network = int(options["statement_timeout"]) + 10 if statement else None
+    return {
+        "isolation_level": "READ COMMITTED",
+        "connect_args": {
+            "connect_timeout": connect,
+            "read_timeout": network,
+            "write_timeout": network,
+            "charset": "utf8mb4",
+            "init_command": f"SET SESSION innodb_lock_wait_timeout={lock // 1000 or 1}, "
+            "group_concat_max_len=65536, time_zone='+00:00', "
+            "sql_mode='STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+        },
+    }
+
+
+def _to_json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_NAIVE_UTC).decode()
+
+
+def _driver(conn: Connection) -> Any:
+    return conn.connection.dbapi_connection
+
+
+def _prepare_mysql(statement_timeout: float) -> Callable[[Any, Any], None]:
+    def prepare(connection: Any, _record: Any) -> None:
+        maria = "MariaDB" in connection.get_server_info()
+        # MySQL counts milliseconds, and reads only.
+        limit = (
+            f"max_statement_time={statement_timeout:f}"
+            if maria
+            else f"max_execution_time={int(statement_timeout * 1000)}"
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION {limit}")
+
+    return prepare
+
+
+def _prepare_sqlite(busy_timeout: float) -> Callable[[Any, Any], None]:
+    def prepare(connection: Any, _record: Any) -> None:
+        connection.execute(f"PRAGMA busy_timeout={int(busy_timeout * 1000)}")
+        _use_wal(connection)
+        # A commit then costs a write, not a flush: a power loss may take the last commits with it,
+        # never the database.
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    return prepare
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Switch the file to a write-ahead log; it stays so.
+
+    The switch does not wait for the busy time-out when two processes try it at once.
+    """
+    for attempt in range(_WAL_ATTEMPTS):
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL").fetchone()
+            return
+        except sqlite3.OperationalError as error:
+            if faults.classify(error) is not Fault.CONTENTION or attempt == _WAL_ATTEMPTS - 1:
+                raise
+            time.sleep(0.02)
+
+
+def _keep_private(address: sa.URL) -> None:
+    """Create a new SQLite file readable by its owner only: BMC passwords are in there."""
+    path = str(address.database)
+    if path.startswith("file:"):
+        return
+    # A missing or forbidden folder is reported by the first use, with the path.
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))

@@ -1,0 +1,164 @@
+"""What the conductor's sweeps ask about many nodes at once: few columns, a limit, an index."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite.db import models
+from ironic_lite.db.session import Connection
+
+Row = dict[str, Any]
+
+_NODE = models.nodes.c
+_PLACE = ("uuid", "driver", "conductor_group", "provision_state")
+_POWER = (
+    "id",
+    *_PLACE,
+    "power_state",
+    "target_power_state",
+    "disable_power_off",
+)
+
+
+def _several(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, expanding=True, type_=sa.String)
+
+
+def _nodes(columns: Sequence[str], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    limit = sa.bindparam("limit_", type_=sa.Integer)
+    return sa.select(*(_NODE[name] for name in columns)).where(*where).limit(limit)
+
+
+def _rows(
+    conn: Connection, statement: sa.Select[Any], columns: Sequence[str], **values: Any
+) -> Any:
+    found = conn.execute(statement, values).all()
+    return [dict(zip(columns, row, strict=True)) for row in found]
+
+
+# -- statements ------------------------------------------------------------------------------
+
+_FREE = _NODE.reservation.is_(None)
+_IN_STATES = _NODE.provision_state.in_(_several("states"))
+_EXPIRED = _NODE.lock_expires < sa.bindparam("now")
+_OF_HOST = _NODE.reservation == sa.bindparam("host", type_=sa.String)
+
+_DUE_COLUMNS = (*_PLACE, "wake_at")
+_DUE = _nodes(_DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE).order_by(_NODE.wake_at)
+
+_OVERDUE_COLUMNS = (*_PLACE, "provision_updated_at")
+_OVERDUE = _nodes(
+    _OVERDUE_COLUMNS,
+    _NODE.provision_state == sa.bindparam("state", type_=sa.String),
+    _NODE.provision_updated_at < sa.bindparam("before"),
+    # One with a timer still running is looked after: its step will be polled.
+    sa.or_(_NODE.wake_at.is_(None), _NODE.wake_at < sa.bindparam("before")),
+    _FREE,
+    _NODE.maintenance.is_(sa.false()),
+).order_by(_NODE.provision_updated_at)
+
+_HOLD_COLUMNS = (*_PLACE, "reservation", "lock_token")
+_UNHELD = _nodes(_HOLD_COLUMNS, _IN_STATES, sa.or_(_FREE, _EXPIRED, _OF_HOST)).order_by(_NODE.id)
+_STALE = _nodes(_HOLD_COLUMNS, _NODE.reservation.is_not(None), sa.or_(_EXPIRED, _OF_HOST)).order_by(
+    _NODE.id
+)
+
+_SYNCED = _nodes(
+    _POWER,
+    _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger),
+    _NODE.provision_state.not_in(_several("states")),
+    _FREE,
+    _NODE.maintenance.is_(sa.false()),
+    _NODE.retired.is_(sa.false()),
+).order_by(_NODE.id)
+_IN_FAULT = _nodes(
+    _POWER,
+    _NODE.fault == sa.bindparam("fault", type_=sa.String),
+    _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger),
+    _FREE,
+).order_by(_NODE.id)
+_COUNT = sa.select(sa.func.count()).select_from(models.nodes).where(_IN_STATES)
+
+
+# -- questions -------------------------------------------------------------------------------
+
+
+def due(conn: Connection, *, now: datetime.datetime, limit: int) -> list[Row]:
+    """Return the free nodes whose ``wake_at`` has come, the earliest first.
+
+    :returns: uuid, driver, conductor_group, provision_state, wake_at.
+    """
+    found: list[Row] = _rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit)
+    return found
+
+
+def overdue(conn: Connection, *, state: str, before: datetime.datetime, limit: int) -> list[Row]:
+    """Return the free nodes that stand in ``state`` since before ``before``, the longest first.
+
+    Nodes in maintenance are left out: somebody looks after them.
+
+    :returns: uuid, driver, conductor_group, provision_state, provision_updated_at.
+    """
+    found: list[Row] = _rows(
+        conn, _OVERDUE, _OVERDUE_COLUMNS, state=state, before=before, limit_=limit
+    )
+    return found
+
+
+def unheld(
+    conn: Connection,
+    *,
+    states: Collection[str],
+    now: datetime.datetime,
+    host: str | None,
+    limit: int,
+) -> list[Row]:
+    """Return the nodes in ``states`` that nobody alive works on: no lock, or an expired lease.
+
+    :param host: also those locked by exactly this host, for a conductor that has just started and
+        so cannot be working on them.
+    :returns: uuid, driver, conductor_group, provision_state, reservation, lock_token.
+    """
+    found: list[Row] = _rows(
+        conn, _UNHELD, _HOLD_COLUMNS, states=list(states), now=now, host=host, limit_=limit
+    )
+    return found
+
+
+def stale_locks(
+    conn: Connection, *, now: datetime.datetime, host: str | None, limit: int
+) -> list[Row]:
+    """Return the nodes of any state whose lock is a dead conductor's; as `unheld`, but locked."""
+    found: list[Row] = _rows(conn, _STALE, _HOLD_COLUMNS, now=now, host=host, limit_=limit)
+    return found
+
+
+def for_power_sync(
+    conn: Connection, *, skip_states: Collection[str], after_id: int = 0, limit: int
+) -> list[Row]:
+    """Return free nodes whose power state is to be compared, by id after ``after_id``.
+
+    Left out are nodes in ``skip_states``, in maintenance, and retired ones (S4.14, conflict C24).
+
+    :returns: id, uuid, driver, conductor_group, provision_state, power_state, target_power_state,
+        disable_power_off.
+    """
+    found: list[Row] = _rows(
+        conn, _SYNCED, _POWER, states=list(skip_states), after_id=after_id, limit_=limit
+    )
+    return found
+
+
+def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> list[Row]:
+    """Return free nodes with this fault, by id after ``after_id``; columns as `for_power_sync`."""
+    found: list[Row] = _rows(conn, _IN_FAULT, _POWER, fault=fault, after_id=after_id, limit_=limit)
+    return found
+
+
+def count_in(conn: Connection, states: Collection[str]) -> int:
+    """Return how many nodes are in one of these provision states."""
+    return int(conn.execute(_COUNT, {"states": list(states)}).scalar_one())
