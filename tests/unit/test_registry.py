@@ -16,7 +16,7 @@ from stevedore import ExtensionManager
 from ironic_lite import config, errors
 from ironic_lite.drivers import base, registry
 from ironic_lite.drivers.fake import behaviour
-from tests.drivers import packages
+from tests.drivers import packages, strangers
 
 FAKE = {
     **{kind: ("fake", f"no-{kind}") for kind in base.OPTIONAL_KINDS},
@@ -29,70 +29,11 @@ DEFAULTS = {**dict.fromkeys(base.KINDS, "fake"), "network": "noop", "storage": "
 NONE = dict.fromkeys(base.KINDS)
 SETTINGS = registry.Settings(hardware_types=["fake-hardware"], interfaces=FAKE)
 
-OUTSIDE = """
-from ironic_lite.drivers import base
-from ironic_lite.drivers.fake import deploy, power
-
-class Machine(base.HardwareType):
-    supported = {
-        "power": ("outside", "fake"),
-        "deploy": ("fake",),
-        "boot": ("fake",),
-        "management": ("redfish", "noop"),
-    }
-
-class Strange(base.HardwareType):
-    supported = {"wheels": ("round",)}
-
-class Power(power.FakePower):
-    def get_properties(self):
-        return {"outside_key": "Any text. Optional."}
-
-    def check_driver_info(self, driver_info):
-        raise errors.InvalidParameter(path="driver_info/outside_key", reason="never right")
-
-class Unfinished(base.Power):
-    pass
-
-class Tied(deploy.FakeDeploy):
-    @base.clean_step(priority=99.0)
-    def scrub(self, task):
-        pass
-
-def function():
-    pass
-
-from ironic_lite import errors
-"""
-BROKEN = {
-    "missing": "import a_library_nobody_has\n",
-    "asserting": "assert False, 'two\\nlines'\n",
-    "misspelt": "def f(:\n",
-}
-POINTS = """
-[ironic_lite.hardware.types]
-outside = outside:Machine
-strange = outside:Strange
-
-[ironic_lite.hardware.interfaces.power]
-outside = outside:Power
-unfinished = outside:Unfinished
-deploying = outside:Tied
-function = outside:function
-nowhere = outside:Nowhere
-missing = missing:Power
-asserting = asserting:Power
-misspelt = misspelt:Power
-
-[ironic_lite.hardware.interfaces.deploy]
-tied = outside:Tied
-"""
-
 
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     """Install the drivers of another project, most of them broken."""
-    packages.install(monkeypatch, tmp_path, {"outside": OUTSIDE, **BROKEN}, POINTS)
+    packages.install(monkeypatch, tmp_path, strangers.MODULES, strangers.POINTS)
 
 
 def _with(**enabled: Any) -> registry.Settings:
@@ -231,7 +172,7 @@ def test_a_package_that_the_cache_of_names_does_not_know_is_found(
 ) -> None:
     registry.Registry.load(SETTINGS)
     cached = dict(ExtensionManager.ENTRY_POINT_CACHE)
-    packages.install(monkeypatch, tmp_path, {"outside": OUTSIDE}, POINTS)
+    packages.install(monkeypatch, tmp_path, strangers.MODULES, strangers.POINTS)
     monkeypatch.setattr(ExtensionManager, "ENTRY_POINT_CACHE", cached)
     assert registry.Registry.load(_with(power=["outside"])).failures == {}
 
