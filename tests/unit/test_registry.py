@@ -54,6 +54,17 @@ def test_everything_enabled_loads_and_nothing_is_logged(caplog: pytest.LogCaptur
     assert caplog.records == []
 
 
+def test_all_that_an_empty_configuration_enables_loads(caplog: pytest.LogCaptureFixture) -> None:
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    found = registry.Registry.load(registry.Settings.read(conf))
+    assert found.failures == {}
+    assert caplog.records == []
+    for hardware_type in conf.enabled_hardware_types:
+        assert set(found.resolve(hardware_type, NONE)) == set(base.KINDS)
+
+
 def test_the_configuration_says_what_is_loaded(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "test.conf"
     file.write_text(
