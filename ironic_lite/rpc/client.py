@@ -33,6 +33,9 @@ _BYTES_PER_SECOND = 8 * 1024 * 1024
 _RETRIES = 2
 """How often a lost broker is tried again before the caller hears of it."""
 
+_BROKER_LIBRARIES = frozenset({"amqp", "kombu"})
+"""Their exceptions come through at times; nobody imports them only to name them."""
+
 _UNKNOWN = frozenset({"NoSuchMethod", "UnsupportedVersion"})
 
 
@@ -52,6 +55,8 @@ class Client:
         )
         # local:// has its own limit, on whole frames.
         self._limit = None if local else options.frame_limit(config.CONF)
+        self._messaging = messaging
+        self._connected = local
 
     def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
         """Return a stand-in of the conductor ``host``, or of any living one if None.
@@ -106,6 +111,7 @@ class Client:
             if self._limit is not None:
                 patience = self._checked_size(args, self._limit) // _BYTES_PER_SECOND
                 changed["call_monitor_timeout"] = _MONITOR_SECONDS + patience
+            self._connect()
             return self._rpc.prepare(server=host, **changed).call(context, method, **args)
         except Exception as why:
             raise _translated(why, host, method) from None
@@ -116,9 +122,17 @@ class Client:
         try:
             if self._limit is not None:
                 self._checked_size(args, self._limit)
+            self._connect()
             prepared.cast(context, method, **args)
         except Exception as why:
             raise _translated(why, host, method) from None
+
+    def _connect(self) -> None:
+        """Make sure once that there is a broker: without, the first call would wait for ever."""
+        if not self._connected:
+            if not transport.broker_answers(self._messaging):
+                raise oslo_messaging.MessageDeliveryFailure("the message broker does not answer")
+            self._connected = True
 
     @staticmethod
     def _checked_size(args: dict[str, Any], limit: int) -> int:
@@ -160,6 +174,8 @@ def _translated(why: Exception, host: str | None, method: str) -> Exception:
             error = errors.NoConductor(host=who, reason=f"no answer to {method} in time")
         case oslo_messaging.MessageDeliveryFailure() | oslo_messaging.MessageUndeliverable():
             error = errors.NoConductor(host=who, reason=str(why) or "no queue of that name")
+        case Exception() if type(why).__module__.partition(".")[0] in _BROKER_LIBRARIES:
+            error = errors.NoConductor(host=who, reason=f"the message broker fails: {why}")
         case oslo_messaging.RemoteError(exc_type=kind) if kind in _UNKNOWN:
             error = errors.UnknownMethod(host=who, method=method, version="another")
         case oslo_messaging.MessagingException():

@@ -41,7 +41,7 @@ class Server:
         # Within the door, so that a result without JSON form is logged and answered like any fault.
         encode = None if local else encoding.plain
         self._door = _Door(host, endpoint, version, encode)
-        self._host = host
+        self._started = False
         self._server = oslo_messaging.get_rpc_server(
             messaging,
             oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server=host),
@@ -55,11 +55,14 @@ class Server:
 
         :raises config.ConfigError: the address cannot be used, such as when another process has it.
         """
+        self._started = True
         self._server.start()
 
     def stop(self) -> None:
         """Take no new calls, which callers learn at once; those being worked on go on."""
-        self._server.stop()
+        # oslo.messaging would wait for the start.
+        if self._started:
+            self._server.stop()
 
     def wait(self, seconds: float = 60) -> bool:
         """Wait, after `stop`, until the calls being worked on are done, at most ``seconds``.
@@ -67,6 +70,8 @@ class Server:
         Return True if they are. Otherwise their callers are cut off, and the threads are left to
         themselves: Python waits for them at its end, so a main must leave with ``os._exit``.
         """
+        if not self._started:
+            return True
         waiter = threading.Thread(target=self._server.wait, name="rpc-stop", daemon=True)
         waiter.start()
         waiter.join(seconds)

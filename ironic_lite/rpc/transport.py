@@ -6,7 +6,9 @@ oslo.messaging loads eventlet.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import socket
 from typing import Any
 
 import oslo_messaging
@@ -14,6 +16,9 @@ import oslo_messaging
 from ironic_lite import config, errors
 from ironic_lite.rpc import failures, interface
 from ironic_lite.rpc.local import LocalDriver
+
+_AMQP_PORT = 5672
+_CONNECT_SECONDS = 2
 
 REMOTE_MODULES = (failures.__name__, errors.__name__)
 """Only exceptions of these modules are rebuilt from an answer."""
@@ -55,6 +60,21 @@ def get() -> Any:
     it in the child.
     """
     return build()
+
+
+def broker_answers(transport: Any) -> bool:
+    """Say whether one of the brokers in the URL takes a connection, within 2 seconds each.
+
+    oslo.messaging waits for ever, whatever time-out a caller gives, when it needs its first
+    connection for answers; so that a caller who asks this first is spared that.
+    """
+    # The URL has no public name either.
+    for host in transport._driver._url.hosts:
+        with contextlib.suppress(OSError):
+            address = (host.hostname, host.port or _AMQP_PORT)
+            socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
+            return True
+    return False
 
 
 def is_local(transport: Any) -> bool:

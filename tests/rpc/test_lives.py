@@ -15,7 +15,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 
-from ironic_lite import errors
+from ironic_lite import config, errors
 from ironic_lite.context import Context
 from ironic_lite.rpc import client, interface, server, transport
 from ironic_lite.rpc.serializer import Serializer
@@ -252,6 +252,17 @@ def test_a_stopping_server_takes_no_new_calls_and_finishes_those_it_has(
         endpoint.gate.set()
         assert call.result(stage.SECONDS) == "released"
         assert one.wait(stage.SECONDS)
+
+
+def test_a_server_that_never_started_or_could_not_is_stopped_at_once(local: str) -> None:
+    never = server.Server(transport.build(local), "one", stage.Endpoint())
+    never.stop()
+    assert never.wait(stage.SECONDS)
+    long = server.Server(transport.build(f"local:///tmp/{'x' * 200}"), "one", stage.Endpoint())
+    with pytest.raises(config.ConfigError):
+        long.start()
+    long.stop()
+    assert long.wait(stage.SECONDS)
 
 
 def test_a_call_that_does_not_end_is_cut_off_after_the_bound(

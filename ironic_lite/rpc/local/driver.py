@@ -23,6 +23,8 @@ Waiter = Callable[[sender.Connection], frames.Body | None]
 RPC = "rpc"
 NOTE = "notification"
 
+_LISTENERS = itertools.count(1)
+
 
 class LocalDriver(base.BaseDriver):  # type: ignore[misc]
     """oslo.messaging over unix sockets in one directory, without a broker.
@@ -45,7 +47,6 @@ class LocalDriver(base.BaseDriver):  # type: ignore[misc]
         self._pool = sender.Pool(self._limit, self._directory.check)
         self._idents = itertools.count(1)
         self._turn = itertools.count()
-        self._listeners = itertools.count(1)
 
     # -- sending -----------------------------------------------------------------------------
 
@@ -68,15 +69,9 @@ class LocalDriver(base.BaseDriver):  # type: ignore[misc]
         :raises oslo_messaging.MessagingTimeout: no answer within ``timeout`` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        ident = next(self._idents)
-        request = {
-            "id": ident,
-            "ctxt": ctxt,
-            "msg": message,
-            "reply": bool(wait_for_reply),
-            "monitor": call_monitor_timeout if wait_for_reply else None,
-        }
-        frame = frames.encode(request, self._limit)
+        monitor = call_monitor_timeout if wait_for_reply else None
+        request = {"ctxt": ctxt, "msg": message, "reply": bool(wait_for_reply), "monitor": monitor}
+        ident, frame = self._frame(request)
         channel = self._channel(RPC, target)
         if target.fanout:
             self._post_all(channel, self._directory.members(channel), frame)
@@ -85,7 +80,7 @@ class LocalDriver(base.BaseDriver):  # type: ignore[misc]
         def wait(connection: sender.Connection) -> frames.Body | None:
             if not wait_for_reply:
                 return None
-            return connection.answer(ident, deadline, call_monitor_timeout)
+            return connection.answer(ident, deadline, monitor)
 
         if target.server:
             member = addresses.member(target.server)
@@ -93,6 +88,10 @@ class LocalDriver(base.BaseDriver):  # type: ignore[misc]
         else:
             answer = self._any(channel, frame, wait)
         return self._result(answer)
+
+    def _frame(self, request: frames.Body) -> tuple[int, bytes]:
+        ident = next(self._idents)
+        return ident, frames.encode({"id": ident, **request}, self._limit)
 
     def _address(self, channel: str, member: str) -> str:
         return self._directory.address(channel, member)
@@ -134,8 +133,7 @@ class LocalDriver(base.BaseDriver):  # type: ignore[misc]
 
         :raises faults.FrameTooLarge: beyond frame_limit_mib.
         """
-        request = {"id": next(self._idents), "ctxt": ctxt, "msg": message, "reply": False}
-        frame = frames.encode(request, self._limit)
+        _, frame = self._frame({"ctxt": ctxt, "msg": message, "reply": False})
         channel = self._channel(NOTE, target)
         try:
             members = self._directory.members(channel)
@@ -175,7 +173,7 @@ class LocalDriver(base.BaseDriver):  # type: ignore[misc]
     ) -> listener.Listener:
         """Listen for notifications; every pool gets each of them once. Raises as `listen` does."""
         group = addresses.channel("pool", "", pool or "")
-        member = f"{group}.{os.getpid()}.{next(self._listeners)}"
+        member = f"{group}.{os.getpid()}.{next(_LISTENERS)}"
         channels = {
             self._channel(NOTE, target, f".{priority}")
             for target, priority in targets_and_priorities

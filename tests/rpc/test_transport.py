@@ -1,0 +1,154 @@
+"""Which transport a configuration means, and what the processes load for it."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.context import Context
+from ironic_lite.rpc import client, server, transport
+from tests.rpc import stage
+
+
+@pytest.fixture
+def state(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    config.CONF.set_override("state_path", str(folder))
+    yield folder
+    config.CONF.clear_override("state_path")
+
+
+def _set(url: str) -> None:
+    transport._configured()
+    config.CONF.set_override("transport_url", url)
+
+
+@pytest.fixture(autouse=True)
+def unset() -> Iterator[None]:
+    yield
+    transport._configured()
+    config.CONF.clear_override("transport_url")
+    transport.get.cache_clear()
+
+
+@pytest.mark.parametrize("url", [None, "local://", "local:///"])
+def test_the_sockets_are_in_the_state_path_by_default(
+    state: pathlib.Path, ctxt: Context, url: str | None
+) -> None:
+    if url:
+        _set(url)
+    one = server.Server(transport.get(), "one", stage.Endpoint())
+    one.start()
+    assert len(list((state / "rpc").glob("*@one"))) == 1
+    assert client.Client(transport.get()).call(ctxt, "who", host="one") == "one"
+    one.stop()
+    assert one.wait(stage.SECONDS)
+
+
+def test_transport_url_says_where_else(state: pathlib.Path) -> None:
+    _set(f"local://{state}/else%20where")
+    one = server.Server(transport.get(), "one", stage.Endpoint())
+    one.start()
+    assert len(list((state / "else where").glob("*@one"))) == 1
+    one.stop()
+    assert one.wait(stage.SECONDS)
+
+
+def test_a_process_has_one_transport(state: pathlib.Path) -> None:
+    assert transport.get() is transport.get()
+    assert transport.is_local(transport.get())
+
+
+@pytest.mark.parametrize("url", ["nonsense", "pigeon://post", "://"])
+def test_a_transport_that_is_none_is_a_configuration_error(url: str) -> None:
+    _set(url)
+    with pytest.raises(config.ConfigError, match="transport_url"):
+        transport.build()
+
+
+def test_calls_run_on_the_standard_library_s_threads(local: str) -> None:
+    """Fails when oslo.messaging moves the private name by which the server chooses them."""
+    one = server.Server(transport.build(local), "one", stage.Endpoint())
+    one.start()
+    assert isinstance(one._server._work_executor, futures.ThreadPoolExecutor)
+    one.stop()
+    assert one.wait(stage.SECONDS)
+    assert not [t for t in threading.enumerate() if t.name.startswith("rpc-")]
+
+
+def test_a_broker_that_is_away_is_no_conductor_and_not_an_endless_wait(ctxt: Context) -> None:
+    caller = client.Client(transport.build("rabbit://guest:guest@127.0.0.1:1/"))
+    for attempt in (caller.cast, caller.call):
+        with pytest.raises(errors.NoConductor) as caught:
+            attempt(ctxt, "who", host="one")
+        assert "broker" in caught.value.facts["reason"]
+    with pytest.raises(errors.NoConductor):
+        caller.fanout(ctxt, "who")
+
+
+def _python(script: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_no_eventlet_and_no_broker_library_is_ever_imported(folder: pathlib.Path) -> None:
+    loaded = _python(f"""
+from ironic_lite import threads
+threads.native()
+threads.native()
+import sys
+from ironic_lite import config, context
+from ironic_lite.rpc import client, server, transport
+from tests.rpc import stage
+config.CONF([], default_config_files=[], default_config_dirs=[])
+one = server.Server(transport.build("local://{folder}/rpc"), "one", stage.Endpoint())
+one.start()
+caller = client.Client(transport.build("local://{folder}/rpc"))
+assert caller.call(context.internal("test"), "who", host="one") == "one"
+one.stop()
+assert one.wait(10)
+assert sys.modules["eventlet"] is None
+unwanted = ("eventlet.", "greenlet", "kombu", "amqp", "sqlalchemy", "pecan", "prometheus")
+print([name for name in sys.modules if name.startswith(unwanted)])
+""")
+    assert loaded == "[]"
+
+
+def test_native_threads_leave_a_program_alone_that_has_loaded_eventlet() -> None:
+    assert (
+        _python("""
+import warnings
+warnings.simplefilter("ignore")
+import eventlet
+from ironic_lite import threads
+threads.native()
+threads.native()
+import oslo_messaging, sys
+print(sys.modules["eventlet"] is eventlet)
+""")
+        == "True"
+    )
+
+
+def test_native_threads_leave_a_program_alone_that_has_chosen_a_backend() -> None:
+    assert (
+        _python("""
+import warnings
+warnings.simplefilter("ignore")
+from oslo_service import backend
+backend.init_backend(backend.BackendType.EVENTLET)
+from ironic_lite import threads
+threads.native()
+print(backend.get_backend_type().value)
+""")
+        == "eventlet"
+    )
