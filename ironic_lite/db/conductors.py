@@ -14,7 +14,7 @@ from ironic_lite.db.session import Connection
 
 Row = dict[str, Any]
 
-COLUMNS: tuple[str, ...] = tuple(models.conductors.c.keys())
+COLUMNS: tuple[str, ...] = models.columns(models.conductors)
 INTERFACE_COLUMNS = (
     "hardware_type",
     "interface_type",

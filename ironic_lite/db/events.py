@@ -13,7 +13,7 @@ from ironic_lite.db.session import Connection
 
 Row = dict[str, Any]
 
-COLUMNS: tuple[str, ...] = tuple(models.events.c.keys())
+COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
 _BLANK: Row = {name: None for name in COLUMNS if name != "id"}
 _INSERT = models.events.insert().inline()

@@ -26,7 +26,13 @@ metadata = sa.MetaData(
 # SQLite only auto-increments a column whose type is exactly INTEGER.
 _Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 _Time = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
-_Text = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+# Text is ordered by code points everywhere, so that a list has one order on all three databases:
+# SQLite does it anyway, MariaDB by the tables' collation, PostgreSQL by the columns'.
+_Text = (
+    sa.Text()
+    .with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
+    .with_variant(sa.Text(collation="C"), "postgresql")
+)
 _Json = sa.JSON(none_as_null=True)
 _OPTIONS: dict[str, Any] = {
     "mysql_engine": "InnoDB",
@@ -38,16 +44,20 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+def _string(length: int) -> sa.types.TypeEngine[str]:
+    return sa.String(length).with_variant(sa.String(length, collation="C"), "postgresql")
+
+
 def _id() -> sa.Column[int]:
     return sa.Column("id", _Id, primary_key=True, autoincrement=True)
 
 
 def _uuid(name: str = "uuid", **more: Any) -> sa.Column[str]:
-    return sa.Column(name, sa.String(36), **more)
+    return sa.Column(name, _string(36), **more)
 
 
 def _text(name: str, length: int = 255, **more: Any) -> sa.Column[str]:
-    return sa.Column(name, sa.String(length), **more)
+    return sa.Column(name, _string(length), **more)
 
 
 def _flag(name: str, **more: Any) -> sa.Column[bool]:
@@ -92,9 +102,9 @@ nodes = sa.Table(
     _json("instance_info"),
     _uuid("instance_uuid", unique=True),
     _text("instance_name", index=True),
-    sa.Column("chassis_uuid", sa.String(36), sa.ForeignKey("chassis.uuid"), index=True),
+    sa.Column("chassis_uuid", _string(36), sa.ForeignKey("chassis.uuid"), index=True),
     # where it stands
-    _text("provision_state", 15, nullable=False, index=True),
+    _text("provision_state", 15, nullable=False),
     _text("target_provision_state", 15),
     _time("provision_updated_at"),
     _text("power_state", 15),
@@ -140,6 +150,7 @@ nodes = sa.Table(
     sa.Column("disable_power_off", sa.Boolean, nullable=False, server_default=sa.false()),
     *(_text(f"{kind}_interface") for kind in fields.INTERFACE_KINDS),
     *_made(),
+    sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),
     **_OPTIONS,
 )
 
@@ -148,11 +159,11 @@ traits = sa.Table(
     metadata,
     sa.Column(
         "node_uuid",
-        sa.String(36),
+        _string(36),
         sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
         primary_key=True,
     ),
-    sa.Column("trait", sa.String(255), primary_key=True, index=True),
+    sa.Column("trait", _string(255), primary_key=True, index=True),
     **_OPTIONS,
 )
 
@@ -165,7 +176,7 @@ ports = sa.Table(
     _text("address", 64, unique=True, nullable=False),
     sa.Column(
         "node_uuid",
-        sa.String(36),
+        _string(36),
         sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
         nullable=False,
         index=True,
@@ -224,7 +235,7 @@ runs = sa.Table(
     _uuid(unique=True, nullable=False),
     sa.Column(
         "node_uuid",
-        sa.String(36),
+        _string(36),
         sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
         nullable=False,
         index=True,
@@ -248,7 +259,7 @@ run_steps = sa.Table(
     _id(),
     sa.Column(
         "run_uuid",
-        sa.String(36),
+        _string(36),
         sa.ForeignKey("runs.uuid", ondelete="CASCADE"),
         nullable=False,
     ),
@@ -288,3 +299,8 @@ events = sa.Table(
     sa.Index("ix_events_node_uuid_id", "node_uuid", "id"),
     **_OPTIONS,
 )
+
+
+def columns(table: sa.Table) -> tuple[str, ...]:
+    """Return a table's column names as plain strings, which orjson takes for keys."""
+    return tuple(str(column.key) for column in table.columns)

@@ -22,7 +22,7 @@ from ironic_lite.db.session import Connection
 
 Row = dict[str, Any]
 
-COLUMNS: tuple[str, ...] = tuple(models.nodes.c.keys())
+COLUMNS: tuple[str, ...] = models.columns(models.nodes)
 OBJECTS = ("driver_info", "driver_internal_info", "properties", "extra", "instance_info")
 """JSON columns that drivers and flows read without looking: NULL reads as {}."""
 

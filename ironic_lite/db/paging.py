@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.db import models
 
 Clause = sa.ColumnElement[bool]
 Shape = tuple[tuple[str, str], ...]
@@ -73,7 +74,7 @@ class Listing:
         :param direction: ``asc`` or ``desc``.
         :raises errors.NotFound: no row has this marker.
         """
-        names = tuple(self.table.c.keys()) if columns is None else tuple(columns)
+        names = models.columns(self.table) if columns is None else tuple(columns)
         shape, values = self._read(where)
         nulls = sort != "id" and bool(self.table.c[sort].nullable)
         statement = _select(

@@ -13,8 +13,8 @@ from ironic_lite.db.session import Connection
 
 Row = dict[str, Any]
 
-COLUMNS: tuple[str, ...] = tuple(models.runs.c.keys())
-STEP_COLUMNS: tuple[str, ...] = tuple(models.run_steps.c.keys())
+COLUMNS: tuple[str, ...] = models.columns(models.runs)
+STEP_COLUMNS: tuple[str, ...] = models.columns(models.run_steps)
 _OPEN = ("running", "waiting")
 _PROGRESS = ("state", "attempt", "started_at", "ended_at", "error")
 
