@@ -13,6 +13,7 @@ from typing import Any
 from ironic_lite import clock, errors, plans, steps
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
+from ironic_lite.db import runs
 from ironic_lite.drivers import base
 from ironic_lite.steps import DONE, WAIT, Outcome, StepKind
 
@@ -31,11 +32,14 @@ def start(task: Task, phase: Phase, listed: list[Json]) -> None:
     run(task, phase)
 
 
-def run(task: Task, phase: Phase, *, first: int = 0) -> None:
-    """Run steps from index ``first`` until one must wait or none is left."""
+def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
+    """Run steps from index ``first`` until one must wait or none is left.
+
+    :param attempt: which time the first of them is run.
+    """
     listed = task.notes.listed(phase.kind)
     for index in range(first, len(listed)):
-        _begin(task, phase, index, listed[index])
+        _begin(task, phase, index, attempt=attempt if index == first else 1)
         try:
             event = _execute(task, phase, listed[index])
         except _ENGINE_ERRORS:
@@ -83,7 +87,7 @@ def redo(task: Task, phase: Phase) -> None:
     step = task.notes.listed(phase.kind)[index]
     if phase.redo or _rerunnable(task, phase.kind, step):
         LOG.info("Node %s: %s is run again", task.node.uuid, _title(step))
-        run(task, phase, first=index)
+        run(task, phase, first=index, attempt=_attempts(task, phase, index) + 1)
     else:
         why = f"the conductor went away in mid-step, and {_title(step)} must not be run twice"
         _fail(task, phase, index, errors.HardwareError(reason=why))
@@ -92,15 +96,29 @@ def redo(task: Task, phase: Phase) -> None:
 # -- one step --------------------------------------------------------------------------------
 
 
-def _begin(task: Task, phase: Phase, index: int, step: Json) -> None:
+def _begin(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
+    step = task.notes.listed(phase.kind)[index]
     task.notes.advance(phase.kind, index)
     if phase.column:
         setattr(task.node, phase.column, step)
-    _note(task, phase, index, state="running", started_at=clock.now(), ended_at=None, attempts=1)
+    started = {"state": "running", "attempt": attempt, "started_at": clock.now()}
+    _note(task, phase, index, **started)
     task.journal.event(
         "step_started", run=task.node.run_uuid, event=phase.kind, data=_about(index, step)
     )
     task.save()
+
+
+def _attempts(task: Task, phase: Phase, index: int) -> int:
+    """Return how often a step has been begun, by its record."""
+    run_uuid = task.node.run_uuid
+    if run_uuid is None:
+        return 1
+    rows = task.desk.database.read(lambda conn: runs.steps(conn, run_uuid))
+    return max(
+        (row["attempt"] for row in rows if (row["kind"], row["ordinal"]) == (phase.kind, index)),
+        default=1,
+    )
 
 
 def _execute(task: Task, phase: Phase, step: Json) -> str | None:

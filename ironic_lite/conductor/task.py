@@ -44,6 +44,7 @@ class Task:
         self._driver = driver
         self._ports: Sequence[Port] | None = None
         self._token = token
+        self._power = node.power_state
 
     # -- what drivers see --------------------------------------------------------------------
 
@@ -181,6 +182,8 @@ class Task:
             raise errors.LockLost(node=self.node.uuid)
         token = self._token
         changes = self.node.changes
+        if "power_state" in changes:
+            self._note_power(changes["power_state"])
 
         def write(conn: Connection) -> None:
             if changes:
@@ -192,6 +195,12 @@ class Task:
         self.node.settle()
         if "wake_at" in changes and self.node.wake_at is not None:
             self.desk.alarm.set(self.node.uuid, self.node.wake_at)
+
+    def _note_power(self, after: str | None) -> None:
+        """Whoever changed the power - a request, a step, the sync - history tells of it."""
+        run = self.node.run_uuid
+        self.journal.event("power", run=run, event="changed", before=self._power, after=after)
+        self._power = after
 
     def destroy(self) -> None:
         """Delete the node; what history knows of it stays.
@@ -212,5 +221,5 @@ class Task:
     # -- handing over ------------------------------------------------------------------------
 
     def hand_over(self, flow: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        """Let a worker go on with ``flow(task, ...)`` when the endpoint has ended; the lock stays."""
+        """Let a worker go on with ``flow(task, ...)`` when the endpoint has ended, lock kept."""
         self.work = lambda task: flow(task, *args, **kwargs)

@@ -7,6 +7,7 @@ renews the leases of all tokens held here; a conductor that stops renewing loses
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import uuid
@@ -106,12 +107,15 @@ class Tasks:
         for attempt in range(max(1, attempts)):
             if attempt and self.desk.stopping.wait(conf.node_locked_retry_interval):
                 break
-            expires = clock.after(conf.heartbeat_timeout)
-            taken = self.desk.database.write(
-                lambda conn, until=expires: nodes.lock(  # type: ignore[misc]  # bound per round
-                    conn, node_uuid, host=self.desk.host, token=token, expires=until, steal=stale
-                )
+            take = functools.partial(
+                nodes.lock,
+                uuid=node_uuid,
+                host=self.desk.host,
+                token=token,
+                expires=clock.after(conf.heartbeat_timeout),
+                steal=stale,
             )
+            taken = self.desk.database.write(take)
             if taken:
                 with self._guard:
                     self._tokens.add(token)

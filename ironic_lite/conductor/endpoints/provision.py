@@ -25,7 +25,7 @@ from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
-from ironic_lite.db import nodes
+from ironic_lite.db import sweeps
 from ironic_lite.states import State
 
 Json = dict[str, Any]
@@ -203,7 +203,7 @@ class Provision:
     def _room(self, task: Task, option: str, action: str, among: tuple[State, ...]) -> None:
         """Refuse one too many at once (503), over the whole cluster."""
         limit = getattr(self.tasks.desk.conf.conductor, option)
-        busy = self.tasks.desk.database.read(lambda conn: nodes.count_in(conn, among))
+        busy = self.tasks.desk.database.read(lambda conn: sweeps.count_in(conn, among))
         if busy >= limit:
             raise errors.TooManyActions(limit=limit, action=action)
 

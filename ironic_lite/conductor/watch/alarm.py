@@ -15,7 +15,7 @@ from ironic_lite import clock, context, errors
 from ironic_lite.conductor.flows.resume import resume
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import nodes
+from ironic_lite.db import sweeps
 
 LOG = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Alarm:
                 due.add(heapq.heappop(self._heap)[1])
         if now >= self._look_at:
             self._look_at = clock.after(_LOOK_EVERY)
-            rows = tasks.desk.database.read(lambda conn: nodes.due(conn, now=now, limit=_BATCH))
+            rows = tasks.desk.database.read(lambda conn: sweeps.due(conn, now=now, limit=_BATCH))
             due.update(row["uuid"] for row in rows if fleet.mine(row))
         for node_uuid in due:
             self._wake(tasks, node_uuid)

@@ -31,7 +31,9 @@ class Fleet:
                     lambda conn: conductors.members(conn, alive_since=since)
                 )
                 self._members = [
-                    ring.Member(row["hostname"], row["conductor_group"], frozenset(row["drivers"]))
+                    ring.Member(
+                        row["hostname"], row["conductor_group"], frozenset(row["hardware_types"])
+                    )
                     for row in rows
                 ]
                 self._fresh_until = time.monotonic() + settings.hash_ring_reset_interval

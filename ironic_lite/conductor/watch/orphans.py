@@ -14,7 +14,7 @@ from ironic_lite import clock, context, errors, states
 from ironic_lite.conductor.flows.resume import recover
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import nodes
+from ironic_lite.db import sweeps
 
 LOG = logging.getLogger(__name__)
 BUSY = tuple(sorted(str(state) for state in states.of_kind(states.Kind.BUSY)))
@@ -39,9 +39,11 @@ class Orphans:
     def _go_through(self, host: str | None) -> None:
         database, now = self._tasks.desk.database, clock.now()
         busy = database.read(
-            lambda conn: nodes.unheld(conn, states=BUSY, now=now, host=host, limit=_BATCH)
+            lambda conn: sweeps.unheld(conn, states=BUSY, now=now, host=host, limit=_BATCH)
         )
-        idle = database.read(lambda conn: nodes.stale_locks(conn, now=now, host=host, limit=_BATCH))
+        idle = database.read(
+            lambda conn: sweeps.stale_locks(conn, now=now, host=host, limit=_BATCH)
+        )
         held = self._tasks.held
         for row in {row["uuid"]: row for row in (*busy, *idle)}.values():
             own = host is not None and row["reservation"] == host

@@ -7,6 +7,7 @@ back by itself when it can be read again.
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from ironic_lite import context, errors
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import nodes
+from ironic_lite.db import sweeps
 from ironic_lite.states import State
 
 LOG = logging.getLogger(__name__)
@@ -66,11 +67,10 @@ class PowerSync:
         """Yield this conductor's nodes, page by page."""
         after = 0
         while True:
-            page = self._tasks.desk.database.read(
-                lambda conn, after=after: nodes.for_power_sync(  # type: ignore[misc]
-                    conn, skip_states=SKIPPED, after_id=after, limit=_PAGE
-                )
+            question = functools.partial(
+                sweeps.for_power_sync, skip_states=SKIPPED, after_id=after, limit=_PAGE
             )
+            page = self._tasks.desk.database.read(question)
             yield from (row for row in page if self._fleet.mine(row))
             if len(page) < _PAGE:
                 return
@@ -154,7 +154,7 @@ class PowerSync:
     def recover(self) -> None:
         """End the maintenance of nodes whose power can be read again."""
         rows = self._tasks.desk.database.read(
-            lambda conn: nodes.in_fault(conn, fault=FAULT, limit=_PAGE)
+            lambda conn: sweeps.in_fault(conn, fault=FAULT, limit=_PAGE)
         )
         for row in rows:
             if not self._fleet.mine(row):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from ironic_lite.conductor.flows import failure
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import nodes
+from ironic_lite.db import sweeps
 from ironic_lite.states import State
 
 LOG = logging.getLogger(__name__)
@@ -45,11 +46,10 @@ class Timeouts:
             if limit <= 0:
                 continue
             before = clock.after(-limit)
-            rows = desk.database.read(
-                lambda conn, state=state, before=before: nodes.overdue(  # type: ignore[misc]
-                    conn, state=str(state), before=before, limit=_BATCH
-                )
+            question = functools.partial(
+                sweeps.overdue, state=str(state), before=before, limit=_BATCH
             )
+            rows = desk.database.read(question)
             for row in rows:
                 if self._fleet.mine(row):
                     self._end(row["uuid"], state, before, action)
