@@ -183,7 +183,11 @@ class Interface:
 
 
 class Power(Interface, abc.ABC):
-    """Switching machines on and off."""
+    """Switching machines on and off.
+
+    A step that calls these also sets ``task.node.power_state``: what the database says is what the
+    power sync brings the machine back to.
+    """
 
     kind = "power"
 

@@ -1,8 +1,8 @@
 """Compares the power state in the database with the machine's, and puts one of them right.
 
 Reading is done by a few threads at once without locks; only a difference takes a lock. A machine
-that cannot be read for some rounds goes into maintenance with the fault ``power failure``, and comes
-back by itself when it can be read again.
+that cannot be read for some rounds goes into maintenance with the fault ``power failure``, and
+comes back by itself when it can be read again.
 """
 
 from __future__ import annotations
@@ -115,7 +115,6 @@ class PowerSync:
             if force and wanted is not None and actual is not None and self._forced(task, wanted):
                 return
             task.node.power_state = actual
-            task.journal.event("power", event="corrected", before=wanted, after=actual)
             task.save()
 
     def _forced(self, task: Task, wanted: str) -> bool:
