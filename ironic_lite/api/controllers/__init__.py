@@ -1,0 +1,8 @@
+"""One module a resource; ``ALL`` lists the controllers that `app.build` serves."""
+
+from __future__ import annotations
+
+from ironic_lite.api import expose
+from ironic_lite.api.controllers import root
+
+ALL: tuple[type[expose.Controller], ...] = (root.Root,)

@@ -1,0 +1,66 @@
+"""Put the API together: `front` around Pecan, Pecan around the controllers.
+
+A request goes ``front`` (request id, version, who) -> `Application` (route, body) -> the exposed
+method of a controller -> ``render``; errors fly back to ``front``.
+
+To add a resource, write a module in ``controllers`` with a `expose.Controller` whose methods are
+exposed, and name the class in ``controllers.ALL``.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pecan.core
+from oslo_config import cfg
+
+from ironic_lite.api import controllers, exchange, front, intake, render, routes, signatures
+from ironic_lite.api.fleet import Fleet
+from ironic_lite.api.service import Client, Service
+from ironic_lite.db.session import Database
+
+# Shared by all applications of a process: Pecan keeps it in a global.
+_LOCAL = threading.local()
+
+
+class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no types
+    """Pecan, with our table of routes in place of its walk over attributes."""
+
+    def __init__(self, table: routes.Table) -> None:
+        super().__init__(
+            root=table,
+            default_renderer=render.NAME,
+            custom_renderers={render.NAME: render.Renderer},
+            hooks=[],
+            context_local_factory=lambda: _LOCAL,
+            request_cls=exchange.Request,
+            response_cls=exchange.Answer,
+        )
+
+    def find_controller(self, state: Any) -> tuple[Any, list[Any], dict[str, Any]]:
+        """Return the handler and its arguments; the body is read, but not yet parsed.
+
+        Stock Pecan reads arguments out of every body and query, and guesses types, before it calls.
+        """
+        request: exchange.Request = state.request
+        local = pecan.core.state
+        local.request, local.response = request, state.response
+        request.answer = state.response
+        request.pecan["content_type"] = "application/json"
+        found = self.root.find(request.method, request.path, request.version)
+        state.controller = local.controller = found.handler
+        if request.method not in {"GET", "DELETE"}:
+            request.body = intake.read(request.environ, found.route.limit)
+        return found.handler, [request, *found.words], {}
+
+
+def build(database: Database, client: Client, conf: cfg.ConfigOpts) -> front.Wsgi:
+    """Return the API as a WSGI application.
+
+    :param client: how conductors are called: `rpc.client.Client`.
+    """
+    signatures.remember()
+    service = Service(database, client, Fleet(database, conf), conf)
+    rows = (row for each in controllers.ALL for row in each(service).rows())
+    return front.Front(Application(routes.Table(rows)), conf)

@@ -1,0 +1,78 @@
+"""The two documents every client reads first: / and /v1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_lite import versions
+from ironic_lite.api import expose, links
+from ironic_lite.api.exchange import Request
+
+_DOCUMENTATION = "https://docs.openstack.org/api-ref/baremetal/"
+
+# name -> the minor version from which on /v1 links to it
+_COLLECTIONS = {
+    "chassis": 1,
+    "nodes": 1,
+    "ports": 1,
+    "drivers": 1,
+    "heartbeat": 22,
+    "lookup": 22,
+    "portgroups": 23,
+    "volume": 32,
+    "conductors": 49,
+    "allocations": 52,
+    "events": 54,
+    "deploy_templates": 55,
+    "shards": 82,
+    "continue_inspection": 84,
+    "runbooks": 92,
+    "inspection_rules": 96,
+}
+
+
+def _version(base: str) -> dict[str, Any]:
+    return {
+        "id": "v1",
+        "links": [{"href": f"{base}/v1/", "rel": "self"}],
+        "status": "CURRENT",
+        "min_version": versions.MIN_VERSION,
+        "version": versions.MAX_VERSION,
+    }
+
+
+class Root(expose.Controller):
+    """What this service is."""
+
+    @expose.expose("GET", "")
+    def root(self, request: Request) -> dict[str, Any]:
+        """Name the service and its only major version; any request version may ask."""
+        version = _version(request.base)
+        return {
+            "name": "OpenStack Ironic API",
+            "description": "A bare-metal provisioning service that speaks Ironic's API.",
+            "default_version": version,
+            "versions": [version],
+        }
+
+    @expose.expose("GET", "/")
+    def v1(self, request: Request) -> dict[str, Any]:
+        """List the collections that the request's version has."""
+        base = request.base
+        described = {"href": _DOCUMENTATION, "rel": "describedby", "type": "text/html"}
+        return {
+            "id": "v1",
+            "links": [{"href": f"{base}/v1/", "rel": "self"}, described],
+            "media_types": [
+                {
+                    "base": "application/json",
+                    "type": "application/vnd.openstack.ironic.v1+json",
+                }
+            ],
+            "version": _version(base),
+            **{
+                name: links.pair(base, f"{name}/")
+                for name, since in _COLLECTIONS.items()
+                if since <= request.version
+            },
+        }

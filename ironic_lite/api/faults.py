@@ -1,0 +1,65 @@
+"""Put a refusal into the three forms of error body that Ironic's clients know.
+
+Most bodies are a string inside a string: clients parse the text under ``error_message`` again.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from ironic_lite import errors
+
+Headers = tuple[tuple[str, str], ...]
+NO_HEADERS: Headers = ()
+
+
+class Refusal(Exception):
+    """An answer that ends the request: a status, the body's bytes, and headers of its own."""
+
+    def __init__(self, status: int, body: bytes, headers: Headers = NO_HEADERS) -> None:
+        super().__init__(status)
+        self.status = status
+        self.body = body
+        self.headers = headers
+
+
+def _wrapped(content: dict[str, Any]) -> bytes:
+    return orjson.dumps({"error_message": orjson.dumps(content).decode()})
+
+
+def handled(status: int, text: str) -> Refusal:
+    """Return the form of refusals by handlers: faultcode, faultstring, debuginfo."""
+    code = "Client" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "Server"
+    content = {"faultcode": code, "faultstring": printable(text), "debuginfo": None}
+    return Refusal(status, _wrapped(content))
+
+
+def routed(status: int, description: str = "", headers: Headers = NO_HEADERS) -> Refusal:
+    """Return the form of refusals by routing and version: code, title, description."""
+    title = HTTPStatus(status).phrase
+    content = {"code": int(status), "title": title, "description": printable(description)}
+    return Refusal(status, _wrapped(content), headers)
+
+
+def guarded(status: int, text: str) -> Refusal:
+    """Return the form of refusals by the body guards, which is not wrapped."""
+    return Refusal(status, orjson.dumps({"faultcode": "Client", "faultstring": printable(text)}))
+
+
+def of(why: errors.Error) -> Refusal:
+    """Return how an error of ours is told to a caller."""
+    return handled(int(why.status), why.message)
+
+
+def printable(text: str) -> str:
+    """Return ``text`` as UTF-8 can carry it: a request may hold halves of characters."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+UNEXPECTED = (
+    "An unexpected fault of the service stopped this request. Its log has the details under the "
+    "request id of this answer's headers."
+)

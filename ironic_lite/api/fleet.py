@@ -1,0 +1,91 @@
+"""Which conductor answers for a node: membership rows, kept for a while, and `ring` over them."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_lite import clock, errors, ring
+from ironic_lite.db import conductors
+from ironic_lite.db.session import Database
+
+_EVER = datetime.datetime(1970, 1, 1)
+
+
+class Fleet:
+    """The living conductors as this process last saw them; one serves all threads."""
+
+    def __init__(self, database: Database, conf: cfg.ConfigOpts) -> None:
+        self._database = database
+        self._conf = conf
+        self._members: tuple[ring.Member, ...] = ()
+        self._read_at = float("-inf")
+        self._reading = threading.Lock()
+
+    def members(self) -> tuple[ring.Member, ...]:
+        """Return the living conductors, at most [conductor]hash_ring_reset_interval seconds old."""
+        if time.monotonic() - self._read_at >= self._conf.conductor.hash_ring_reset_interval:
+            self.refresh()
+        return self._members
+
+    def refresh(self) -> None:
+        """Read the membership anew."""
+        with self._reading:
+            timeout = self._conf.conductor.heartbeat_timeout
+            self._members = self._read(clock.after(-timeout))
+            self._read_at = time.monotonic()
+
+    def _read(self, alive_since: datetime.datetime) -> tuple[ring.Member, ...]:
+        rows = self._database.read(lambda c: conductors.members(c, alive_since=alive_since))
+        return tuple(
+            ring.Member(row["hostname"], row["conductor_group"], frozenset(row["hardware_types"]))
+            for row in rows
+        )
+
+    def owner(self, driver: str, group: str, node_uuid: str) -> str | None:
+        """Return the host that owns a node, None if nobody living can: the field `conductor`."""
+        return ring.owner(self.members(), group, driver, node_uuid)
+
+    def host_for(self, node: Mapping[str, Any]) -> str:
+        """Return the host to call about an existing node.
+
+        :param node: at least its ``uuid``, ``driver`` and ``conductor_group``.
+        :raises errors.NoConductor: those that could are away.
+        :raises errors.NotFound: nobody ever could drive it.
+        """
+        driver, group, uuid = node["driver"], node["conductor_group"], node["uuid"]
+        host = self.owner(driver, group, uuid)
+        if host is None:
+            self.refresh()
+            host = self.owner(driver, group, uuid)
+        if host is not None:
+            return host
+        why = self._missing(driver, group)
+        if isinstance(why, errors.NoValidHost):
+            raise errors.NotFound(why.message, **why.facts)
+        raise why
+
+    def any_host(self, driver: str, group: str) -> str:
+        """Return a host that can check a node of this driver and group.
+
+        :raises errors.NoConductor: those that could are away.
+        :raises errors.NoValidHost: nobody ever could.
+        """
+        able = ring.candidates(self.members(), group, driver)
+        if not able:
+            self.refresh()
+            able = ring.candidates(self.members(), group, driver)
+        if not able:
+            raise self._missing(driver, group)
+        return able[0].host
+
+    def _missing(self, driver: str, group: str) -> errors.Error:
+        away = ring.candidates(self._read(_EVER), group, driver)
+        if away:
+            return errors.NoConductor(host=", ".join(sorted(one.host for one in away)))
+        return errors.NoValidHost(driver=driver, group=group)

@@ -1,0 +1,122 @@
+"""Where every request enters and every answer leaves: request id, version, errors.
+
+A request goes on to Pecan (`app.Application`), which routes it to a method of a controller;
+whatever is raised on the way is worded here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+
+from oslo_config import cfg
+
+from ironic_lite import context, errors, versions
+from ironic_lite.api import exchange, faults
+from ironic_lite.api.exchange import Environ, StartResponse
+from ironic_lite.context import Context
+
+LOG = logging.getLogger(__name__)
+
+Wsgi = Callable[[Environ, StartResponse], Iterable[bytes]]
+Identify = Callable[[Environ, str], Context]
+
+_REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NEWEST = versions.Version(versions.LAST)
+_ROOT = "/v1"
+_SUFFIX = ".json"
+_SUFFIX_KEPT_SINCE = 91
+
+
+def anonymous(environ: Environ, request_id: str) -> Context:
+    """Tell who asks when nobody must log in; a caller's own request id is kept beside ours."""
+    theirs = environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or ""
+    known = theirs if _REQUEST_ID.fullmatch(theirs) else None
+    return Context(request_id=request_id, global_request_id=known)
+
+
+class Front:
+    """The outermost WSGI application."""
+
+    def __init__(self, inner: Wsgi, conf: cfg.ConfigOpts, identify: Identify = anonymous) -> None:
+        """``identify`` tells who asks, and raises errors.Unauthorized."""
+        self._inner = inner
+        self._conf = conf
+        self._default = str(conf.api.default_version)
+        self._identify = identify
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request; nothing is ever raised out of here."""
+        request_id = context.new_request_id()
+        try:
+            self._open(environ, request_id)
+            return self._inner(environ, start_response)
+        except faults.Refusal as why:
+            refusal = why
+        except errors.Error as why:
+            if why.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+                LOG.error("Request %s failed: %s", request_id, why)
+            refusal = faults.of(why)
+        except Exception:
+            LOG.exception(
+                "Request %s, %s, ended in an unexpected fault",
+                request_id,
+                ascii(f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')}"),
+            )
+            refusal = faults.handled(HTTPStatus.INTERNAL_SERVER_ERROR, faults.UNEXPECTED)
+        return exchange.refuse(environ, start_response, refusal)
+
+    def _open(self, environ: Environ, request_id: str) -> None:
+        """Put what is known of the request into its environment.
+
+        :raises faults.Refusal: a path that is no text, or a version nobody speaks.
+        """
+        ids = (("X-OpenStack-Request-Id", request_id), ("OpenStack-Request-Id", request_id))
+        # A refusal on the way needs the headers already.
+        call = exchange.Call("", _NEWEST, Context(request_id=request_id), ids, self._conf)
+        environ[exchange.CALL] = call
+        path = _path(environ)
+        call.version = version = self._version(environ, path)
+        if version.explicit and version.minor < _SUFFIX_KEPT_SINCE:
+            path = path.removesuffix(_SUFFIX)
+        call.path = path
+        call.headers = (*ids, *versions.answer_headers(version.minor if path else None))
+        call.who = self._identify(environ, request_id)
+
+    def _version(self, environ: Environ, path: str) -> versions.Version:
+        if not path:
+            # The root document tells which versions there are, so it is for everybody.
+            return _NEWEST
+        try:
+            return versions.negotiate(
+                environ.get("HTTP_X_OPENSTACK_IRONIC_API_VERSION"),
+                environ.get("HTTP_OPENSTACK_API_VERSION"),
+                self._default,
+            )
+        except versions.VersionOutOfRange as why:
+            text, headers = why.message, versions.answer_headers(None)
+        except versions.VersionUnreadable as why:
+            text, headers = why.message, faults.NO_HEADERS
+        raise faults.routed(HTTPStatus.NOT_ACCEPTABLE, text, headers)
+
+
+def _path(environ: Environ) -> str:
+    """Return the path below ``/v1`` (which may be left out): "" is the root, "/v1" itself is "/".
+
+    :raises faults.Refusal: not UTF-8, or with NUL in it.
+    """
+    path: str = environ.get("PATH_INFO") or "/"
+    if not path.isascii():
+        try:
+            path = path.encode("latin-1").decode()
+        except UnicodeError:
+            text = "The path is not UTF-8."
+            raise faults.handled(HTTPStatus.BAD_REQUEST, text) from None
+    if "\0" in path:
+        raise faults.handled(HTTPStatus.BAD_REQUEST, "The path holds a NUL character.")
+    path = path.removesuffix("/")
+    if path == _ROOT:
+        return "/"
+    return path[len(_ROOT) :] if path.startswith(f"{_ROOT}/") else path

@@ -1,0 +1,81 @@
+"""Read a page of nodes: one statement, one more if traits are shown.
+
+Only the filter ``conductor`` costs more: which conductor owns a node is computed, not stored, so
+the nodes are walked in their order until enough of that conductor's have been met.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_lite import ring
+from ironic_lite.api import documents, queries
+from ironic_lite.api.service import Service
+from ironic_lite.db import nodes
+from ironic_lite.db.session import Connection
+
+Row = dict[str, Any]
+
+_OWNED_BY = ("uuid", "driver", "conductor_group")
+_STRIDE = 1000
+
+
+def read(
+    conn: Connection, service: Service, query: queries.Query, plan: documents.Plan
+) -> tuple[list[Row], dict[str, list[str]]]:
+    """Return the rows of a page, and node UUID -> traits if the plan shows traits.
+
+    :raises errors.NotFound: no node is the marker.
+    """
+    where = dict(query.where)
+    host = where.pop("conductor", None)
+    marker = query.marker
+    if host is not None:
+        where["uuids"] = _owned(conn, service, query, where, host)
+        marker = None
+    rows = nodes.page(
+        conn,
+        columns=plan.columns,
+        where=where,
+        marker_id=marker,
+        sort=query.sort,
+        direction=query.direction,
+        limit=query.limit,
+    )
+    if "traits" not in plan.computed:
+        return rows, {}
+    return rows, nodes.traits_of(conn, [row["uuid"] for row in rows])
+
+
+def _owned(
+    conn: Connection, service: Service, query: queries.Query, where: Row, host: str
+) -> list[str]:
+    """Return the UUIDs of the page's nodes that ``host`` owns."""
+    members = service.fleet.members()
+    mine = [one for one in members if one.host == host]
+    if not mine:
+        return []
+    among = {**where, "conductor_group": mine[0].group}
+    if where.get("conductor_group", mine[0].group) != mine[0].group:
+        return []
+    found: list[str] = []
+    marker = query.marker
+    while len(found) < query.limit:
+        rows = nodes.page(
+            conn,
+            columns=_OWNED_BY,
+            where=among,
+            marker_id=marker,
+            sort=query.sort,
+            direction=query.direction,
+            limit=_STRIDE,
+        )
+        found += [
+            row["uuid"]
+            for row in rows
+            if ring.owner(members, row["conductor_group"], row["driver"], row["uuid"]) == host
+        ]
+        if len(rows) < _STRIDE:
+            break
+        marker = rows[-1]["uuid"]
+    return found[: query.limit]

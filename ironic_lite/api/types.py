@@ -1,0 +1,81 @@
+"""The types of query arguments and of small bodies, for WSME to read them by.
+
+Lists of resources read their many arguments by the tables of ``queries``; whole documents are
+checked by ``schemas``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import wsme.types
+
+from ironic_lite.api import rules
+
+Text = wsme.types.text
+
+
+class Boolean(wsme.types.UserType):  # type: ignore[misc]  # WSME ships no types
+    """A JSON boolean, or one of the usual words in any case."""
+
+    basetype = Text
+    name = "boolean"
+
+    @staticmethod
+    def frombasetype(value: Any) -> bool:
+        """Raise InvalidParameter for anything else."""
+        return rules.boolean(value, "value")
+
+
+class Number(wsme.types.UserType):  # type: ignore[misc]
+    """A finite number (C35)."""
+
+    basetype = Text
+    name = "number"
+
+    @staticmethod
+    def frombasetype(value: Any) -> float:
+        """Raise ValueError for anything else."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError(f"{value!r} is not a number")
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError(f"{value!r} is not a finite number")
+        return number
+
+
+class Integer(wsme.types.UserType):  # type: ignore[misc]
+    """A whole number of at most nine digits, as such or as text."""
+
+    basetype = Text
+    name = "integer"
+    digits = 9
+
+    @classmethod
+    def frombasetype(cls, value: Any) -> int:
+        """Raise ValueError for anything else."""
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise ValueError(f"{value!r} is not a whole number")
+        text = str(value)
+        if not text.isascii() or len(text.lstrip("+-")) > cls.digits:
+            raise ValueError(f"{text[:20]!r} is not a whole number of at most {cls.digits} digits")
+        return int(text)
+
+
+class Word(wsme.types.UserType):  # type: ignore[misc]
+    """A string that every database can hold."""
+
+    basetype = Text
+    name = "string"
+
+    @staticmethod
+    def frombasetype(value: Any) -> str:
+        """Raise InvalidParameter for anything else."""
+        return rules.text(value, "value")
+
+
+boolean = Boolean()
+integer = Integer()
+number = Number()
+word = Word()

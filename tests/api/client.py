@@ -1,0 +1,137 @@
+"""A WSGI client of a few lines: tests call the API in their own process, without a socket."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from ironic_lite.api import front
+
+VERSION = "X-OpenStack-Ironic-API-Version"
+
+
+@dataclasses.dataclass(frozen=True)
+class Response:
+    """An answer; header names in lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body's JSON value."""
+        return orjson.loads(self.body)
+
+    @property
+    def fault(self) -> dict[str, Any]:
+        """What an error body says, out of whichever of the three forms it has."""
+        value = self.json
+        if "error_message" in value:
+            return dict(orjson.loads(value["error_message"]))
+        return dict(value)
+
+    @property
+    def text(self) -> str:
+        """The sentence of an error body."""
+        said = self.fault
+        return str(said.get("faultstring", said.get("description")))
+
+
+class Client:
+    """Calls one WSGI application."""
+
+    def __init__(self, app: front.Wsgi, version: str | None = None) -> None:
+        self.app = app
+        self.version = version
+
+    def at(self, version: int | str) -> Client:
+        """Return a client that speaks minor version ``version``."""
+        return Client(self.app, f"1.{version}" if isinstance(version, int) else version)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        json: Any = None,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Send a request; ``json`` is sent as such, ``body`` as it is."""
+        sent = body if body is not None else b"" if json is None else orjson.dumps(json)
+        environ = environment(method, path, sent)
+        if body is None and json is not None:
+            environ["CONTENT_TYPE"] = "application/json"
+        shown = {VERSION: self.version, **(headers or {})}
+        for name, value in shown.items():
+            key = name.upper().replace("-", "_")
+            plain = key in {"CONTENT_TYPE", "CONTENT_LENGTH"}
+            if value is not None:
+                environ[key if plain else f"HTTP_{key}"] = value
+        return call(self.app, environ)
+
+    def get(self, path: str, **more: Any) -> Response:
+        """Send a GET."""
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, json: Any = None, **more: Any) -> Response:
+        """Send a POST."""
+        return self.request("POST", path, json, **more)
+
+    def put(self, path: str, json: Any = None, **more: Any) -> Response:
+        """Send a PUT."""
+        return self.request("PUT", path, json, **more)
+
+    def patch(self, path: str, json: Any = None, **more: Any) -> Response:
+        """Send a PATCH."""
+        return self.request("PATCH", path, json, **more)
+
+    def delete(self, path: str, **more: Any) -> Response:
+        """Send a DELETE."""
+        return self.request("DELETE", path, **more)
+
+
+def environment(method: str, path: str, body: bytes = b"") -> dict[str, Any]:
+    """Return the WSGI environment of a request; ``path`` may have a query string."""
+    place, _, query = path.partition("?")
+    return {
+        "REQUEST_METHOD": method,
+        "PATH_INFO": place,
+        "QUERY_STRING": query,
+        "SCRIPT_NAME": "",
+        "SERVER_NAME": "127.0.0.1",
+        "SERVER_PORT": "6385",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "HTTP_HOST": "localhost:6385",
+        "CONTENT_LENGTH": str(len(body)) if body else "",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+    }
+
+
+def call(app: front.Wsgi, environ: dict[str, Any]) -> Response:
+    """Run one WSGI call to its end."""
+    started: list[tuple[str, list[tuple[str, str]]]] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], _info: Any = None) -> None:
+        started.append((status, headers))
+
+    body = b"".join(app(environ, start_response))
+    (status, headers), *again = started
+    assert not again, "start_response was called twice"
+    names = [name.lower() for name, _ in headers]
+    assert len(names) == len(set(names)), f"a header twice: {names}"
+    return Response(
+        int(status.split()[0]), dict(zip(names, (v for _, v in headers), strict=True)), body
+    )
