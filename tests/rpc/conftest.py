@@ -13,6 +13,7 @@ import subprocess  # noqa: E402
 import tempfile  # noqa: E402
 import uuid  # noqa: E402
 from collections.abc import Callable, Iterator  # noqa: E402
+from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
 
@@ -98,19 +99,21 @@ Serve = Callable[..., server.Server]
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Start servers in this process, stopped at the end."""
-    made: list[tuple[server.Server, stage.Endpoint]] = []
+    made: list[tuple[server.Server, stage.Endpoint, Any]] = []
 
     def start(url: str, host: str, endpoint: stage.Endpoint) -> server.Server:
-        one = server.Server(transport.build(url), host, endpoint)
+        messaging = transport.build(url)
+        one = server.Server(messaging, host, endpoint)
         one.start()
-        made.append((one, endpoint))
+        made.append((one, endpoint, messaging))
         return one
 
     yield start
-    for one, endpoint in made:
+    for one, endpoint, messaging in made:
         endpoint.gate.set()
         one.stop()
         assert one.wait(20)
+        messaging.cleanup()
 
 
 @pytest.fixture
