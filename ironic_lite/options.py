@@ -224,6 +224,12 @@ API = (
         default=True,
         help="Answer /v1/lookup only for nodes in a state in which an agent may run.",
     ),
+    _seconds(
+        "ramdisk_heartbeat_timeout",
+        300,
+        "Within which time an agent is told to send a heartbeat; it does so about twice as often.",
+        least=1,
+    ),
     *(
         cfg.ListOpt(
             f"disallow_{kind}_steps",
