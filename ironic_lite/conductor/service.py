@@ -112,6 +112,7 @@ class Service:
         self.desk.database.write(lambda conn: conductors.offline(conn, host, clock.now()))
         if self._server is not None:
             self._server.stop()
+            self._server.wait(_CALLS_END)
         self._alarm.stop()
         finished = self.desk.workers.wait_idle(limit or None)
         self.desk.stopping.set()  # sleeping steps leave their nodes to the next owner
@@ -122,4 +123,5 @@ class Service:
         return finished
 
 
+_CALLS_END = 10.0  # seconds for calls being answered; each only checks, moves and hands over
 _GRACE = 5.0  # seconds for interrupted workers to give their locks back
