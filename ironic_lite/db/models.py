@@ -297,6 +297,7 @@ events = sa.Table(
     _text("request_id", 64),
     _json("data"),
     sa.Index("ix_events_node_uuid_id", "node_uuid", "id"),
+    sqlite_autoincrement=True,  # a cursor's id is never given twice, also after old events went
     **_OPTIONS,
 )
 
