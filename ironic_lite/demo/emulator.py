@@ -37,12 +37,11 @@ EXTERNAL_NOTIFICATION_URL = None
 
 # This file is Python. Standard input is a pipe that nobody writes to: it ends with its parent.
 import os as _os
-import sys as _sys
 import threading as _threading
 
 
 def _follow():
-    _sys.stdin.buffer.read()
+    _os.read(0, 1)
     _os._exit(0)
 
 
@@ -130,6 +129,8 @@ class Emulator:
         :raises EmulatorError: it is not installed, or does not start within START_SECONDS.
         """
         script = find()
+        if self.port and _taken(self.host, self.port):
+            raise EmulatorError(f"Port {self.port} of {self.host} is taken by another program.")
         if self.folder is None:
             self.folder = self._made = pathlib.Path(tempfile.mkdtemp(prefix="redfish-"))
         fixed = bool(self.port)
@@ -239,6 +240,16 @@ def find() -> str:
     if found is None:
         raise EmulatorError(f"There is no {SCRIPT}: pip install sushy-tools")
     return found
+
+
+def _taken(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError:
+            return True
+        return False
 
 
 def _free_port(host: str) -> int:

@@ -1,0 +1,71 @@
+"""Emulators, and a task that knows a BMC."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config
+from ironic_lite.drivers.redfish import connection
+from tests.drivers import doubles
+from tests.emulators import liar as liars
+from tests.emulators import redfish
+
+
+class BmcTask(doubles.FakeTask):
+    """A task whose pauses are real, but short: nothing here needs a second."""
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        time.sleep(min(seconds, 0.02))
+
+
+def task_at(address: str, **driver_info: Any) -> BmcTask:
+    """Return a task on a node behind the BMC at ``address``."""
+    return BmcTask(
+        doubles.node(driver="redfish", driver_info={"redfish_address": address} | driver_info)
+    )
+
+
+@pytest.fixture(scope="session")
+def emulator() -> Iterator[redfish.Emulator]:
+    with redfish.Emulator(count=40) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, pathlib.Path]:
+    return redfish.certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def machine(emulator: redfish.Emulator) -> BmcTask:
+    """A machine of the emulator that no other test has touched."""
+    number = next(_NUMBERS)
+    return task_at(emulator.address, redfish_system_id=emulator.machines[number].system_id)
+
+
+_NUMBERS = iter(range(40))
+
+
+@pytest.fixture
+def liar() -> Iterator[liars.Liar]:
+    with liars.Liar() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Short time-outs, no sessions left from another test."""
+    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    conf = config.CONF
+    conf.set_override("read_timeout", 1, group="redfish")
+    conf.set_override("connect_timeout", 2, group="redfish")
+    conf.set_override("connection_retry_interval", 0, group="redfish")
+    yield
+    for name in ("read_timeout", "connect_timeout", "connection_retry_interval"):
+        conf.clear_override(name, group="redfish")

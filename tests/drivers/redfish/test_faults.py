@@ -1,0 +1,352 @@
+"""A BMC that is down, slow, lying or has other credentials: each tells what it is, soon enough."""
+
+from __future__ import annotations
+
+import gzip
+import pathlib
+import re
+import socket
+import ssl
+import time
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import power, transport
+from tests.drivers.redfish import conftest
+from tests.emulators import liar as liars
+from tests.emulators import redfish
+
+POWER = power.RedfishPower()
+SYSTEM = f"GET {liars.SYSTEM}"
+ROOT = f"GET {liars.ROOT}"
+
+
+def error_of(task: conftest.BmcTask) -> errors.Error:
+    with pytest.raises(errors.Error) as caught:
+        POWER.get_power_state(task)
+    return caught.value
+
+
+# -- nobody there -----------------------------------------------------------------------------
+
+
+def test_a_closed_port_is_connection_refused_after_all_attempts() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        task = conftest.task_at(address)
+        config.CONF.set_override("connection_retry_interval", 2, group="redfish")
+        error = error_of(task)
+    assert isinstance(error, errors.BmcUnreachable)
+    assert error.message == (
+        f"Cannot reach the BMC at {address}: connection refused, nothing listens on that port. "
+        "Check the address and the network."
+    )
+    assert error.retryable
+    assert task.pauses == [2, 2]
+
+
+def test_a_name_nobody_knows_is_named() -> None:
+    error = error_of(conftest.task_at("http://bmc.invalid"))
+    assert isinstance(error, errors.BmcUnreachable)
+    assert "http://bmc.invalid: its name cannot be resolved" in error.message
+
+
+def test_an_address_without_route_is_told_in_the_words_of_the_system() -> None:
+    error = error_of(conftest.task_at("http://255.255.255.255"))
+    assert isinstance(error, errors.BmcUnreachable)
+    assert "no connection (" in error.message
+
+
+def test_a_connection_that_is_not_accepted_times_out() -> None:
+    config.CONF.set_override("connect_timeout", 1, group="redfish")
+    config.CONF.set_override("connection_attempts", 1, group="redfish")
+    try:
+        with socket.socket() as full:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            address = full.getsockname()
+            held = [socket.socket() for _ in range(4)]
+            for client in held:  # they fill the queue; nobody accepts
+                client.setblocking(False)
+                client.connect_ex(address)
+            error = error_of(conftest.task_at(f"http://127.0.0.1:{address[1]}"))
+            for client in held:
+                client.close()
+    finally:
+        config.CONF.clear_override("connection_attempts", group="redfish")
+    assert isinstance(error, errors.BmcUnreachable)
+    assert "no connection within 1 s" in error.message
+
+
+# -- slow -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trick", [liars.silent, liars.drips, liars.drips_body])
+def test_a_bmc_that_takes_too_long_is_given_up_whatever_it_sends_meanwhile(
+    liar: liars.Liar, trick: liars.Trick
+) -> None:
+    liar.tricks[SYSTEM] = trick
+    start = time.monotonic()
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.BmcUnreachable)
+    assert "no complete answer within 1 s" in error.message
+    assert liar.log.count(SYSTEM) == 1
+    assert time.monotonic() - start < 30
+
+
+# -- lying ------------------------------------------------------------------------------------
+
+HTML = b"<html><head><title>Welcome</title></head><body>Please enable JavaScript</body></html>"
+LIES: dict[str, tuple[liars.Trick, str]] = {
+    "html": (liars.says(200, HTML, Content_Type="text/html"), "is not JSON .*text/html.*<html>"),
+    "truncated": (liars.says(200, b'{"PowerState": "O'), "is not JSON"),
+    "empty": (liars.says(200, b""), "is not JSON"),
+    "list": (liars.says(200, ["On"]), "is not a JSON object but list"),
+    "number": (liars.says(200, 7), "is not a JSON object but int"),
+    "deep": (liars.says(200, b"[" * 100_000), "is not JSON"),
+    "binary": (liars.says(200, bytes(range(256))), "is not JSON"),
+    "power is a number": (liars.says(200, {"PowerState": 1}), "PowerState of .* is int"),
+    "teapot": (liars.says(418, {"error": {"message": "Short and stout"}}), "HTTP 418 .Short"),
+    "error is a list": (liars.says(500, [1, 2]), "internal error: HTTP 500"),
+    "error is a word": (liars.says(500, {"error": "boom"}), r"internal error: HTTP 500 \(boom\)"),
+    "error is html": (liars.says(500, HTML), "internal error: HTTP 500"),
+    "error entries": (
+        liars.says(
+            400, {"error": {"@Message.ExtendedInfo": ["x", {"Message": "Out of paper"}, 3]}}
+        ),
+        "refused the request: HTTP 400 .Out of paper",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_an_answer_that_cannot_be_used_is_described(liar: liars.Liar, name: str) -> None:
+    trick, said = LIES[name]
+    liar.tricks[SYSTEM] = trick
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.BmcBadAnswer)
+    assert liar.address in error.message
+    assert re.search(said, error.message)
+
+
+@pytest.mark.parametrize(
+    ("trick", "said"),
+    [
+        (liars.hangs_up, "it closed the connection without an answer"),
+        (liars.ends_early, "its answer ends in the middle"),
+        (liars.babbles, "it does not speak HTTP"),
+    ],
+)
+def test_a_connection_that_breaks_is_described(
+    liar: liars.Liar, trick: liars.Trick, said: str
+) -> None:
+    liar.tricks[SYSTEM] = trick
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.BmcUnreachable)
+    assert said in error.message
+
+
+@pytest.mark.parametrize("document", [{}, {"Systems": 3}, {"Systems": {"@odata.id": 3}}])
+def test_a_service_root_that_is_none_is_described(liar: liars.Liar, document: Any) -> None:
+    liar.tricks[ROOT] = liars.says(200, document)
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.BmcBadAnswer)
+    assert "it is no Redfish" in error.message
+
+
+def test_something_that_is_no_redfish_at_all_is_told_from_a_missing_system(
+    liar: liars.Liar,
+) -> None:
+    error = error_of(conftest.task_at(f"{liar.address}/other"))
+    assert isinstance(error, errors.BmcBadAnswer)
+    assert "no Redfish service at /other/; check redfish_address" in error.message
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_without_end_is_cut_off(
+    liar: liars.Liar, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "LIMIT", 100_000)
+    body = b" " * 1_000_000
+    headers = {"Content_Encoding": "gzip"} if packed else {}
+    liar.tricks[SYSTEM] = liars.says(200, gzip.compress(body) if packed else body, **headers)
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.HardwareError)
+    assert "the answer is larger than" in error.message
+
+
+def test_a_redirection_to_another_host_is_not_followed(liar: liars.Liar) -> None:
+    liar.users = {"root": "secret"}
+    with liars.Liar() as other:
+        liar.tricks[SYSTEM] = liars.says(307, Location=f"{other.address}{liars.SYSTEM}")
+        task = conftest.task_at(liar.address, redfish_username="root", redfish_password="secret")
+        error = error_of(task)
+        assert other.log == []
+    assert isinstance(error, errors.BmcBadAnswer)
+    assert "it redirects to http://127.0.0.1" in error.message
+
+
+def test_a_redirection_on_the_same_host_is_followed(liar: liars.Liar) -> None:
+    old = "/redfish/v1/Systems/old"
+    liar.tricks[f"GET {old}"] = liars.says(307, Location=liars.SYSTEM)
+    task = conftest.task_at(liar.address, redfish_system_id=old)
+    assert POWER.get_power_state(task) == base.POWER_OFF
+
+
+def test_a_link_to_another_host_is_looked_up_on_the_bmc_itself(liar: liars.Liar) -> None:
+    liar.members = [f"http://10.255.255.1{liars.SYSTEM}"]
+    assert POWER.get_power_state(conftest.task_at(liar.address)) == base.POWER_OFF
+
+
+# -- which system -----------------------------------------------------------------------------
+
+
+def test_a_system_that_is_not_there_is_named_with_those_that_are(liar: liars.Liar) -> None:
+    task = conftest.task_at(liar.address, redfish_system_id="/redfish/v1/Systems/9")
+    error = error_of(task)
+    assert isinstance(error, errors.InvalidParameter)
+    assert error.message == (
+        f"driver_info/redfish_system_id: the BMC at {liar.address} has no system "
+        f"/redfish/v1/Systems/9; it has {liars.SYSTEM}"
+    )
+
+
+def test_several_systems_need_a_choice(emulator: redfish.Emulator) -> None:
+    error = error_of(conftest.task_at(emulator.address))
+    assert isinstance(error, errors.InvalidParameter)
+    assert emulator.machines[0].system_id in error.message
+    assert "and 30 more; name one of them" in error.message
+
+
+def test_a_bmc_that_lists_no_system_says_so(liar: liars.Liar) -> None:
+    liar.members = []
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.InvalidParameter)
+    assert "lists no system; name its path" in error.message
+
+
+# -- credentials ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["basic", "session", "auto"])
+def test_wrong_credentials_are_told_with_the_user_and_without_the_password(
+    liar: liars.Liar, kind: str
+) -> None:
+    liar.users = {"root": "right"}
+    task = conftest.task_at(
+        liar.address,
+        redfish_username="root",
+        redfish_password="hunter2",
+        redfish_auth_type=kind,
+    )
+    error = error_of(task)
+    assert isinstance(error, errors.BmcAccessDenied)
+    assert "refused the credentials of user root: HTTP 401" in error.message
+    assert not error.retryable
+    assert "hunter2" not in str(error.as_data())
+
+
+def test_wrong_credentials_do_not_hammer_the_bmc(liar: liars.Liar) -> None:
+    liar.users = {"root": "right"}
+    error_of(
+        conftest.task_at(
+            liar.address,
+            redfish_username="root",
+            redfish_password="wrong",
+            redfish_auth_type="session",
+        )
+    )
+    assert liar.log.count(f"POST {liars.SESSIONS}") == 1
+
+
+def test_no_credentials_where_some_are_wanted(liar: liars.Liar) -> None:
+    liar.users = {"root": "right"}
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.BmcAccessDenied)
+    assert "wants a login" in error.message
+
+
+def test_a_user_without_rights_is_told_from_a_wrong_password(liar: liars.Liar) -> None:
+    liar.tricks[f"POST {liars.RESET}"] = liars.says(403, {"error": {"message": "Read only."}})
+    task = conftest.task_at(liar.address, redfish_username="guest", redfish_password="x")
+    with pytest.raises(
+        errors.BmcAccessDenied, match=r"does not allow this to user guest.*Read only"
+    ):
+        POWER.set_power_state(task, base.POWER_ON)
+
+
+def test_a_bmc_that_echoes_the_password_does_not_get_it_into_an_error(liar: liars.Liar) -> None:
+    liar.tricks[SYSTEM] = liars.says(500, {"error": {"message": "bad login root/hunter2"}})
+    task = conftest.task_at(liar.address, redfish_username="root", redfish_password="hunter2")
+    error = error_of(task)
+    assert "hunter2" not in str(error.as_data())
+    assert "root/***" in error.message
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_bmc_that_is_starting_is_retryable(liar: liars.Liar, status: int) -> None:
+    liar.tricks[SYSTEM] = liars.says(status)
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.BmcUnreachable)
+    assert f"is not ready: HTTP {status}" in error.message
+    assert liar.log.count(SYSTEM) == config.CONF.redfish.connection_attempts
+
+
+# -- TLS --------------------------------------------------------------------------------------
+
+
+def test_the_emulator_with_tls_is_trusted_only_with_its_authority(
+    certificate: tuple[pathlib.Path, pathlib.Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    path, key = certificate
+    with redfish.Emulator(certificate=path, key=key) as bmc:
+        error = error_of(conftest.task_at(bmc.address))
+        assert isinstance(error, errors.BmcBadAnswer)
+        assert "is not trusted: self-signed certificate" in error.message
+        assert "redfish_verify_ca" in error.message
+
+        trusted = conftest.task_at(bmc.address, redfish_verify_ca=str(path))
+        assert POWER.get_power_state(trusted) == base.POWER_OFF
+        wrong_name = conftest.task_at(
+            bmc.address.replace("127.0.0.1", "localhost"), redfish_verify_ca=str(path)
+        )
+        assert "localhost" in error_of(wrong_name).message
+
+        blind = conftest.task_at(bmc.address, redfish_verify_ca=False)
+        for _ in range(3):
+            assert POWER.get_power_state(blind) == base.POWER_OFF
+        warnings = [text for text in caplog.messages if "is not verified" in text]
+        assert warnings == [f"The certificate of the BMC at {bmc.address} is not verified."]
+
+
+def test_the_tls_settings_of_a_node_reach_the_wire(
+    certificate: tuple[pathlib.Path, pathlib.Path],
+) -> None:
+    path, key = (str(part) for part in certificate)
+    with liars.Liar(tls=(path, key)) as bmc:
+        common = {"redfish_verify_ca": path, "redfish_tls_minimum_version": "1.3"}
+        assert POWER.get_power_state(conftest.task_at(bmc.address, **common)) == base.POWER_OFF
+        old = bmc._server.socket
+        assert isinstance(old, ssl.SSLSocket)
+        old.context.maximum_version = ssl.TLSVersion.TLSv1_2
+        error = error_of(conftest.task_at(bmc.address, **common, redfish_username="other"))
+        assert isinstance(error, errors.BmcBadAnswer)
+        assert "No TLS with the BMC" in error.message
+        assert "version" in error.message
+
+
+def test_https_to_a_port_that_speaks_http_is_told(liar: liars.Liar) -> None:
+    error = error_of(conftest.task_at(liar.address.replace("http:", "https:")))
+    assert isinstance(error, errors.BmcBadAnswer)
+    assert "No TLS with the BMC" in error.message
+
+
+def test_a_ca_file_without_certificate_is_told(liar: liars.Liar, tmp_path: pathlib.Path) -> None:
+    empty = tmp_path / "ca.pem"
+    empty.write_text("nothing")
+    task = conftest.task_at("https://127.0.0.1:1", redfish_verify_ca=str(empty))
+    assert "redfish_verify_ca" in error_of(task).message

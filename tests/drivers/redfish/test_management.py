@@ -1,0 +1,191 @@
+"""Boot device, boot mode and BMC reset by Redfish."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import management, override, power
+from tests.drivers import doubles
+from tests.drivers.redfish import conftest
+from tests.emulators import liar as liars
+
+MANAGEMENT = management.RedfishManagement()
+POWER = power.RedfishPower()
+RESET = doubles.step("management.reset_bmc")
+
+
+# -- the emulator -----------------------------------------------------------------------------
+
+
+def test_the_emulator_offers_network_disk_cd_and_http(machine: conftest.BmcTask) -> None:
+    found = MANAGEMENT.get_supported_boot_devices(machine)
+    assert found == ["pxe", "disk", "cdrom", "uefihttp"]
+
+
+@pytest.mark.parametrize("device", ["pxe", "disk", "cdrom"])
+def test_a_device_that_was_set_is_read_back(machine: conftest.BmcTask, device: str) -> None:
+    MANAGEMENT.set_boot_device(machine, device, persistent=True)
+    assert MANAGEMENT.get_boot_device(machine) == {"boot_device": device, "persistent": True}
+
+
+def test_a_boot_mode_that_was_set_is_read_back(machine: conftest.BmcTask) -> None:
+    assert MANAGEMENT.get_supported_boot_modes(machine) == ["bios", "uefi"]
+    assert MANAGEMENT.get_boot_mode(machine) == "uefi"
+    MANAGEMENT.set_boot_mode(machine, "bios")
+    assert MANAGEMENT.get_boot_mode(machine) == "bios"
+
+
+def test_the_emulators_bmc_cannot_be_reset_and_that_is_said(machine: conftest.BmcTask) -> None:
+    with pytest.raises(errors.UnsupportedDriverExtension, match=r"offers no Manager\.Reset"):
+        MANAGEMENT.execute_clean_step(machine, RESET)
+
+
+# -- our own BMC ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("persistent", "word"), [(False, "Once"), (True, "Continuous")])
+def test_persistence_reaches_the_bmc(liar: liars.Liar, persistent: bool, word: str) -> None:
+    task = conftest.task_at(liar.address)
+    MANAGEMENT.set_boot_device(task, "pxe", persistent=persistent)
+    assert liar.boot["BootSourceOverrideTarget"] == "Pxe"
+    assert liar.boot["BootSourceOverrideEnabled"] == word
+    assert MANAGEMENT.get_boot_device(task) == {"boot_device": "pxe", "persistent": persistent}
+
+
+def test_a_machine_without_override_has_no_boot_device(liar: liars.Liar) -> None:
+    found = MANAGEMENT.get_boot_device(conftest.task_at(liar.address))
+    assert found == {"boot_device": None, "persistent": None}
+
+
+def test_a_device_the_machine_does_not_offer_is_refused_with_those_it_does(
+    liar: liars.Liar,
+) -> None:
+    with pytest.raises(errors.InvalidParameter, match=r"cdrom is not offered .* only pxe, disk"):
+        MANAGEMENT.set_boot_device(conftest.task_at(liar.address), "cdrom")
+
+
+def test_unknown_devices_and_modes_are_refused_before_the_bmc_is_asked(liar: liars.Liar) -> None:
+    task = conftest.task_at(liar.address)
+    with pytest.raises(errors.InvalidParameter, match="boot_device: 'tape' is not one of pxe"):
+        MANAGEMENT.set_boot_device(task, "tape")
+    with pytest.raises(errors.InvalidParameter, match="boot_mode: 'dos' is not one of bios, uefi"):
+        MANAGEMENT.set_boot_mode(task, "dos")
+    assert liar.log == []
+
+
+def only_once(handler: liars.Handler) -> None:
+    """Refuse what shall last."""
+    wanted = json.loads(handler.body)["Boot"].get("BootSourceOverrideEnabled")
+    if wanted == "Continuous":
+        handler.say(400, {"error": {"message": "Continuous is not supported."}})
+    else:
+        handler.truth()
+
+
+def test_a_bmc_that_refuses_to_keep_a_device_is_told_anew_before_each_boot(
+    liar: liars.Liar,
+) -> None:
+    liar.tricks[f"PATCH {liars.SYSTEM}"] = only_once
+    task = conftest.task_at(liar.address)
+    MANAGEMENT.set_boot_device(task, "disk", persistent=True)
+    assert task.recall(override.NOTE) == "disk"
+    assert MANAGEMENT.get_boot_device(task) == {"boot_device": "disk", "persistent": True}
+
+    liar.boot["BootSourceOverrideEnabled"] = "Disabled"  # the boot used it up
+    assert MANAGEMENT.get_boot_device(task) == {"boot_device": "disk", "persistent": True}
+    POWER.set_power_state(task, base.POWER_ON)
+    assert liar.boot["BootSourceOverrideEnabled"] == "Once"
+    assert liar.boot["BootSourceOverrideTarget"] == "Hdd"
+
+
+def test_a_device_for_one_boot_is_not_overwritten_by_the_remembered_one(liar: liars.Liar) -> None:
+    liar.tricks[f"PATCH {liars.SYSTEM}"] = only_once
+    task = conftest.task_at(liar.address)
+    MANAGEMENT.set_boot_device(task, "disk", persistent=True)
+    MANAGEMENT.set_boot_device(task, "pxe")
+    assert MANAGEMENT.get_boot_device(task) == {"boot_device": "pxe", "persistent": False}
+    POWER.set_power_state(task, base.POWER_ON)
+    assert liar.boot["BootSourceOverrideTarget"] == "Pxe"
+    assert task.recall(override.NOTE) == "disk"
+
+
+def test_a_bmc_that_keeps_the_device_itself_needs_no_note(liar: liars.Liar) -> None:
+    task = conftest.task_at(liar.address)
+    task.keep(override.NOTE, "pxe")
+    MANAGEMENT.set_boot_device(task, "disk", persistent=True)
+    assert task.recall(override.NOTE) is None
+
+
+def test_some_manufacturers_get_mode_duration_and_target_in_one_request(liar: liars.Liar) -> None:
+    liar.manufacturer = "AMI"
+    bodies = []
+
+    def listen(handler: liars.Handler) -> None:
+        bodies.append(json.loads(handler.body)["Boot"])
+        handler.truth()
+
+    liar.tricks[f"PATCH {liars.SYSTEM}"] = listen
+    task = conftest.task_at(liar.address)
+    MANAGEMENT.set_boot_device(task, "pxe")
+    MANAGEMENT.set_boot_mode(task, "bios")
+    whole = {
+        "BootSourceOverrideTarget": "Pxe",
+        "BootSourceOverrideEnabled": "Once",
+        "BootSourceOverrideMode": "UEFI",
+    }
+    assert bodies == [whole, {**whole, "BootSourceOverrideMode": "Legacy"}]
+
+
+def test_only_the_modes_the_machine_offers_are_told(liar: liars.Liar) -> None:
+    task = conftest.task_at(liar.address)
+    liar.boot["BootSourceOverrideMode@Redfish.AllowableValues"] = ["UEFI"]
+    assert MANAGEMENT.get_supported_boot_modes(task) == ["uefi"]
+    liar.boot.clear()
+    assert MANAGEMENT.get_supported_boot_modes(task) == []
+    assert MANAGEMENT.get_boot_mode(task) is None
+
+
+def test_a_mode_that_is_set_already_is_not_sent(liar: liars.Liar) -> None:
+    MANAGEMENT.set_boot_mode(conftest.task_at(liar.address), "uefi")
+    assert f"PATCH {liars.SYSTEM}" not in liar.log
+
+
+# -- the BMC itself ---------------------------------------------------------------------------
+
+
+def test_the_steps_are_a_clean_and_a_service_step_that_need_no_ramdisk() -> None:
+    task = conftest.task_at("https://bmc")
+    (clean,) = MANAGEMENT.get_clean_steps(task)
+    (service,) = MANAGEMENT.get_service_steps(task)
+    for step in (clean, service):
+        assert (step["interface"], step["step"], step["priority"]) == ("management", "reset_bmc", 0)
+        assert step["requires_ramdisk"] is False
+
+
+def test_a_bmc_reset_waits_until_the_bmc_is_back(liar: liars.Liar) -> None:
+    task = conftest.task_at(liar.address)
+    assert MANAGEMENT.execute_clean_step(task, RESET) is base.WAIT
+    assert liar.sent == ["GracefulRestart"]
+    assert task.timers == [management.RESET_PAUSE]
+
+    liar.tricks[f"GET {liars.ROOT}"] = liars.says_first(3, liars.says(503))
+    assert MANAGEMENT.poll_step(task, base.StepKind.CLEAN, RESET) is base.WAIT
+    assert task.timers == [management.RESET_PAUSE] * 2
+
+    later = task.elsewhere()
+    later.node.driver_info = task.node.driver_info
+    assert MANAGEMENT.poll_step(later, base.StepKind.CLEAN, RESET) is base.DONE
+    assert later.recall(management.RESET_NOTE) is None
+
+
+def test_a_bmc_that_does_not_come_back_fails_the_step(liar: liars.Liar) -> None:
+    task = conftest.task_at(liar.address)
+    MANAGEMENT.execute_service_step(task, RESET)
+    task.keep(management.RESET_NOTE, 1.0)  # long ago
+    liar.tricks[f"GET {liars.ROOT}"] = liars.says(503)
+    with pytest.raises(errors.StepFailed, match=r"did not come back within 900 s.*HTTP 503"):
+        MANAGEMENT.poll_step(task, base.StepKind.SERVICE, RESET)

@@ -1,0 +1,192 @@
+"""Power by Redfish: on the emulator nobody here wrote, and on a BMC that misbehaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import power
+from tests.drivers.redfish import conftest
+from tests.emulators import liar as liars
+from tests.emulators import redfish
+
+POWER = power.RedfishPower()
+
+
+def test_a_new_machine_of_the_emulator_is_off(machine: conftest.BmcTask) -> None:
+    assert POWER.get_power_state(machine) == base.POWER_OFF
+
+
+@pytest.mark.parametrize("off", [base.POWER_OFF, base.SOFT_POWER_OFF])
+def test_a_machine_goes_on_and_off(machine: conftest.BmcTask, off: str) -> None:
+    POWER.set_power_state(machine, base.POWER_ON)
+    assert POWER.get_power_state(machine) == base.POWER_ON
+    POWER.set_power_state(machine, off)
+    assert POWER.get_power_state(machine) == base.POWER_OFF
+
+
+@pytest.mark.parametrize("soft", [False, True])
+def test_a_reboot_ends_with_the_power_on(machine: conftest.BmcTask, soft: bool) -> None:
+    POWER.set_power_state(machine, base.POWER_ON)
+    POWER.reboot(machine, soft=soft)
+    assert POWER.get_power_state(machine) == base.POWER_ON
+
+
+def test_a_reboot_of_a_machine_that_is_off_switches_it_on(machine: conftest.BmcTask) -> None:
+    POWER.reboot(machine)
+    assert POWER.get_power_state(machine) == base.POWER_ON
+
+
+def test_a_change_that_takes_seconds_is_waited_for_with_growing_pauses() -> None:
+    with redfish.Emulator(power_delay=2) as slow:
+        task = conftest.task_at(slow.address)
+        POWER.set_power_state(task, base.POWER_ON)
+        assert POWER.get_power_state(task) == base.POWER_ON
+        assert task.pauses[0] == power.FIRST_PAUSE
+        assert task.pauses == sorted(task.pauses)
+        assert max(task.pauses) <= power.LONGEST_PAUSE
+
+
+def test_nothing_is_sent_to_a_machine_that_is_there_already(liar: liars.Liar) -> None:
+    POWER.set_power_state(conftest.task_at(liar.address), base.POWER_OFF)
+    assert liar.sent == []
+
+
+def test_a_machine_that_never_changes_fails_with_target_state_and_seconds(
+    liar: liars.Liar,
+) -> None:
+    liar.stuck = True
+    with pytest.raises(errors.PowerFailure) as caught:
+        POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON, timeout=0.3)
+    assert caught.value.message == (
+        "Failed to set node power state to power on: not reached within 0.3 s; "
+        "the BMC last showed the state Off"
+    )
+
+
+def test_the_configured_time_out_holds_for_callers_that_name_none(liar: liars.Liar) -> None:
+    liar.stuck = True
+    config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
+    try:
+        with pytest.raises(errors.PowerFailure, match="within 2 s"):
+            POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+    finally:
+        config.CONF.clear_override("power_state_change_timeout", group="conductor")
+
+
+@pytest.mark.parametrize("status", [400, 409])
+def test_a_refusal_counts_as_success_when_the_machine_got_there_by_itself(
+    liar: liars.Liar, status: int
+) -> None:
+    def refuse(handler: liars.Handler) -> None:
+        liar.power = "On"
+        handler.say(status, {"error": {"message": "Already on."}})
+
+    liar.tricks[f"POST {liars.RESET}"] = refuse
+    POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+
+
+def test_a_refusal_shows_what_the_bmc_said(liar: liars.Liar) -> None:
+    said = {"error": {"@Message.ExtendedInfo": [{"Message": "The door is open."}]}}
+    liar.tricks[f"POST {liars.RESET}"] = liars.says(400, said)
+    with pytest.raises(errors.PowerFailure, match=r"refused On: HTTP 400 \(The door is open\)"):
+        POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+
+
+def test_a_conflict_is_tried_again(liar: liars.Liar) -> None:
+    conflict = liars.says(409, {"error": {"message": "ActionParameterValueConflict"}})
+    liar.tricks[f"POST {liars.RESET}"] = liars.says_first(2, conflict)
+    task = conftest.task_at(liar.address)
+    POWER.set_power_state(task, base.POWER_ON)
+    assert liar.power == "On"
+    assert task.pauses.count(power.CONFLICT_SECONDS) == 2
+
+
+def test_a_bmc_that_is_not_ready_is_asked_again_even_for_a_change(liar: liars.Liar) -> None:
+    not_ready = liars.says(503, {"error": {"message": "SYS518: not ready"}})
+    liar.tricks[f"POST {liars.RESET}"] = liars.says_first(2, not_ready)
+    task = conftest.task_at(liar.address)
+    POWER.set_power_state(task, base.POWER_ON)
+    assert liar.power == "On"
+    assert task.pauses[:2] == [5.0, 10.0]
+
+
+def test_a_bmc_that_breaks_off_while_the_power_changes_is_looked_at_again(
+    liar: liars.Liar,
+) -> None:
+    def reset_then_break(handler: liars.Handler) -> None:
+        handler.truth()
+        liar.tricks[f"GET {liars.SYSTEM}"] = liars.says_first(7, liars.hangs_up)
+
+    liar.tricks[f"POST {liars.RESET}"] = reset_then_break
+    POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+    assert liar.power == "On"
+
+
+def test_a_machine_between_states_has_none_that_could_be_told(liar: liars.Liar) -> None:
+    for word in ("PoweringOff", "PoweringOn", "Paused", None):
+        liar.power = word
+        assert POWER.get_power_state(conftest.task_at(liar.address)) is None
+
+
+def test_a_machine_without_soft_power_off_says_which_resets_it_knows(liar: liars.Liar) -> None:
+    liar.power, liar.resets = "On", ["On", "ForceOff"]
+    with pytest.raises(errors.PowerFailure, match="knows ForceOff, On, not GracefulShutdown"):
+        POWER.set_power_state(conftest.task_at(liar.address), base.SOFT_POWER_OFF)
+
+
+def test_an_unknown_target_is_refused_before_the_bmc_is_asked(liar: liars.Liar) -> None:
+    with pytest.raises(errors.InvalidParameter, match="'up' is not one of power on"):
+        POWER.set_power_state(conftest.task_at(liar.address), "up")
+    assert liar.log == []
+
+
+@pytest.mark.parametrize(
+    ("soft", "resets", "sent"),
+    [
+        (False, ["On", "ForceOff", "ForceRestart"], ["ForceOff", "On"]),
+        (True, ["On", "GracefulShutdown", "GracefulRestart"], ["GracefulShutdown", "On"]),
+        (False, ["On", "ForceRestart"], ["ForceRestart"]),
+        (True, ["On", "GracefulRestart"], ["GracefulRestart"]),
+    ],
+)
+def test_a_reboot_takes_the_way_the_machine_offers(
+    liar: liars.Liar, soft: bool, resets: list[str], sent: list[str]
+) -> None:
+    liar.power, liar.resets = "On", resets
+    POWER.reboot(conftest.task_at(liar.address), soft=soft)
+    assert liar.sent == sent
+    assert liar.power == "On"
+
+
+def test_a_node_that_must_not_lose_power_is_restarted_in_one_go(liar: liars.Liar) -> None:
+    liar.power = "On"
+    task = conftest.task_at(liar.address)
+    task.node.disable_power_off = True
+    POWER.reboot(task)
+    assert liar.sent == ["ForceRestart"]
+    assert task.pauses[0] == power.SETTLE_SECONDS
+
+
+def test_validate_names_all_that_is_missing_at_once() -> None:
+    task = conftest.task_at("", redfish_password="secret")
+    with pytest.raises(errors.MissingParameter) as caught:
+        POWER.validate(task)
+    assert caught.value.message == (
+        "Missing mandatory parameter: driver_info/redfish_address, driver_info/redfish_username"
+    )
+
+
+def test_nonsense_is_refused_when_it_is_written_and_gaps_are_not() -> None:
+    POWER.check_driver_info({})
+    with pytest.raises(errors.InvalidParameter, match="driver_info/redfish_auth_type: must be one"):
+        POWER.check_driver_info({"redfish_auth_type": "magic"})
+
+
+def test_the_properties_name_every_key_and_which_is_required() -> None:
+    about: dict[str, Any] = POWER.get_properties()
+    assert about["redfish_address"].endswith("Required.")
+    assert len(about) == 9

@@ -1,0 +1,261 @@
+"""Logins at BMCs: kept, shared, renewed, bounded; one thread at a time."""
+
+from __future__ import annotations
+
+import pathlib
+import threading
+from concurrent import futures
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import connection, power
+from tests.drivers.redfish import conftest
+from tests.emulators import liar as liars
+from tests.emulators import redfish
+
+POWER = power.RedfishPower()
+LOGIN = f"POST {liars.SESSIONS}"
+READ = f"GET {liars.SYSTEM}"
+
+
+def member(liar: liars.Liar, **driver_info: Any) -> conftest.BmcTask:
+    """Return a task that logs in as root."""
+    liar.users = {"root": "secret"}
+    login = {"redfish_username": "root", "redfish_password": "secret"}
+    return conftest.task_at(liar.address, **{**login, **driver_info})
+
+
+@pytest.fixture
+def cache_of() -> Any:
+    def bound(size: int) -> None:
+        config.CONF.set_override("connection_cache_size", size, group="redfish")
+
+    yield bound
+    config.CONF.clear_override("connection_cache_size", group="redfish")
+
+
+def test_a_power_read_on_a_known_bmc_is_one_request(liar: liars.Liar) -> None:
+    task = member(liar)
+    POWER.get_power_state(task)
+    liar.log.clear()
+    for _ in range(3):
+        POWER.get_power_state(task)
+    assert liar.log == [READ] * 3
+    assert liar.logins == 1
+
+
+def test_a_session_that_ran_out_is_renewed_unseen(liar: liars.Liar) -> None:
+    task = member(liar)
+    POWER.get_power_state(task)
+    liar.tokens.clear()
+    assert POWER.get_power_state(task) == base.POWER_OFF
+    assert liar.logins == 2
+
+
+def test_a_session_that_ran_out_is_renewed_unseen_even_for_a_change(liar: liars.Liar) -> None:
+    task = member(liar)
+    POWER.get_power_state(task)
+
+    def expire(handler: liars.Handler) -> None:
+        liar.tokens.clear()
+        handler.truth()
+
+    liar.tricks[f"POST {liars.RESET}"] = liars.says_first(1, expire)
+    POWER.set_power_state(task, base.POWER_ON)
+    assert liar.sent == ["On"]
+    assert liar.logins == 2
+
+
+def test_a_broken_connection_is_repaired_unseen_for_a_read_and_leaves_no_session_behind(
+    liar: liars.Liar,
+) -> None:
+    task = member(liar)
+    POWER.get_power_state(task)
+    liar.tricks[READ] = liars.says_first(1, liars.hangs_up)
+    assert POWER.get_power_state(task) == base.POWER_OFF
+    assert liar.tokens == {"token-2"}
+
+
+def test_a_change_that_may_have_happened_is_not_sent_twice(liar: liars.Liar) -> None:
+    def reset_and_hang_up(handler: liars.Handler) -> None:
+        liar.sent.append("once")
+        handler.close_connection = True
+
+    liar.tricks[f"POST {liars.RESET}"] = reset_and_hang_up
+    with pytest.raises(errors.BmcUnreachable):
+        POWER.set_power_state(member(liar), base.POWER_ON)
+    assert liar.sent == ["once"]
+
+
+def test_what_a_bmc_answered_once_wrong_is_read_again_unseen(liar: liars.Liar) -> None:
+    liar.tricks[READ] = liars.says_first(1, liars.says(200, b"<html>"))
+    assert POWER.get_power_state(member(liar)) == base.POWER_OFF
+
+
+def test_basic_authentication_makes_no_session(liar: liars.Liar) -> None:
+    POWER.get_power_state(member(liar, redfish_auth_type="basic"))
+    assert LOGIN not in liar.log
+
+
+def test_auto_falls_back_to_basic_where_there_are_no_sessions(liar: liars.Liar) -> None:
+    liar.has_sessions = False
+    task = member(liar, redfish_auth_type="auto")
+    assert POWER.get_power_state(task) == base.POWER_OFF
+
+
+def test_session_does_not_fall_back_and_says_so(liar: liars.Liar) -> None:
+    liar.has_sessions = False
+    with pytest.raises(errors.BmcBadAnswer, match="no session service; set redfish_auth_type"):
+        POWER.get_power_state(member(liar, redfish_auth_type="session"))
+
+
+def test_the_option_says_how_to_log_in_where_the_node_does_not(liar: liars.Liar) -> None:
+    config.CONF.set_override("auth_type", "basic", group="redfish")
+    try:
+        POWER.get_power_state(member(liar))
+    finally:
+        config.CONF.clear_override("auth_type", group="redfish")
+    assert LOGIN not in liar.log
+
+
+def test_users_and_passwords_may_be_of_any_script(liar: liars.Liar) -> None:
+    task = member(
+        liar, redfish_username="Jürgen", redfish_password="密码", redfish_auth_type="basic"
+    )
+    liar.users = {"Jürgen": "密码"}
+    assert POWER.get_power_state(task) == base.POWER_OFF
+
+
+def test_the_emulator_with_users_lets_only_them_in(tmp_path: pathlib.Path) -> None:
+    users = redfish.users(tmp_path, root="secret")
+    with redfish.Emulator(auth_file=users) as bmc:
+        for kind in ("basic", "auto"):
+            task = conftest.task_at(
+                bmc.address,
+                redfish_username="root",
+                redfish_password="secret",
+                redfish_auth_type=kind,
+            )
+            assert POWER.get_power_state(task) == base.POWER_OFF
+        wrong = conftest.task_at(bmc.address, redfish_username="root", redfish_password="x")
+        with pytest.raises(errors.BmcAccessDenied, match="credentials of user root"):
+            POWER.get_power_state(wrong)
+
+
+# -- the cache --------------------------------------------------------------------------------
+
+
+def test_nodes_of_one_bmc_share_a_session_and_keep_their_systems(liar: liars.Liar) -> None:
+    other = "/redfish/v1/Systems/2"
+    liar.tricks[f"GET {other}"] = liars.says(200, {"Id": "2", "PowerState": "On"})
+    first = member(liar, redfish_system_id=liars.SYSTEM)
+    second = member(liar, redfish_system_id=other)
+    for _ in range(2):
+        assert POWER.get_power_state(first) == base.POWER_OFF
+        assert POWER.get_power_state(second) == base.POWER_ON
+    assert liar.logins == 1
+
+
+def test_a_new_password_is_a_new_session(liar: liars.Liar) -> None:
+    POWER.get_power_state(member(liar))
+    task = member(liar, redfish_password="newer")
+    liar.users = {"root": "newer"}
+    POWER.get_power_state(task)
+    assert liar.logins == 2
+
+
+def test_no_password_is_kept_in_a_key(liar: liars.Liar) -> None:
+    POWER.get_power_state(member(liar))
+    assert "secret" not in repr(list(connection.LINKS._links))
+
+
+def test_beyond_its_bound_the_cache_logs_out_of_the_bmc_spoken_to_longest_ago(
+    liar: liars.Liar, cache_of: Any
+) -> None:
+    cache_of(2)
+    with liars.Liar() as second, liars.Liar() as third:
+        for bmc in (liar, second, third):
+            POWER.get_power_state(member(bmc))
+        assert len(connection.LINKS) == 2
+        assert (liar.tokens, second.tokens, third.tokens) == (set(), {"token-1"}, {"token-1"})
+
+
+def test_without_a_cache_each_call_logs_in_and_out(liar: liars.Liar, cache_of: Any) -> None:
+    cache_of(0)
+    task = member(liar)
+    for _ in range(2):
+        POWER.get_power_state(task)
+    assert liar.logins == 2
+    assert liar.tokens == set()
+    assert len(connection.LINKS) == 0
+
+
+# -- threads ----------------------------------------------------------------------------------
+
+
+def test_one_thread_at_a_time_speaks_to_a_bmc(liar: liars.Liar) -> None:
+    task = member(liar)
+    with futures.ThreadPoolExecutor(8) as pool:
+        states = list(pool.map(lambda _: POWER.get_power_state(task), range(40)))
+    assert states == [base.POWER_OFF] * 40
+    assert liar.most_at_once == 1
+    assert liar.logins == 1
+
+
+def test_a_silent_bmc_does_not_hold_up_another_one(liar: liars.Liar) -> None:
+    asked = threading.Event()
+
+    def silent(handler: liars.Handler) -> None:
+        asked.set()
+        liars.silent(handler)
+
+    liar.tricks[READ] = silent
+    config.CONF.set_override("read_timeout", 30, group="redfish")
+    with liars.Liar() as other, futures.ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(POWER.get_power_state, member(liar))
+        assert asked.wait(10)
+        assert POWER.get_power_state(member(other)) == base.POWER_OFF
+        assert not lost.done()
+        liar.stopping.set()
+        with pytest.raises(errors.BmcUnreachable):
+            lost.result(10)
+
+
+def test_who_waits_too_long_for_the_turn_is_told_so(
+    liar: liars.Liar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = member(liar)
+    monkeypatch.setattr(connection, "_timeouts", lambda: (0.1, 0.1))
+    with (
+        connection.LINKS.held(connection.settings(task)),
+        futures.ThreadPoolExecutor(1) as pool,
+        pytest.raises(errors.BmcUnreachable, match=r"is busy: .* took more than 0\.2 s"),
+    ):
+        pool.submit(POWER.get_power_state, task).result(10)
+
+
+def test_other_nodes_of_a_bmc_get_their_turn_while_a_machine_changes_its_power(
+    liar: liars.Liar,
+) -> None:
+    liar.stuck = True
+    looked = threading.Event()
+    other = "/redfish/v1/Systems/2"
+    liar.tricks[f"GET {other}"] = liars.says(200, {"Id": "2", "PowerState": "On"})
+
+    def look(handler: liars.Handler) -> None:
+        if liar.sent:
+            looked.set()
+        handler.truth()
+
+    liar.tricks[READ] = look
+    slow = member(liar, redfish_system_id=liars.SYSTEM)
+    with futures.ThreadPoolExecutor(1) as pool:
+        change = pool.submit(POWER.set_power_state, slow, base.POWER_ON, 20)
+        assert looked.wait(10)
+        assert POWER.get_power_state(member(liar, redfish_system_id=other)) == base.POWER_ON
+        assert not change.done()
+        liar.power = "On"
+        change.result(10)
