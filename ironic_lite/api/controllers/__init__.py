@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from ironic_lite.api import expose
-from ironic_lite.api.controllers import root
+from ironic_lite.api.controllers import maintenance, management, nodes, root, states
 
-ALL: tuple[type[expose.Controller], ...] = (root.Root,)
+ALL: tuple[type[expose.Controller], ...] = (
+    root.Root,
+    nodes.Nodes,
+    states.States,
+    maintenance.Maintenance,
+    management.Management,
+)

@@ -1,0 +1,105 @@
+"""What a node's driver can tell or set without a verb: validation, boot device, clean steps."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.api import expose, idents, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.rpc import interface
+
+Json = dict[str, Any]
+
+_ROUTED = ("uuid", "driver", "conductor_group")
+_STEPS_SINCE = 15  # C19
+_RETRY_HEADER = "Retry-Request-After"  # S1.26
+
+
+class Management(expose.Controller):
+    """Questions and small orders to the conductor of one node."""
+
+    def _ask(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
+        """Return the conductor of a node, and the node's UUID."""
+        row = idents.fetch(self.service, request, ident, _ROUTED)
+        host = self.service.fleet.host_for(row)
+        return self.service.client.conductor(host), row["uuid"]
+
+    # -- validation --------------------------------------------------------------------------
+
+    @expose.expose("GET", "/nodes/{ident}/validate", types.word)
+    def validate(self, request: Request, ident: str) -> Json:
+        """Tell for each interface whether the node has what it needs."""
+        return self._validate(request, ident)
+
+    @expose.expose("GET", "/nodes/validate", types.word, types.word)
+    def validate_named(
+        self, request: Request, node: str | None = None, node_uuid: str | None = None
+    ) -> Json:
+        """Do the same for the node that the query names."""
+        ident = node or node_uuid
+        if not ident:
+            raise errors.MissingParameter(path="node")
+        return self._validate(request, ident)
+
+    def _validate(self, request: Request, ident: str) -> Json:
+        conductor, uuid = self._ask(request, ident)
+        return conductor.validate_driver_interfaces(request.who, node_uuid=uuid)
+
+    # -- boot device -------------------------------------------------------------------------
+
+    @expose.expose("GET", "/nodes/{ident}/management/boot_device", types.word)
+    def boot_device(self, request: Request, ident: str) -> Json:
+        """Return ``boot_device`` and ``persistent``, null where unknown."""
+        conductor, uuid = self._ask(request, ident)
+        return conductor.get_boot_device(request.who, node_uuid=uuid)
+
+    @expose.expose("GET", "/nodes/{ident}/management/boot_device/supported", types.word)
+    def boot_devices(self, request: Request, ident: str) -> Json:
+        """Return the boot devices that can be set."""
+        conductor, uuid = self._ask(request, ident)
+        found = conductor.get_supported_boot_devices(request.who, node_uuid=uuid)
+        return {"supported_boot_devices": found}
+
+    @expose.expose(
+        "PUT",
+        "/nodes/{ident}/management/boot_device",
+        types.word,
+        types.word,
+        types.boolean,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.TYPED,
+    )
+    def set_boot_device(
+        self, request: Request, ident: str, boot_device: str, persistent: bool | None = None
+    ) -> None:
+        """Set the boot device, for the next boot or for good."""
+        conductor, uuid = self._ask(request, ident)
+        conductor.set_boot_device(
+            request.who, node_uuid=uuid, device=boot_device, persistent=bool(persistent)
+        )
+
+    # -- clean steps -------------------------------------------------------------------------
+
+    @expose.expose(
+        "GET", "/nodes/{ident}/cleaning/steps", types.word, types.number, since=_STEPS_SINCE
+    )
+    def clean_steps(
+        self, request: Request, ident: str, min_priority: float | None = None
+    ) -> list[Json] | Json:
+        """Return all clean steps, highest priority first (S1.20 to S1.29).
+
+        While the list is not known the answer is 202, with the seconds to wait in a header.
+        """
+        conductor, uuid = self._ask(request, ident)
+        try:
+            steps = conductor.get_clean_steps(request.who, node_uuid=uuid)
+        except errors.StepsUnavailable as why:
+            request.answer.status = HTTPStatus.ACCEPTED
+            seconds = str(int(why.facts.get("seconds", -1)))
+            request.answer.headers.append((_RETRY_HEADER, seconds))
+            return {"message": why.message}
+        if min_priority is None:
+            return steps
+        return [step for step in steps if step["priority"] >= min_priority]

@@ -1,0 +1,128 @@
+"""Nodes themselves: list, show, create, change, delete. What hangs below a node has own modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite import fields
+from ironic_lite.api import (
+    documents,
+    enrolment,
+    expose,
+    idents,
+    pages,
+    queries,
+    rosters,
+    types,
+)
+from ironic_lite.api.exchange import Request
+
+Json = dict[str, Any]
+
+
+class Nodes(expose.Controller):
+    """The collection /v1/nodes and its members."""
+
+    @expose.expose("GET", "/nodes", raw_query=True)
+    def index(self, request: Request) -> Json:
+        """Return a page of nodes."""
+        return self._page(request, detail=False)
+
+    @expose.expose("GET", "/nodes/detail", raw_query=True)
+    def index_detail(self, request: Request) -> Json:
+        """Return a page of nodes with all fields."""
+        return self._page(request, detail=True)
+
+    @expose.expose("GET", "/nodes/{ident}", types.word, raw_query=True)
+    def show(self, request: Request, ident: str) -> Json:
+        """Return one node, whole or the fields asked for: one SQL statement."""
+        chosen = None
+        if request.query:
+            chosen = queries.one(queries.NODES, request.query, version=request.version)
+        names = chosen or _visible(request.version)
+        plan = documents.plan(documents.NODES, names, request.version, full=chosen is None)
+        traits = "traits" in plan.computed
+        row = idents.fetch(self.service, request, ident, plan.columns, with_traits=traits)
+        return self.document(request, plan, row)
+
+    @expose.expose("POST", "/nodes", status=HTTPStatus.CREATED, body=expose.WHOLE)
+    def create(self, request: Request) -> Json:
+        """Enroll a node."""
+        row = enrolment.create(self.service, request, request.json)
+        location = f"{request.base}/v1/nodes/{row['uuid']}"
+        request.answer.headers.append(("Location", location))
+        return self.whole(request, row)
+
+    @expose.expose("PATCH", "/nodes/{ident}", types.word, types.boolean, body=expose.WHOLE)
+    def update(self, request: Request, ident: str, reset_interfaces: bool | None = None) -> Json:
+        """Change a node by a JSON PATCH: at most three SQL statements."""
+        row = enrolment.update(self.service, request, ident, reset_interfaces=reset_interfaces)
+        return self.whole(request, row)
+
+    @expose.expose("DELETE", "/nodes/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
+    def delete(self, request: Request, ident: str) -> None:
+        """Forget a node; its conductor checks that nothing goes on with it."""
+        row = idents.fetch(self.service, request, ident, ("uuid", "driver", "conductor_group"))
+        conductor = self.service.client.conductor(self.service.fleet.host_for(row))
+        conductor.destroy_node(request.who, node_uuid=row["uuid"])
+
+    # -- lists -------------------------------------------------------------------------------
+
+    def _page(self, request: Request, *, detail: bool) -> Json:
+        query = queries.listing(
+            queries.NODES,
+            request.query,
+            version=request.version,
+            max_limit=self.service.conf.api.max_limit,
+            detail=detail,
+        )
+        shown = pages.plan(documents.NODES, request, query)
+        rows, traits = self.service.database.read(
+            lambda conn: rosters.read(conn, self.service, query, shown)
+        )
+        last = rows[-1]["uuid"] if rows else ""
+        linker = documents.linker(shown, request.base)
+        if shown.computed:
+            found = [shown.show(row, linker, self._computed(shown, row, traits)) for row in rows]
+        else:
+            found = [shown.show(row, linker) for row in rows]
+        body: Json = {shown.collection: found}
+        link = queries.next_link(f"{request.base}/v1{request.path}", query, len(rows), last)
+        return {**body, "next": link} if link else body
+
+    # -- showing -----------------------------------------------------------------------------
+
+    def whole(self, request: Request, row: Json) -> Json:
+        """Return the document of a node from all its columns and traits."""
+        plan = documents.plan(
+            documents.NODES, _visible(request.version), request.version, full=True
+        )
+        kept = {column: row[column] for column in plan.columns}
+        return self.document(request, plan, {**kept, "traits": row.get("traits") or []})
+
+    def document(self, request: Request, plan: documents.Plan, row: Json) -> Json:
+        """Return the document of a node from the plan's columns and traits."""
+        traits = {row["uuid"]: row.pop("traits", [])}
+        computed = self._computed(plan, row, traits)
+        return plan.show(row, documents.linker(plan, request.base), computed)
+
+    def _computed(
+        self, plan: documents.Plan, row: Json, traits: Mapping[str, list[str]]
+    ) -> dict[str, Any]:
+        """Return the fields that no column holds; those missing are null."""
+        found: dict[str, Any] = {}
+        if "traits" in plan.computed:
+            found["traits"] = traits[row["uuid"]]
+        if "conductor" in plan.computed:
+            found["conductor"] = self.service.fleet.owner(
+                row["driver"], row["conductor_group"], row["uuid"]
+            )
+        return found
+
+
+@cache
+def _visible(version: int) -> tuple[str, ...]:
+    return tuple(field.name for field in fields.visible(fields.NODE, version))

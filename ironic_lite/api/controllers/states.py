@@ -1,0 +1,119 @@
+"""Where a node stands and where it shall go: provision state and power."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.api import documents, expose, idents, provisioning, schemas, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.states import State
+
+Json = dict[str, Any]
+
+PROVISION_LIMIT = 64 * 1024
+"""KiB: a body may carry a whole configuration drive."""
+
+_FIELDS = {
+    "console_enabled": 1,
+    "last_error": 1,
+    "power_state": 1,
+    "provision_state": 1,
+    "target_power_state": 1,
+    "target_provision_state": 1,
+    "provision_updated_at": 1,
+    "raid_config": 12,
+    "target_raid_config": 12,
+    "boot_mode": 75,
+    "secure_boot": 75,
+}
+_POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power_off")
+_POWER_TARGETS = {
+    "power on": 1,
+    "power off": 1,
+    "rebooting": 1,
+    "soft rebooting": 27,
+    "soft power off": 27,
+}
+_TIMEOUT_SINCE = 27
+_POWERS_OFF = frozenset({"power off", "soft power off"})
+_NO_POWER = frozenset({State.CLEANING, State.CLEANWAIT})  # S2.22
+
+
+class States(expose.Controller):
+    """/v1/nodes/{node}/states and the two things that can be asked for there."""
+
+    @expose.expose("GET", "/nodes/{ident}/states", types.word)
+    def show(self, request: Request, ident: str) -> Json:
+        """Return the states of a node."""
+        names = tuple(name for name, since in _FIELDS.items() if since <= request.version)
+        plan = documents.plan(documents.NODES, names, request.version, full=False)
+        row = idents.fetch(self.service, request, ident, plan.columns)
+        document = plan.show(row, documents.linker(plan, request.base))
+        del document["links"]
+        return document
+
+    @expose.expose(
+        "PUT",
+        "/nodes/{ident}/states/provision",
+        types.word,
+        status=HTTPStatus.ACCEPTED,
+        body=expose.WHOLE,
+        limit=PROVISION_LIMIT,
+    )
+    def provision(self, request: Request, ident: str) -> None:
+        """Ask for a verb; the answer says that the conductor has begun, or why it will not."""
+        body = schemas.provision(request.json)
+        node = idents.fetch(self.service, request, ident, provisioning.COLUMNS)
+        verb = provisioning.verb(body["target"], node)
+        asked = provisioning.Asked(verb, body, node, request.version)
+        provisioning.check(asked, self.service.conf)
+        conductor = self.service.client.conductor(self.service.fleet.host_for(node))
+        provisioning.send(conductor, request.who, asked)
+        _point_to_states(request, ident)
+
+    @expose.expose(
+        "PUT",
+        "/nodes/{ident}/states/power",
+        types.word,
+        types.word,
+        types.integer,
+        status=HTTPStatus.ACCEPTED,
+        body=expose.TYPED,
+    )
+    def power(self, request: Request, ident: str, target: str, timeout: int | None = None) -> None:
+        """Ask for a power state; ``timeout`` in seconds."""
+        node = idents.fetch(self.service, request, ident, _POWER)
+        _check_power(request.version, node, target, timeout)
+        conductor = self.service.client.conductor(self.service.fleet.host_for(node))
+        conductor.change_node_power_state(
+            request.who, node_uuid=node["uuid"], target=target, timeout=timeout
+        )
+        _point_to_states(request, ident)
+
+
+def _point_to_states(request: Request, ident: str) -> None:
+    location = f"{request.base}/v1/nodes/{ident}/states"
+    request.answer.headers.append(("Location", location))
+
+
+def _check_power(version: int, node: Json, target: str, timeout: int | None) -> None:
+    """Refuse in the order of the reference: version, values, state."""
+    since = _POWER_TARGETS.get(target)
+    if since is not None and version < since:
+        raise errors.NotAcceptable(what=f"The target {target}", since=since)
+    if timeout is not None and version < _TIMEOUT_SINCE:
+        raise errors.NotAcceptable(what="The parameter timeout", since=_TIMEOUT_SINCE)
+    if since is None:
+        known = ", ".join(_POWER_TARGETS)
+        reason = f"{target[:64]!r} is not a power state that can be asked for; those are {known}"
+        raise errors.InvalidParameter(path="target", reason=reason)
+    if timeout is not None and timeout < 1:
+        raise errors.InvalidParameter(path="timeout", reason="must be at least 1 second")
+    state = State(node["provision_state"])
+    if state in _NO_POWER:
+        raise errors.InvalidState(verb=target, node=node["uuid"], state=state.value)
+    if target in _POWERS_OFF and node["disable_power_off"]:
+        reason = "it must not be powered off (disable_power_off is true)"
+        raise errors.Conflict(node=node["uuid"], reason=reason)

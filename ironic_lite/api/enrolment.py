@@ -1,0 +1,170 @@
+"""Create and change nodes: the request's checks, the conductor's check of interfaces, one write.
+
+The API writes nodes itself, in one transaction with the event that tells of it; the conductor is
+only asked what it alone knows, and touches neither machine nor database for that.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import clock, errors, fields
+from ironic_lite.api import happenings, idents, patches, schemas
+from ironic_lite.api.exchange import Request
+from ironic_lite.api.service import Service
+from ironic_lite.db import events, nodes
+from ironic_lite.db.session import Connection
+from ironic_lite.states import State
+
+Row = dict[str, Any]
+
+_ENROLL_SINCE = 11
+_RESET_SINCE = 45
+_INTERFACES = {f"{kind}_interface": kind for kind in fields.INTERFACE_KINDS}
+_CHECKED = frozenset({"driver", "driver_info", *_INTERFACES})
+_DEFAULTS: Mapping[str, Any] = {
+    field.stored: field.default
+    for field in fields.NODE
+    if field.stored is not None and field.type is not fields.Type.OBJECT
+}
+BLANK: Row = {
+    **dict.fromkeys(name for name in nodes.COLUMNS if name != "id"),
+    **{str(name): value for name, value in _DEFAULTS.items()},
+    "generation": 0,
+}
+
+# -- POST ------------------------------------------------------------------------------------
+
+
+def create(service: Service, request: Request, body: Any) -> Row:
+    """Enroll a node and return its columns.
+
+    :raises errors.InvalidRequest: the body is wrong, or no conductor drives such a node.
+    :raises errors.Duplicate: its uuid, name or instance_uuid is taken.
+    :raises errors.NoConductor: those that drive such nodes are away.
+    """
+    given = schemas.node(body, version=request.version)
+    row = {**BLANK, **given, "created_at": clock.now()}
+    row["uuid"] = row["uuid"] or str(uuid.uuid4())
+    enrolls = request.version >= _ENROLL_SINCE  # S5.3, C30
+    row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
+    _find_parent(service, given, row)
+    row.update(_interfaces(service, request, row))
+    _write(service, lambda conn: _insert(conn, request, row))
+    return row
+
+
+def _insert(conn: Connection, request: Request, row: Row) -> None:
+    nodes.insert(conn, row)
+    events.add(
+        conn, [happenings.of(request.who, row["uuid"], "node_created", {"driver": row["driver"]})]
+    )
+
+
+# -- PATCH -----------------------------------------------------------------------------------
+
+
+def update(service: Service, request: Request, ident: str, *, reset_interfaces: bool | None) -> Row:
+    """Apply a JSON PATCH to a node and return its columns and traits.
+
+    :param reset_interfaces: with a new driver, forget the interfaces that the patch does not name.
+    :raises errors.Error: as ``patches.node``, `create` and ``db.nodes.edit``.
+    """
+    before = idents.fetch(service, request, ident, with_traits=True)
+    changed = patches.node(before, request.json, version=request.version)
+    if reset_interfaces is not None:
+        _check_reset(request, reset_interfaces)
+    if not changed:
+        return before
+    if before["reservation"] is not None:
+        raise errors.NodeLocked(node=before["uuid"], host=before["reservation"])
+    after = {**before, **changed}
+    if reset_interfaces:
+        after.update((name, None) for name in _INTERFACES if name not in changed)
+    _find_parent(service, changed, after)
+    if _CHECKED & changed.keys():
+        after.update(_interfaces(service, request, after))
+    elif "conductor_group" in changed:
+        service.fleet.any_host(after["driver"], after["conductor_group"])
+    written = {name: value for name, value in after.items() if value is not before[name]}
+    _write(service, lambda conn: _edit(conn, request, before, written))
+    after["generation"] += 1
+    after["updated_at"] = clock.now()
+    return after
+
+
+def _edit(conn: Connection, request: Request, before: Row, written: Row) -> None:
+    nodes.edit(conn, before["uuid"], written, generation=before["generation"])
+    # Names only: values may be secret.
+    names = {"fields": sorted(written)}
+    events.add(conn, [happenings.of(request.who, before["uuid"], "node_updated", names)])
+
+
+def _check_reset(request: Request, asked: bool) -> None:
+    if request.version < _RESET_SINCE:
+        raise errors.NotAcceptable(what="The argument reset_interfaces", since=_RESET_SINCE)
+    paths = {operation["path"] for operation in request.json}
+    if asked and "/driver" not in paths:
+        raise errors.InvalidParameter(
+            path="reset_interfaces", reason="can only be used when the driver is changed"
+        )
+
+
+# -- maintenance -----------------------------------------------------------------------------
+
+
+def set_maintenance(
+    service: Service, request: Request, ident: str, *, on: bool, reason: str | None = None
+) -> None:
+    """Begin or end a node's maintenance; its end clears reason and fault.
+
+    :raises errors.NodeNotFound: there is no such node.
+    :raises errors.NodeLocked: somebody works on the node.
+    """
+    columns = ("uuid", "generation", "maintenance", "maintenance_reason", "fault")
+    before = idents.fetch(service, request, ident, columns)
+    wanted: Row = {"maintenance": on, "maintenance_reason": reason}
+    if not on:
+        wanted["fault"] = None
+    written = {name: value for name, value in wanted.items() if before[name] != value}
+    if written:
+        service.database.write(lambda conn: _edit(conn, request, before, written))
+
+
+# -- shared ----------------------------------------------------------------------------------
+
+
+def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
+    """Return the interface columns of a node, the conductor's defaults filled in."""
+    host = service.fleet.any_host(row["driver"], row["conductor_group"])
+    found = service.client.conductor(host).check_node(
+        request.who,
+        driver=row["driver"],
+        interfaces={kind: row[name] for name, kind in _INTERFACES.items()},
+        driver_info=row["driver_info"] or {},
+    )
+    return {name: found[kind] for name, kind in _INTERFACES.items() if kind in found}
+
+
+def _find_parent(service: Service, given: Row, row: Row) -> None:
+    """Keep a parent by its UUID.
+
+    :raises errors.InvalidParameter: 400, since the request's own object is not what is missing.
+    """
+    if given.get("parent_node"):
+        try:
+            parent = service.database.read(
+                lambda conn: nodes.get(conn, given["parent_node"], ("uuid",))
+            )
+        except errors.NodeNotFound as why:
+            raise errors.InvalidParameter(path="parent_node", reason=why.message) from None
+        row["parent_node"] = parent["uuid"]
+
+
+def _write(service: Service, work: Callable[[Connection], None]) -> None:
+    try:
+        service.database.write(work)
+    except errors.ChassisNotFound as why:
+        raise errors.InvalidParameter(path="chassis_uuid", reason=why.message) from None

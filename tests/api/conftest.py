@@ -1,0 +1,99 @@
+"""The API in this process: a real SQLite database, and a recorded conductor."""
+
+from __future__ import annotations
+
+import pathlib
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import clock, config
+from ironic_lite.api import app, enrolment, front
+from ironic_lite.db import conductors, models, nodes, session
+from tests.api.client import Client
+from tests.api.recorder import Recorder
+
+HOST = "conductor-1"
+DRIVERS = ("fake-hardware", "redfish")
+
+AddNode = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def conf() -> Iterator[cfg.ConfigOpts]:
+    """Options of our own, so that a test can override some."""
+    own = cfg.ConfigOpts()
+    config.register(own)
+    own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
+    yield own
+    own.clear()
+
+
+@pytest.fixture
+def database(tmp_path: pathlib.Path) -> Iterator[session.Database]:
+    """An empty database with one living conductor."""
+    opened = session.open_database(f"sqlite:///{tmp_path}/api.sqlite")
+    opened.write(models.metadata.create_all)
+    add_conductor(opened, HOST)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    """What the API asks of conductors."""
+    return Recorder()
+
+
+@pytest.fixture
+def application(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) -> front.Wsgi:
+    """The whole API."""
+    return app.build(database, recorder, conf)
+
+
+@pytest.fixture
+def api(application: front.Wsgi) -> Client:
+    """A client that sends no version, so the newest holds."""
+    return Client(application)
+
+
+@pytest.fixture
+def add_node(database: session.Database) -> AddNode:
+    """Put a node into the database: column values by name; return the whole row."""
+
+    def add(**values: Any) -> dict[str, Any]:
+        row = {
+            **enrolment.BLANK,
+            "uuid": str(uuid.uuid4()),
+            "driver": "fake-hardware",
+            "provision_state": "enroll",
+            "created_at": clock.now(),
+            **values,
+        }
+        database.write(lambda conn: nodes.insert(conn, row))
+        return database.read(lambda conn: nodes.get(conn, row["uuid"]))
+
+    return add
+
+
+def add_conductor(database: session.Database, host: str, group: str = "") -> None:
+    """Put a living conductor on the list, with every fake interface."""
+
+    def write(conn: session.Connection) -> None:
+        known = conductors.register(conn, host=host, group=group, version="1", now=clock.now())
+        rows = [
+            {
+                "hardware_type": driver,
+                "interface_type": kind,
+                "interface_name": "fake",
+                "is_default": True,
+            }
+            for driver in DRIVERS
+            for kind in ("power", "management", "deploy")
+        ]
+        conductors.set_interfaces(conn, known, rows)
+
+    database.write(write)
