@@ -152,13 +152,13 @@ def refused(
     table: sa.Table,
     what: str,
     values: Mapping[str, Any],
-    missing: errors.Error,
+    missing: Exception,
 ) -> Exception:
     """Word an integrity error of an INSERT or UPDATE.
 
     :param what: the resource's name in a sentence, such as ``node``.
     :param values: what was to be written, for the taken value.
-    :param missing: the error for a reference to a row that is not there.
+    :param missing: the error for a reference to a row that is not there, or still needed.
     :returns: ``errors.Duplicate`` with facts what, key, value; ``missing``; or ``error`` itself.
     """
     fault = classify(error)

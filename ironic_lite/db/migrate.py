@@ -6,12 +6,11 @@ Starting a process asks only `check`, which reads one row and loads no migration
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib
 import pathlib
 import re
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -30,8 +29,7 @@ _LOCK_TIMEOUT = 60  # seconds
 _UPGRADE = "run ironic-lite-dbsync upgrade"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Revision:
+class Revision(NamedTuple):
     """One migration: its number, such as ``0001``, and what it is about."""
 
     number: str
