@@ -23,6 +23,8 @@ import urllib3.exceptions as pool_errors
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import info, transport
 
+_Build = Callable[[info.Info, str], errors.HardwareError]
+
 
 class Again(enum.Enum):
     """Which calls may be repeated after a fault."""
@@ -86,14 +88,17 @@ def scrub(text: str, node: info.Info) -> str:
 def detail(error: redfish_errors.HTTPError, node: info.Info) -> str:
     """Return ``HTTP 409 (the BMC's words)``: its extended messages, or the plain one (DSP0266)."""
     status = f"HTTP {error.status_code}"
-    said = []
-    for entry in error.extended_info or ():
-        message = entry.get("Message") or entry.get("MessageId")
-        if isinstance(message, str) and message not in said:
-            said.append(message)
-    if not said and isinstance(error.detail, str):
-        said.append(error.detail)
-    return f"{status} ({scrub(' '.join(said), node)})" if said else status
+    entries = error.extended_info or ()
+    for found in (
+        [entry.get("Message") for entry in entries],
+        [error.detail],
+        [entry.get("MessageId") for entry in entries],
+    ):
+        # Several entries may say the same; a dict keeps their order.
+        words = dict.fromkeys(word for word in found if isinstance(word, str) and word)
+        if words:
+            return f"{status} ({scrub(' '.join(words), node)})"
+    return status
 
 
 def is_busy(error: redfish_errors.HTTPError) -> bool:
@@ -161,8 +166,9 @@ def _denied(node: info.Info, said: str) -> errors.BmcAccessDenied:
 
 
 def _forbidden(node: info.Info, said: str) -> errors.BmcAccessDenied:
+    who = f"user {node.username}" if node.username else "users without login"
     return errors.BmcAccessDenied(
-        f"The BMC at {node.address} does not allow this to user {node.username}: {said}. "
+        f"The BMC at {node.address} does not allow this to {who}: {said}. "
         "Give that user the rights of an administrator on the BMC.",
         address=node.address,
         user=node.username,
@@ -185,7 +191,7 @@ def _refusal(node: info.Info, said: str) -> errors.BmcBadAnswer:
     )
 
 
-_STATUS: Mapping[int, tuple[Callable[[info.Info, str], errors.HardwareError], Again]] = {
+_STATUS: Mapping[int, tuple[_Build, Again]] = {
     HTTPStatus.UNAUTHORIZED: (_denied, Again.LOGIN),
     HTTPStatus.FORBIDDEN: (_forbidden, Again.LOGIN),
     HTTPStatus.BAD_GATEWAY: (_not_ready, Again.READ),
@@ -206,38 +212,38 @@ def _network(error: Exception, node: info.Info, connect: float, read: float) -> 
     if missing is not None:
         reason = f"{missing}; set redfish_address to that if it is right"
         return Fault(_bad(node, reason), Again.NEVER)
-    for kind, again, sentence in _CAUSES:
+    for kind, again, build, sentence in _CAUSES:
         cause = _first(chain, kind)
         if cause is not None:
             said = _system_words(cause) or _words(cause, node)
             reason = sentence.format(connect=f"{connect:g}", read=f"{read:g}", said=said)
-            return Fault(_unreachable(node, reason), again)
+            return Fault(build(node, reason), again)
     return Fault(_bad(node, _words(chain[0], node)), Again.READ)
 
 
-_CAUSES: tuple[tuple[type[BaseException], Again, str], ...] = (
-    (socket.gaierror, Again.ANY, "its name cannot be resolved ({said})"),
-    (http_errors.ConnectTimeout, Again.ANY, "no connection within {connect} s"),
-    (http_errors.ReadTimeout, Again.NEVER, "no complete answer within {read} s"),
-    (pool_errors.ReadTimeoutError, Again.NEVER, "no complete answer within {read} s"),
-    (ConnectionRefusedError, Again.ANY, "connection refused, nothing listens on that port"),
-    (pool_errors.NewConnectionError, Again.ANY, "no connection ({said})"),
-    (http.client.RemoteDisconnected, Again.READ, "it closed the connection without an answer"),
-    (ConnectionResetError, Again.READ, "it broke the connection off"),
-    (http.client.BadStatusLine, Again.NEVER, "it does not speak HTTP ({said})"),
-    (http.client.IncompleteRead, Again.READ, "its answer ends in the middle"),
-    (pool_errors.IncompleteRead, Again.READ, "its answer ends in the middle"),
-    (http_errors.ContentDecodingError, Again.NEVER, "its answer cannot be read ({said})"),
-    (http.client.HTTPException, Again.NEVER, "its answer cannot be read ({said})"),
-    (http_errors.ConnectionError, Again.READ, "{said}"),
-    (http_errors.ChunkedEncodingError, Again.READ, "{said}"),
+_CAUSES: tuple[tuple[type[BaseException], Again, _Build, str], ...] = (
+    (socket.gaierror, Again.ANY, _unreachable, "its name cannot be resolved ({said})"),
+    (http_errors.ConnectTimeout, Again.ANY, _unreachable, "no connection within {connect} s"),
+    (http_errors.ReadTimeout, Again.NEVER, _unreachable, "no complete answer within {read} s"),
+    (pool_errors.ReadTimeoutError, Again.NEVER, _unreachable, "no complete answer within {read} s"),
+    (ConnectionRefusedError, Again.ANY, _unreachable, "connection refused, nothing listens there"),
+    (pool_errors.NewConnectionError, Again.ANY, _unreachable, "no connection ({said})"),
+    (http.client.RemoteDisconnected, Again.READ, _unreachable, "it hung up without an answer"),
+    (ConnectionResetError, Again.READ, _unreachable, "it broke the connection off"),
+    (http.client.BadStatusLine, Again.NEVER, _bad, "it does not speak HTTP ({said})"),
+    (http.client.IncompleteRead, Again.READ, _bad, "it ends in the middle"),
+    (pool_errors.IncompleteRead, Again.READ, _bad, "it ends in the middle"),
+    (http_errors.ContentDecodingError, Again.NEVER, _bad, "{said}"),
+    (http.client.HTTPException, Again.NEVER, _bad, "{said}"),
+    (http_errors.ConnectionError, Again.READ, _unreachable, "{said}"),
+    (http_errors.ChunkedEncodingError, Again.READ, _bad, "{said}"),
 )
-"""What the chain of an exception may hold, most telling first; whether to retry; in which words."""
+"""What the chain of an exception may hold, most telling first; whether to retry; what to raise."""
 
 
 def _tls(error: ssl.SSLError, node: info.Info) -> errors.BmcBadAnswer:
     reason = getattr(error, "verify_message", "") or error.reason or str(error)
-    words = str(reason).replace("_", " ").lower()
+    words = str(reason).replace("_", " ").lower().rstrip(".")
     if isinstance(error, ssl.SSLCertVerificationError):
         return errors.BmcBadAnswer(
             f"The certificate of the BMC at {node.address} is not trusted: {words}. Set "

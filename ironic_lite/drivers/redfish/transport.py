@@ -17,11 +17,11 @@ import urllib.parse
 from http import HTTPStatus
 from typing import Any
 
-import certifi
 import orjson
 import requests
 import requests.adapters
 import requests.auth
+import requests.utils
 import sushy.connector
 import sushy.exceptions
 import urllib3.connection
@@ -124,7 +124,7 @@ def tls_context(node: info.Info) -> ssl.SSLContext:
 
     :raises OSError: the CA file or folder cannot be read (ssl.SSLError: holds no certificate).
     """
-    place = certifi.where() if node.verify is True else node.verify
+    place = requests.utils.DEFAULT_CA_BUNDLE_PATH if node.verify is True else node.verify
     changed = os.stat(place).st_mtime_ns if isinstance(place, str) else 0
     return _tls_context(place, changed, node.tls_minimum_version, node.tls_ciphers)
 
@@ -193,7 +193,7 @@ class _Session(requests.Session):
             return None
         here, there = (urllib.parse.urlsplit(url) for url in (resp.url, target))
         if there.netloc and (there.scheme, there.netloc) != (here.scheme, here.netloc):
-            raise WrongTurn(f"it redirects to {there.scheme}://{there.hostname}")
+            raise WrongTurn(f"it redirects to {there.scheme}://{there.netloc.rpartition('@')[2]}")
         return target
 
     def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
@@ -293,10 +293,10 @@ def _parsed(response: requests.Response) -> dict[str, Any]:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as why:
-        kind = response.headers.get("Content-Type") or "no content type"
-        start = body[:80].decode("utf-8", "replace")
+        kind = response.headers.get("Content-Type") or "none"
+        start = body[:40].decode("utf-8", "replace")
         raise NotJson(
-            f"{response.url} is not JSON ({why}); it is {kind} and begins with {start!r}"
+            f"{response.url} is not JSON ({why}); content type {kind}, begins with {start!r}"
         ) from None
     if not isinstance(document, dict):
         raise NotJson(f"{response.url} is not a JSON object but {type(document).__name__}")

@@ -42,7 +42,7 @@ def test_a_closed_port_is_connection_refused_after_all_attempts() -> None:
         error = error_of(task)
     assert isinstance(error, errors.BmcUnreachable)
     assert error.message == (
-        f"Cannot reach the BMC at {address}: connection refused, nothing listens on that port. "
+        f"Cannot reach the BMC at {address}: connection refused, nothing listens there. "
         "Check the address and the network."
     )
     assert error.retryable
@@ -134,19 +134,19 @@ def test_an_answer_that_cannot_be_used_is_described(liar: liars.Liar, name: str)
 
 
 @pytest.mark.parametrize(
-    ("trick", "said"),
+    ("trick", "kind", "said"),
     [
-        (liars.hangs_up, "it closed the connection without an answer"),
-        (liars.ends_early, "its answer ends in the middle"),
-        (liars.babbles, "it does not speak HTTP"),
+        (liars.hangs_up, errors.BmcUnreachable, "it hung up without an answer"),
+        (liars.ends_early, errors.BmcBadAnswer, "it ends in the middle"),
+        (liars.babbles, errors.BmcBadAnswer, "it does not speak HTTP"),
     ],
 )
 def test_a_connection_that_breaks_is_described(
-    liar: liars.Liar, trick: liars.Trick, said: str
+    liar: liars.Liar, trick: liars.Trick, kind: type[errors.Error], said: str
 ) -> None:
     liar.tricks[SYSTEM] = trick
     error = error_of(conftest.task_at(liar.address))
-    assert isinstance(error, errors.BmcUnreachable)
+    assert isinstance(error, kind)
     assert said in error.message
 
 
@@ -175,7 +175,7 @@ def test_an_answer_without_end_is_cut_off(
     headers = {"Content_Encoding": "gzip"} if packed else {}
     liar.tricks[SYSTEM] = liars.says(200, gzip.compress(body) if packed else body, **headers)
     error = error_of(conftest.task_at(liar.address))
-    assert isinstance(error, errors.HardwareError)
+    assert isinstance(error, errors.BmcBadAnswer)
     assert "the answer is larger than" in error.message
 
 
