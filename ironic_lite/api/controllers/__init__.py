@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from ironic_lite.api import expose
-from ironic_lite.api.controllers import maintenance, management, nodes, root, states
+from ironic_lite.api.controllers import (
+    chassis,
+    conductors,
+    drivers,
+    heartbeat,
+    lookup,
+    maintenance,
+    management,
+    nodes,
+    ports,
+    root,
+    states,
+    traits,
+)
 
 ALL: tuple[type[expose.Controller], ...] = (
     root.Root,
@@ -11,4 +24,12 @@ ALL: tuple[type[expose.Controller], ...] = (
     states.States,
     maintenance.Maintenance,
     management.Management,
+    traits.Traits,
+    ports.Ports,
+    chassis.Chassis,
+    chassis.Members,
+    drivers.Drivers,
+    conductors.Conductors,
+    lookup.Lookup,
+    heartbeat.Heartbeat,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
@@ -71,7 +72,8 @@ class Nodes(expose.Controller):
 
     # -- lists -------------------------------------------------------------------------------
 
-    def _page(self, request: Request, *, detail: bool) -> Json:
+    def _page(self, request: Request, *, detail: bool, **among: Any) -> Json:
+        """Return a page of the nodes that also match the filters ``among``."""
         query = queries.listing(
             queries.NODES,
             request.query,
@@ -79,6 +81,8 @@ class Nodes(expose.Controller):
             max_limit=self.service.conf.api.max_limit,
             detail=detail,
         )
+        if among:
+            query = dataclasses.replace(query, where={**query.where, **among})
         shown = pages.plan(documents.NODES, request, query)
         rows, traits = self.service.database.read(
             lambda conn: rosters.read(conn, self.service, query, shown)

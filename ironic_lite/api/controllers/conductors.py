@@ -1,0 +1,87 @@
+"""Conductors: which there are, whether they live, and what they drive."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from ironic_lite import clock, errors, fields
+from ironic_lite.api import expose, links, queries, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import conductors
+
+Json = dict[str, Any]
+Rows = list[Json]
+
+_SINCE = 49
+
+
+class Conductors(expose.Controller):
+    """The collection /v1/conductors and its members.
+
+    They are few, so all are read by one statement and paged here.
+    """
+
+    @expose.expose("GET", "/conductors", since=_SINCE, raw_query=True)
+    def index(self, request: Request) -> Json:
+        """Return a page of conductors, dead ones too."""
+        query = queries.listing(
+            queries.CONDUCTORS,
+            request.query,
+            version=request.version,
+            max_limit=self.service.conf.api.max_limit,
+        )
+        rows = self._rows(with_drivers="drivers" in query.fields)
+        # Python has no order between None and a value; NULL comes first, as in the database.
+        rows.sort(key=lambda row: (row[query.sort] is not None, row[query.sort], row["id"]))
+        if query.direction == "desc":
+            rows.reverse()
+        some = _after(rows, query.marker)[: query.limit]
+        answer: Json = {"conductors": [_document(request, row, query.fields) for row in some]}
+        last = some[-1]["hostname"] if some else ""
+        link = queries.next_link(f"{request.base}/v1/conductors", query, len(some), last)
+        return {**answer, "next": link} if link else answer
+
+    @expose.expose("GET", "/conductors/{hostname}", types.word, since=_SINCE, raw_query=True)
+    def show(self, request: Request, hostname: str) -> Json:
+        """Return one conductor."""
+        chosen = queries.one(queries.CONDUCTORS, request.query, version=request.version)
+        names = chosen or tuple(field.name for field in fields.CONDUCTOR)
+        for row in self._rows(with_drivers="drivers" in names):
+            if row["hostname"] == hostname:
+                return _document(request, row, names)
+        raise errors.ConductorNotFound(conductor=hostname)
+
+    def _rows(self, *, with_drivers: bool) -> Rows:
+        """Return every conductor; ``online`` says if it lives, ``drivers`` what it has told."""
+        since = clock.after(-self.service.conf.conductor.heartbeat_timeout)
+        rows = self.service.database.read(conductors.all)
+        drivers = self._drivers(since) if with_drivers else {}
+        for row in rows:
+            row["online"] = bool(row["online"]) and _fresh(row["updated_at"], since)
+            row["drivers"] = sorted(drivers.get(row["hostname"], ()))
+        return rows
+
+    def _drivers(self, since: datetime.datetime) -> dict[str, set[str]]:
+        rows = self.service.database.read(lambda c: conductors.members(c, alive_since=since))
+        return {row["hostname"]: row["hardware_types"] for row in rows}
+
+
+def _fresh(updated_at: datetime.datetime | None, since: datetime.datetime) -> bool:
+    return updated_at is not None and updated_at >= since
+
+
+def _after(rows: Rows, marker: str | None) -> Rows:
+    if marker is None:
+        return rows
+    for place, row in enumerate(rows):
+        if row["hostname"] == marker:
+            return rows[place + 1 :]
+    raise errors.NotFound(what="Marker", ident=marker)
+
+
+def _document(request: Request, row: Json, names: tuple[str, ...]) -> Json:
+    known = fields.by_name(fields.CONDUCTOR)
+    found = {name: row[known[name].stored or name] for name in names if name != "links"}
+    found["links"] = links.pair(request.base, f"conductors/{row['hostname']}")
+    return found

@@ -1,0 +1,158 @@
+"""Hardware types that living conductors drive, as the conductors have told the database."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ironic_lite import clock, errors, fields
+from ironic_lite.api import expose, links, queries, rules, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import conductors
+
+Json = dict[str, Any]
+
+_PROPERTIES_SINCE = 14
+_TYPE_SINCE = 30
+_FIELDS_SINCE = 77
+_DYNAMIC = "dynamic"
+_TYPES = (_DYNAMIC, "classic")
+# In the documents of drivers the older kinds came together, later than on nodes.
+_KIND_SINCE = {
+    kind: since if since > _TYPE_SINCE else _TYPE_SINCE
+    for kind in fields.INTERFACE_KINDS
+    for since in (fields.by_name(fields.NODE)[f"{kind}_interface"].since,)
+}
+
+
+@dataclasses.dataclass(slots=True)
+class Driver:
+    """A hardware type: its hosts and, by kind, the enabled interfaces and the default."""
+
+    name: str
+    hosts: dict[str, None] = dataclasses.field(default_factory=dict)
+    enabled: dict[str, dict[str, None]] = dataclasses.field(default_factory=dict)
+    defaults: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+class Drivers(expose.Controller):
+    """The collection /v1/drivers, its members, and their properties."""
+
+    @expose.expose("GET", "/drivers", raw_query=True)
+    def index(self, request: Request) -> Json:
+        """Return all hardware types; there is no paging."""
+        given = request.query
+        queries.refuse_unknown(given, ("type", "detail", "fields"))
+        chosen = _chosen(request)
+        detail = _detail(request)
+        if _type(request) == "classic":
+            return {"drivers": []}
+        found = self._drivers()
+        shown = (_document(request, found[name], detail=detail) for name in sorted(found))
+        return {"drivers": [_only(document, chosen) for document in shown]}
+
+    @expose.expose("GET", "/drivers/{name}", types.word, raw_query=True)
+    def show(self, request: Request, name: str) -> Json:
+        """Return one hardware type with its interfaces."""
+        queries.refuse_unknown(request.query, ("fields",))
+        chosen = _chosen(request)
+        return _only(_document(request, self._driver(name), detail=True), chosen)
+
+    @expose.expose("GET", "/drivers/{name}/properties", types.word)
+    def properties(self, request: Request, name: str) -> dict[str, str]:
+        """Return what driver_info may hold: key -> description; a conductor tells."""
+        hosts = self._driver(name).hosts
+        conductor = self.service.client.conductor(next(iter(hosts)))
+        return conductor.get_driver_properties(request.who, driver=name)
+
+    def _driver(self, name: str) -> Driver:
+        found = self._drivers().get(name)
+        if found is None:
+            raise errors.DriverNotFound(driver=name)
+        return found
+
+    def _drivers(self) -> dict[str, Driver]:
+        since = clock.after(-self.service.conf.conductor.heartbeat_timeout)
+        rows = self.service.database.read(
+            lambda conn: conductors.interfaces(conn, alive_since=since)
+        )
+        found: dict[str, Driver] = {}
+        for row in rows:
+            name = row["hardware_type"]
+            driver = found.setdefault(name, Driver(name))
+            driver.hosts[row["hostname"]] = None
+            driver.enabled.setdefault(row["interface_type"], {})[row["interface_name"]] = None
+            if row["is_default"]:
+                driver.defaults.setdefault(row["interface_type"], row["interface_name"])
+        return found
+
+
+def _document(request: Request, driver: Driver, *, detail: bool) -> Json:
+    base, version = request.base, request.version
+    found: Json = {
+        "name": driver.name,
+        "hosts": sorted(driver.hosts),
+        "links": links.pair(base, f"drivers/{driver.name}"),
+    }
+    if version >= _PROPERTIES_SINCE:
+        found["properties"] = links.pair(base, f"drivers/{driver.name}/properties")
+    if version >= _TYPE_SINCE:
+        found["type"] = _DYNAMIC
+    if detail:
+        for kind, since in _KIND_SINCE.items():
+            if since <= version:
+                found[f"default_{kind}_interface"] = driver.defaults.get(kind)
+                found[f"enabled_{kind}_interfaces"] = sorted(driver.enabled.get(kind, ()))
+    return found
+
+
+_NAMES = frozenset(
+    {
+        *("name", "hosts", "links", "properties", "type"),
+        *(f"default_{kind}_interface" for kind in fields.INTERFACE_KINDS),
+        *(f"enabled_{kind}_interfaces" for kind in fields.INTERFACE_KINDS),
+    }
+)
+
+
+def _chosen(request: Request) -> tuple[str, ...] | None:
+    asked = request.query.get("fields")
+    if asked is None:
+        return None
+    if request.version < _FIELDS_SINCE:
+        raise errors.NotAcceptable(what="The argument fields", since=_FIELDS_SINCE)
+    names = tuple(part.strip().lower() for part in asked.split(","))
+    for name in names:
+        if name not in _NAMES:
+            raise errors.InvalidParameter(path="fields", reason=f"there is no field {name!r}")
+    return names
+
+
+def _detail(request: Request) -> bool:
+    """Tell whether interfaces are shown: when asked for, or when they are among the fields."""
+    given = request.query
+    if "detail" not in given:
+        return "fields" in given
+    if request.version < _TYPE_SINCE:
+        raise errors.NotAcceptable(what="The argument detail", since=_TYPE_SINCE)
+    wanted = rules.boolean(given["detail"], "detail")
+    if wanted and "fields" in given:
+        raise errors.InvalidParameter(path="detail", reason="cannot be used together with fields")
+    return wanted or "fields" in given
+
+
+def _type(request: Request) -> str | None:
+    wanted = request.query.get("type")
+    if wanted is None:
+        return None
+    if request.version < _TYPE_SINCE:
+        raise errors.NotAcceptable(what="The argument type", since=_TYPE_SINCE)
+    if wanted not in _TYPES:
+        raise errors.InvalidParameter(path="type", reason=f"must be one of {', '.join(_TYPES)}")
+    return wanted
+
+
+def _only(document: Json, chosen: tuple[str, ...] | None) -> Json:
+    if chosen is None:
+        return document
+    return {name: value for name, value in document.items() if name in chosen or name == "links"}

@@ -1,0 +1,107 @@
+"""Where a ramdisk agent asks who it is: GET /v1/lookup, without authentication."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_lite import errors, states
+from ironic_lite.api import documents, expose, masking, queries, rules
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import nodes, ports
+from ironic_lite.db.session import Connection
+from ironic_lite.states import State
+
+Json = dict[str, Any]
+
+SINCE = 22
+_TOKEN_SINCE = 62
+_SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
+_NEEDED = ("driver", "conductor_group", "provision_state", "management_interface")
+_FAST_TRACK = frozenset(
+    {State.ENROLL, State.MANAGEABLE, State.AVAILABLE, State.SERVICING, State.SERVICEHOLD}
+)
+
+
+class Lookup(expose.Controller):
+    """The document that tells an agent its node, its settings and, once, its token."""
+
+    @expose.expose("GET", "/lookup", since=SINCE, raw_query=True)
+    def find(self, request: Request) -> Json:
+        """Find the node that has one of these MAC addresses, or this UUID.
+
+        An unknown node and one in which no agent may run get the same answer, so that nobody learns
+        from here which addresses there are.
+        """
+        if not self.service.conf.api.enable_ramdisk_endpoints:
+            raise errors.Forbidden(what="the endpoints of ramdisk agents")
+        given = request.query
+        queries.refuse_unknown(given, ("addresses", "node_uuid"))
+        macs = [part.strip().lower() for part in given.get("addresses", "").split(",")]
+        macs = [mac for mac in macs if rules.is_mac(mac)]
+        uuid = rules.uuid(given["node_uuid"], "node_uuid") if given.get("node_uuid") else None
+        if not macs and uuid is None:
+            raise errors.InvalidRequest(
+                "At least one of addresses (MAC addresses) and node_uuid must be given."
+            )
+        row = self.service.database.read(lambda conn: _find(conn, macs, uuid))
+        if row is None or not self._allowed(State(row["provision_state"])):
+            asked = uuid or ",".join(macs)
+            raise errors.NodeNotFound(f"Node {asked} was not found.", node=asked)
+        token = self._token(request, row) if request.version >= _TOKEN_SINCE else None
+        return {"node": _document(request, row), "config": self._config(row, token)}
+
+    def _allowed(self, state: State) -> bool:
+        conf = self.service.conf
+        if not conf.api.restrict_lookup or state in states.LOOKUP_ALLOWED:
+            return True
+        return bool(conf.deploy.fast_track) and state in _FAST_TRACK
+
+    def _token(self, request: Request, row: Json) -> str:
+        """Return the token the first time, and afterwards only that there is one."""
+        conductor = self.service.client.conductor(self.service.fleet.host_for(row))
+        found = conductor.get_node_with_token(request.who, node_uuid=row["uuid"])
+        return str(found["agent_token"]) if found["fresh"] else masking.MASK
+
+    def _config(self, row: Json, token: str | None) -> Json:
+        conf = self.service.conf
+        return {
+            "metrics": {
+                "backend": "noop",
+                "prepend_host": False,
+                "prepend_uuid": False,
+                "prepend_host_reverse": True,
+                "global_prefix": None,
+            },
+            "metrics_statsd": {"statsd_host": "localhost", "statsd_port": 8125},
+            "heartbeat_timeout": conf.api.ramdisk_heartbeat_timeout,
+            "agent_containers": {},
+            "agent_token": token,
+            "agent_token_required": True,
+            "agent_md5_checksum_enable": False,
+            "disable_deep_image_inspection": False,
+            "permitted_image_formats": ["raw", "gpt", "qcow2"],
+            # Probing for a BMC from inside is slow, and pointless when we talk to it from outside.
+            "agent_skip_bmc_detect": row["management_interface"] == "redfish",
+            "enable_bios_bootloader_install": True,
+            "tls_min_version": None,
+            "tls_cipher_suites": None,
+        }
+
+
+def _find(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
+    """Return the one node meant; addresses of several nodes mean none."""
+    if uuid is None:
+        owners = set(ports.by_addresses(conn, macs))
+        if len(owners) != 1:
+            return None
+        uuid = owners.pop()
+    try:
+        return nodes.get(conn, uuid, (*_SHOWN, *_NEEDED))
+    except errors.NodeNotFound:
+        return None
+
+
+def _document(request: Request, row: Json) -> Json:
+    plan = documents.plan(documents.NODES, _SHOWN, request.version, full=False)
+    kept = {column: row[column] for column in plan.columns}
+    return plan.show(kept, documents.linker(plan, request.base))

@@ -1,0 +1,232 @@
+"""Ports: the network cards of nodes, as a collection of their own and below each node."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite import clock, errors, fields
+from ironic_lite.api import (
+    documents,
+    expose,
+    happenings,
+    idents,
+    pages,
+    patches,
+    queries,
+    rules,
+    schemas,
+    types,
+)
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import events, nodes, ports
+from ironic_lite.db.session import Connection
+
+Json = dict[str, Any]
+
+_NAMES_SINCE = 88
+_LONGEST = 255
+# What is asked of a port's node before the port may change.
+_OWNER = ("uuid", "reservation", "provision_state", "maintenance", "instance_uuid")
+_VIF = "tenant_vif_port_id"
+_BLANK: Mapping[str, Any] = {
+    field.stored: field.default for field in fields.PORT if field.stored is not None
+}
+
+
+class Ports(expose.Controller):
+    """The collection /v1/ports, its members, and /v1/nodes/{node}/ports."""
+
+    @expose.expose("GET", "/ports", raw_query=True)
+    def index(self, request: Request) -> Json:
+        """Return a page of ports."""
+        return self._page(request, self._query(request))
+
+    @expose.expose("GET", "/ports/detail", raw_query=True)
+    def index_detail(self, request: Request) -> Json:
+        """Return a page of ports with all fields."""
+        return self._page(request, self._query(request, detail=True))
+
+    @expose.expose("GET", "/nodes/{ident}/ports", types.word, raw_query=True)
+    def index_of_node(self, request: Request, ident: str) -> Json:
+        """Return a page of one node's ports."""
+        query = self._query(request)
+        owner = idents.fetch(self.service, request, ident, ("uuid",))
+        return self._page(request, query, node_uuid=owner["uuid"])
+
+    @expose.expose("GET", "/nodes/{ident}/ports/detail", types.word, raw_query=True)
+    def index_detail_of_node(self, request: Request, ident: str) -> Json:
+        """Return a page of one node's ports with all fields."""
+        query = self._query(request, detail=True)
+        owner = idents.fetch(self.service, request, ident, ("uuid",))
+        return self._page(request, query, node_uuid=owner["uuid"])
+
+    @expose.expose("GET", "/ports/{ident}", types.word, raw_query=True)
+    def show(self, request: Request, ident: str) -> Json:
+        """Return one port, whole or the fields asked for."""
+        chosen = queries.one(queries.PORTS, request.query, version=request.version)
+        known = _ident(request, ident)
+        return _document(request, self.service.database.read(lambda c: ports.get(c, known)), chosen)
+
+    @expose.expose("POST", "/ports", status=HTTPStatus.CREATED, body=expose.WHOLE)
+    def create(self, request: Request) -> Json:
+        """Add a port to a node that nobody works on."""
+        given = schemas.port(request.json, version=request.version)
+        _refuse_portgroup(given)
+        given["uuid"] = given.get("uuid") or str(uuid.uuid4())
+        row = self.service.database.write(lambda conn: _insert(conn, request, given))
+        location = f"{request.base}/v1/ports/{row['uuid']}"
+        request.answer.headers.append(("Location", location))
+        return _document(request, row)
+
+    @expose.expose("PATCH", "/ports/{ident}", types.word, body=expose.WHOLE)
+    def update(self, request: Request, ident: str) -> Json:
+        """Change a port by a JSON PATCH."""
+        known, patch = _ident(request, ident), request.json
+        row = self.service.database.write(lambda conn: _update(conn, request, known, patch))
+        return _document(request, row)
+
+    @expose.expose("DELETE", "/ports/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
+    def delete(self, request: Request, ident: str) -> None:
+        """Take a port away from its node."""
+        known = _ident(request, ident)
+        self.service.database.write(lambda conn: _delete(conn, request, known))
+
+    # -- lists -------------------------------------------------------------------------------
+
+    def _query(self, request: Request, *, detail: bool = False) -> queries.Query:
+        return queries.listing(
+            queries.PORTS,
+            request.query,
+            version=request.version,
+            max_limit=self.service.conf.api.max_limit,
+            detail=detail,
+        )
+
+    def _page(self, request: Request, query: queries.Query, **more: Any) -> Json:
+        where = {**query.where, **more}
+        owner = where.pop("node", None)
+        if owner is not None:
+            where["node_uuid"] = idents.fetch(self.service, request, owner, ("uuid",))["uuid"]
+        if "portgroup" in where:
+            raise errors.NotFound(what="Portgroup", ident=where["portgroup"])
+        shown = pages.plan(documents.PORTS, request, query)
+        rows = self.service.database.read(
+            lambda conn: ports.page(
+                conn,
+                columns=shown.columns,
+                where=where,
+                marker_id=query.marker,
+                sort=query.sort,
+                direction=query.direction,
+                limit=query.limit,
+            )
+        )
+        if not rows and "node_uuid" in query.where:
+            # An empty list would hide a mistyped UUID; only then is it worth a statement.
+            idents.fetch(self.service, request, query.where["node_uuid"], ("uuid",))
+        return pages.answer(request, query, shown, rows)
+
+
+def _ident(request: Request, ident: str) -> str:
+    """Return what stands for a port in a path: its UUID, or since 1.88 its name."""
+    if rules.uuid_like(ident):
+        return rules.uuid(ident, "port")
+    if request.version < _NAMES_SINCE or not ident.isascii() or len(ident) > _LONGEST:
+        raise errors.PortNotFound(port=ident[:_LONGEST])
+    return ident
+
+
+def _document(request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
+    """Show a row with all columns."""
+    names = chosen or tuple(field.name for field in fields.visible(fields.PORT, request.version))
+    shown = documents.plan(documents.PORTS, names, request.version, full=chosen is None)
+    kept = {column: row[column] for column in shown.columns}
+    return shown.show(kept, documents.linker(shown, request.base))
+
+
+# -- writing, each inside one transaction ----------------------------------------------------
+
+
+def _insert(conn: Connection, request: Request, given: Json) -> Json:
+    values = dict(given)
+    owner = _owner(
+        conn, values.pop("node_ident", None) or values["node_uuid"], version=request.version
+    )
+    row = {**_BLANK, **values, "node_uuid": owner["uuid"], "created_at": clock.now()}
+    with _addresses_worded():
+        ports.insert(conn, row)
+    _record(conn, request, "port_created", row)
+    return row
+
+
+def _update(conn: Connection, request: Request, ident: str, patch: Any) -> Json:
+    before = ports.get(conn, ident)
+    owner = _free(nodes.get(conn, before["node_uuid"], _OWNER))
+    changes = patches.port(before, patch, version=request.version, owner=owner)
+    if not changes:
+        return before
+    _refuse_portgroup(changes)
+    if "node_uuid" in changes:
+        _owner(conn, changes["node_uuid"], version=request.version)
+    row = {**before, **changes, "updated_at": clock.now()}
+    with _addresses_worded():
+        ports.update(conn, before["uuid"], {**changes, "updated_at": row["updated_at"]})
+    _record(conn, request, "port_updated", row, changed=sorted(changes))
+    return row
+
+
+def _delete(conn: Connection, request: Request, ident: str) -> None:
+    row = ports.get(conn, ident)
+    owner = _free(nodes.get(conn, row["node_uuid"], _OWNER))
+    if (row["internal_info"] or {}).get(_VIF) and not owner["maintenance"]:
+        reason = f"a VIF is attached to port {row['uuid']}; detach it first"
+        raise errors.Conflict(node=owner["uuid"], reason=reason)
+    ports.delete(conn, row["uuid"])
+    _record(conn, request, "port_deleted", row)
+
+
+def _owner(conn: Connection, ident: str, *, version: int) -> Json:
+    """Return the node that a body names; one that is not there is the body's fault."""
+    if not rules.uuid_like(ident) and version < idents.NAMES_SINCE:
+        raise errors.InvalidParameter(path="node_ident", reason="names need API version 1.5")
+    try:
+        return _free(nodes.get(conn, ident, _OWNER))
+    except errors.NodeNotFound as why:
+        raise errors.InvalidParameter(
+            why.message, path="node_uuid", reason="no such node"
+        ) from None
+
+
+def _free(owner: Json) -> Json:
+    if owner["reservation"] is not None:
+        raise errors.NodeLocked(node=owner["uuid"], host=owner["reservation"])
+    return owner
+
+
+def _refuse_portgroup(values: Mapping[str, Any]) -> None:
+    """Refuse what this service has none of."""
+    wanted = values.get("portgroup_uuid")
+    if wanted is not None:
+        raise errors.InvalidParameter(
+            f"Portgroup {wanted} could not be found.", path="portgroup_uuid", reason="no such"
+        )
+
+
+@contextlib.contextmanager
+def _addresses_worded() -> Iterator[None]:
+    """Call the taken address what clients look for in the sentence."""
+    try:
+        yield
+    except errors.Duplicate as why:
+        if why.facts.get("key") != "address":
+            raise
+        raise errors.Duplicate(**{**why.facts, "key": "MAC address"}) from None
+
+
+def _record(conn: Connection, request: Request, kind: str, row: Json, **more: Any) -> None:
+    about = {"port": row["uuid"], "address": row["address"], **more}
+    events.add(conn, [happenings.of(request.who, row["node_uuid"], kind, about)])
