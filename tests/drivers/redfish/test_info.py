@@ -127,3 +127,9 @@ def test_neither_repr_nor_error_shows_the_password() -> None:
 def test_a_system_id_with_odd_characters_is_quoted_once() -> None:
     odd = parsed(redfish_system_id="/redfish/v1/Systems/ä%20b").system_id
     assert odd == "/redfish/v1/Systems/%C3%A4%20b"
+
+
+def test_the_manual_names_every_key() -> None:
+    manual = pathlib.Path(__file__).parents[3] / "docs" / "redfish.rst"
+    text = manual.read_text(encoding="utf-8")
+    assert [name for name in info.FIELDS if f"``{name}``" not in text] == []
