@@ -55,12 +55,18 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         return found.handler, [request, *found.words], {}
 
 
-def build(database: Database, client: Client, conf: cfg.ConfigOpts) -> front.Wsgi:
-    """Return the API as a WSGI application.
+def routed(database: Database, client: Client, conf: cfg.ConfigOpts) -> front.Wsgi:
+    """Return what `front` hands requests to.
 
     :param client: how conductors are called: `rpc.client.Client`.
     """
     signatures.remember()
     service = Service(database, client, Fleet(database, conf), conf)
     rows = (row for each in controllers.ALL for row in each(service).rows())
-    return front.Front(Application(routes.Table(rows)), conf)
+    inner: front.Wsgi = Application(routes.Table(rows))
+    return inner
+
+
+def build(database: Database, client: Client, conf: cfg.ConfigOpts) -> front.Front:
+    """Return the whole API as a WSGI application; the parameters are those of `routed`."""
+    return front.Front(routed(database, client, conf), conf)

@@ -35,6 +35,8 @@ COLUMNS = (
 
 _SHOWN = 64
 _STEPS = {f"{kind}_steps": kind for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)}
+# Where a version does not have it yet, it is refused as if the verb never had: 400, not 406.
+_GATED_AS_FOREIGN = frozenset({"configdrive"})
 # Refused in maintenance before their state is looked at; the others after everything else.
 _MAINTENANCE_FIRST = frozenset({"deploy", "rebuild"})
 
@@ -103,8 +105,8 @@ def _runbook(asked: Asked) -> None:
 
 def _ramdisk(asked: Asked) -> None:
     if "disable_ramdisk" in asked.body:
-        _belongs(asked, "disable_ramdisk")
         _new_enough(asked, "disable_ramdisk")
+        _belongs(asked, "disable_ramdisk")
 
 
 def _pairs(asked: Asked) -> None:
@@ -172,7 +174,8 @@ def check(asked: Asked, conf: cfg.ConfigOpts) -> None:
 
 
 def _belongs(asked: Asked, key: str) -> None:
-    if key not in asked.verb.allows or asked.version < asked.verb.allows[key]:
+    since = asked.verb.allows.get(key)
+    if since is None or (key in _GATED_AS_FOREIGN and asked.version < since):
         owners = ", ".join(verbs.owners(key))
         reason = f"belongs to the targets {owners}, not to {asked.verb.target}"
         raise errors.InvalidParameter(path=key, reason=reason)
@@ -182,8 +185,7 @@ def _new_enough(asked: Asked, key: str) -> None:
     """Refuse a key that no verb had at this version."""
     since = min(verbs.BY_TARGET[owner].allows[key] for owner in verbs.owners(key))
     own = asked.verb.allows.get(key, since)
-    # A configdrive was never gated as such; what a verb does not take yet, `_belongs` refuses.
-    if key != "configdrive" and asked.version < max(since, own):
+    if key not in _GATED_AS_FOREIGN and asked.version < max(since, own):
         raise errors.NotAcceptable(what=f"The parameter {key}", since=max(since, own))
 
 
