@@ -1,0 +1,82 @@
+"""Every test of queries runs on SQLite, PostgreSQL and MariaDB; the latter two if they answer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite.db import migrate, models, session
+from ironic_lite.db.session import Database
+from tests.db import servers
+
+_Urls = Callable[[str], str]
+
+
+@pytest.fixture(scope="session")
+def server_urls() -> Iterator[_Urls]:
+    """A function from kind to the URL of a migrated database, made at its first call."""
+    with contextlib.ExitStack() as made:
+        urls: dict[str, str] = {}
+
+        def url(kind: str) -> str:
+            if kind not in urls:
+                found = made.enter_context(servers.own_database(kind, "rows"))
+                with contextlib.closing(session.open_database(found)) as database:
+                    migrate.upgrade(database)
+                urls[kind] = found
+            return urls[kind]
+
+        yield url
+
+
+def _clear(database: Database) -> None:
+    def work(conn: session.Connection) -> None:
+        for table in reversed(models.metadata.sorted_tables):
+            conn.execute(table.delete())
+
+    database.write(work)
+
+
+def _open_server(url: str) -> Iterator[Database]:
+    with contextlib.closing(session.open_database(url, connect_timeout=3)) as database:
+        _clear(database)
+        yield database
+
+
+@pytest.fixture(params=servers.KINDS)
+def database(request: pytest.FixtureRequest, server_urls: _Urls) -> Iterator[Database]:
+    """A migrated database without rows, of each kind in turn."""
+    if request.param == "sqlite":
+        yield request.getfixturevalue("sqlite_database")
+    else:
+        yield from _open_server(server_urls(request.param))
+
+
+@pytest.fixture(params=servers.SERVERS)
+def server_database(request: pytest.FixtureRequest, server_urls: _Urls) -> Iterator[Database]:
+    """As ``database``, for what only a server can do."""
+    yield from _open_server(server_urls(request.param))
+
+
+@pytest.fixture(params=servers.KINDS)
+def empty_database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """A database without tables."""
+    with contextlib.ExitStack() as made:
+        if request.param == "sqlite":
+            url = f"sqlite:///{request.getfixturevalue('tmp_path')}/empty.sqlite"
+        else:
+            url = made.enter_context(servers.own_database(request.param, "empty"))
+        yield made.enter_context(contextlib.closing(session.open_database(url)))
+
+
+@pytest.fixture
+def execute(database: Database) -> Callable[..., None]:
+    """Send one textual statement as a transaction of its own."""
+
+    def send(statement: str, **values: object) -> None:
+        database.write(lambda conn: conn.execute(sa.text(statement), values))
+
+    return send

@@ -1,0 +1,45 @@
+"""Rows to fill databases with."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from typing import Any
+
+from ironic_lite import clock
+from ironic_lite.db import nodes
+from ironic_lite.db.session import Database
+
+NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 123456)
+
+
+def new_uuid() -> str:
+    """Return a random UUID."""
+    return str(uuid.uuid4())
+
+
+def add_node(database: Database, **values: Any) -> str:
+    """Insert a node and return its UUID."""
+    row = {
+        "uuid": new_uuid(),
+        "driver": "fake-hardware",
+        "provision_state": "manageable",
+        **values,
+    }
+    database.write(lambda conn: nodes.insert(conn, row))
+    return str(row["uuid"])
+
+
+def get_node(database: Database, ident: str) -> dict[str, Any]:
+    """Return a node's columns."""
+    return database.read(lambda conn: nodes.get(conn, ident))
+
+
+def lock_node(
+    database: Database, node: str, token: str, host: str = "host-1", seconds: float = 60
+) -> bool:
+    """Try to take a node's lock."""
+    expires = clock.after(seconds)
+    return database.write(
+        lambda conn: nodes.lock(conn, node, host=host, token=token, expires=expires)
+    )

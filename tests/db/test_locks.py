@@ -1,0 +1,122 @@
+"""The lock: one conditional statement, a token that every write must know, a lease that ends."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ironic_lite import clock, errors
+from ironic_lite.db import events, nodes
+from ironic_lite.db.session import Connection, Database
+from tests.db.rows import NOON, add_node, get_node, lock_node, new_uuid
+from tests.statements import count_statements
+
+THREADS = 8
+
+
+def test_of_eight_threads_that_lock_a_node_at_once_exactly_one_wins(database: Database) -> None:
+    node = add_node(database)
+    ready = threading.Barrier(THREADS)
+
+    def take(number: int) -> bool:
+        ready.wait(timeout=30)
+        return lock_node(database, node, f"token-{number}", host=f"host-{number}")
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        won = list(pool.map(take, range(THREADS)))
+    assert won.count(True) == 1
+    row = get_node(database, node)
+    assert row["lock_token"] == f"token-{won.index(True)}"
+    assert row["reservation"] == f"host-{won.index(True)}"
+
+
+def test_locking_is_one_statement_and_leaves_the_generation_alone(database: Database) -> None:
+    node = add_node(database)
+    with count_statements(database) as sent:
+        assert lock_node(database, node, "token")
+    assert len(sent) == 1, sent
+    assert get_node(database, node)["generation"] == 0
+
+
+def test_a_dead_holders_lock_is_stolen_only_with_its_token(database: Database) -> None:
+    node = add_node(database)
+    assert lock_node(database, node, "dead")
+    steal = {"host": "host-2", "token": "mine", "expires": clock.after(60)}
+    wrong = database.write(lambda conn: nodes.lock(conn, node, steal="other", **steal))  # type: ignore[arg-type]
+    right = database.write(lambda conn: nodes.lock(conn, node, steal="dead", **steal))  # type: ignore[arg-type]
+    assert (wrong, right) == (False, True)
+    assert get_node(database, node)["reservation"] == "host-2"
+
+
+def test_a_free_node_can_be_locked_also_by_who_came_to_steal(database: Database) -> None:
+    node = add_node(database)
+    assert database.write(
+        lambda conn: nodes.lock(
+            conn, node, host="host-2", token="mine", expires=clock.after(60), steal="gone"
+        )
+    )
+
+
+def test_a_save_without_the_lock_raises_lock_lost_and_writes_nothing(database: Database) -> None:
+    node = add_node(database)
+    lock_node(database, node, "mine")
+
+    def work(conn: Connection) -> None:
+        row = {"at": NOON, "node_uuid": node, "kind": "provision"}
+        events.add(conn, [row])
+        nodes.save(conn, node, {"provision_state": "cleaning"}, token="another")
+
+    with pytest.raises(errors.LockLost):
+        database.write(work)
+    assert get_node(database, node)["provision_state"] == "manageable"
+    assert database.read(events.page) == []
+
+
+def test_a_save_raises_the_generation_and_notes_the_time(database: Database) -> None:
+    node = add_node(database)
+    lock_node(database, node, "mine")
+    before = clock.now()
+    for state in ("cleaning", "clean wait"):
+        database.write(
+            lambda conn, state=state: nodes.save(  # type: ignore[misc]
+                conn, node, {"provision_state": state}, token="mine"
+            )
+        )
+    row = get_node(database, node)
+    assert (row["generation"], row["provision_state"]) == (2, "clean wait")
+    assert row["updated_at"] >= before
+
+
+def test_only_the_holder_gives_a_lock_back(database: Database) -> None:
+    node = add_node(database)
+    lock_node(database, node, "mine")
+    database.write(lambda conn: nodes.unlock(conn, node, token="another"))
+    assert get_node(database, node)["lock_token"] == "mine"
+    database.write(lambda conn: nodes.unlock(conn, node, token="mine"))
+    row = get_node(database, node)
+    assert (row["reservation"], row["lock_token"], row["lock_expires"]) == (None, None, None)
+
+
+def test_only_the_holder_deletes_a_node(database: Database) -> None:
+    node = add_node(database)
+    lock_node(database, node, "mine")
+    with pytest.raises(errors.LockLost):
+        database.write(lambda conn: nodes.delete(conn, node, token="another"))
+    database.write(lambda conn: nodes.delete(conn, node, token="mine"))
+    with pytest.raises(errors.NodeNotFound):
+        get_node(database, node)
+
+
+def test_renewing_extends_the_leases_that_are_still_ours(database: Database) -> None:
+    mine, stolen = add_node(database), add_node(database)
+    lock_node(database, mine, "mine")
+    lock_node(database, stolen, "mine-too", host="host-2")
+    tokens = ["mine", "mine-too", *(new_uuid() for _ in range(1200))]
+    count = database.write(
+        lambda conn: nodes.renew(conn, host="host-1", tokens=tokens, expires=NOON)
+    )
+    assert count == 1
+    assert get_node(database, mine)["lock_expires"] == NOON
+    assert get_node(database, stolen)["lock_expires"] != NOON

@@ -1,0 +1,179 @@
+"""Runs, their steps, and the history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.db import events, nodes, runs
+from ironic_lite.db.session import Connection, Database
+from tests.db.rows import NOON, add_node, lock_node, new_uuid
+from tests.statements import count_statements
+
+
+def add_run(database: Database, node: str, **values: Any) -> str:
+    """Insert a run and return its UUID."""
+    row = {
+        "uuid": new_uuid(),
+        "node_uuid": node,
+        "verb": "clean",
+        "state": "running",
+        "started_at": NOON,
+        **values,
+    }
+    database.write(lambda conn: runs.insert(conn, row))
+    return str(row["uuid"])
+
+
+def steps_of(run: str, count: int) -> list[dict[str, Any]]:
+    """Return rows for steps, all pending."""
+    return [
+        {
+            "run_uuid": run,
+            "ordinal": ordinal,
+            "kind": "clean",
+            "interface": "raid",
+            "step": f"step-{ordinal}",
+            "args": {"number": ordinal},
+            "priority": 10.5,
+            "abortable": True,
+        }
+        for ordinal in range(count)
+    ]
+
+
+def test_the_current_run_is_the_newest_that_has_not_ended(database: Database) -> None:
+    node = add_node(database)
+    assert database.read(lambda conn: runs.current(conn, node)) is None
+    add_run(database, node, state="done")
+    waiting = add_run(database, node, state="waiting")
+    add_run(database, add_node(database))
+    assert database.read(lambda conn: runs.current(conn, node) or {})["uuid"] == waiting
+    end = {"state": "failed", "ended_at": NOON, "error": {"code": "StepFailed"}}
+    database.write(lambda conn: runs.update(conn, waiting, end))
+    assert database.read(lambda conn: runs.current(conn, node)) is None
+    row = database.read(lambda conn: runs.get(conn, waiting))
+    assert {name: row[name] for name in end} == end
+
+
+def test_runs_are_listed_newest_first(database: Database) -> None:
+    node = add_node(database)
+    uuids = [add_run(database, node, verb=verb) for verb in ("clean", "deploy", "clean")]
+    add_run(database, add_node(database))
+
+    def page(**more: Any) -> list[str]:
+        rows = database.read(lambda conn: runs.page(conn, node, columns=("uuid",), **more))
+        return [row["uuid"] for row in rows]
+
+    assert page() == uuids[::-1]
+    assert page(limit=1, marker_id=uuids[2]) == [uuids[1]]
+    assert page(where={"verb": "clean"}, direction="asc") == [uuids[0], uuids[2]]
+
+
+def test_an_unknown_run_is_not_found(database: Database) -> None:
+    with pytest.raises(errors.NotFound):
+        database.read(lambda conn: runs.get(conn, new_uuid()))
+
+
+def test_many_steps_are_added_by_one_statement_and_read_in_order(database: Database) -> None:
+    run = add_run(database, add_node(database))
+    with count_statements(database) as sent:
+        database.write(lambda conn: runs.insert_steps(conn, steps_of(run, 5)))
+    assert len(sent) == 1, sent
+    rows = database.read(lambda conn: runs.steps(conn, run))
+    assert [row["step"] for row in rows] == [f"step-{number}" for number in range(5)]
+    assert rows[3]["args"] == {"number": 3}
+    assert (rows[3]["state"], rows[3]["priority"], rows[3]["abortable"]) == ("pending", 10.5, True)
+
+
+def test_steps_with_different_changes_are_updated_by_one_statement(database: Database) -> None:
+    run = add_run(database, add_node(database))
+    database.write(lambda conn: runs.insert_steps(conn, steps_of(run, 3)))
+    ended = {"kind": "clean", "ordinal": 0, "state": "failed", "ended_at": NOON, "error": {"a": 1}}
+    began = {"kind": "clean", "ordinal": 1, "state": "running", "attempt": 1, "started_at": NOON}
+    with count_statements(database) as sent:
+        database.write(lambda conn: runs.update_steps(conn, run, [ended, began]))
+    assert len(sent) == 1, sent
+    rows = database.read(lambda conn: runs.steps(conn, run))
+    for row, change in zip(rows, (ended, began, {"state": "pending"}), strict=True):
+        assert {name: row[name] for name in change} == change
+    assert (rows[0]["attempt"], rows[0]["started_at"]) == (0, None)
+    assert (rows[1]["ended_at"], rows[1]["error"]) == (None, None)
+
+
+def test_a_step_run_again_loses_its_end_and_error(database: Database) -> None:
+    run = add_run(database, add_node(database))
+    database.write(lambda conn: runs.insert_steps(conn, steps_of(run, 1)))
+    failed = {"kind": "clean", "ordinal": 0, "state": "failed", "ended_at": NOON, "error": {"a": 1}}
+    again = {"kind": "clean", "ordinal": 0, "state": "running", "ended_at": None, "error": None}
+    for change in (failed, again):
+        database.write(lambda conn, change=change: runs.update_steps(conn, run, [change]))  # type: ignore[misc]
+    [row] = database.read(lambda conn: runs.steps(conn, run))
+    assert (row["state"], row["ended_at"], row["error"]) == ("running", None, None)
+
+
+def test_a_mistyped_column_of_a_step_is_refused(database: Database) -> None:
+    with pytest.raises(KeyError, match="attempts"):
+        database.write(
+            lambda conn: runs.update_steps(conn, "x", [{"kind": "c", "ordinal": 0, "attempts": 1}])
+        )
+
+
+# -- events ----------------------------------------------------------------------------------
+
+
+def test_events_are_read_behind_a_cursor(database: Database) -> None:
+    one, other = new_uuid(), new_uuid()
+    rows = [
+        {"at": NOON, "node_uuid": one, "kind": "provision", "data": {"a": 1}, "before": "enroll"},
+        {"at": NOON, "node_uuid": other, "kind": "power"},
+        {"at": NOON, "node_uuid": one, "kind": "power"},
+    ]
+    with count_statements(database) as sent:
+        database.write(lambda conn: events.add(conn, rows))
+    assert len(sent) == 1, sent
+    all_of_them = database.read(events.page)
+    assert [row["kind"] for row in all_of_them] == ["provision", "power", "power"]
+    assert (all_of_them[0]["data"], all_of_them[0]["before"]) == ({"a": 1}, "enroll")
+
+    def read(**more: Any) -> list[int]:
+        found = database.read(lambda conn: events.page(conn, **more))
+        return [all_of_them.index(row) for row in found]
+
+    first = all_of_them[0]["id"]
+    assert read(after_id=first) == [1, 2]
+    assert read(after_id=first, limit=1) == [1]
+    assert read(node_uuid=one) == [0, 2]
+    assert read(node_uuid=one, kinds=["power"], after_id=first) == [2]
+    assert read(kinds=[]) == []
+
+
+def test_an_events_number_is_never_given_twice(database: Database) -> None:
+    row = {"at": NOON, "node_uuid": new_uuid(), "kind": "power"}
+    numbers = set()
+    for _ in range(3):
+        database.write(lambda conn: events.add(conn, [row]))
+        [found] = database.read(events.page)
+        numbers.add(found["id"])
+        database.write(lambda conn: conn.execute(events.models.events.delete()))
+    assert len(numbers) == 3
+
+
+def test_a_state_change_with_its_run_step_and_events_is_four_statements(database: Database) -> None:
+    node = add_node(database)
+    lock_node(database, node, "mine")
+    run = add_run(database, node)
+    database.write(lambda conn: runs.insert_steps(conn, steps_of(run, 2)))
+    event = {"at": NOON, "node_uuid": node, "kind": "provision"}
+
+    def work(conn: Connection) -> None:
+        nodes.save(conn, node, {"provision_state": "clean wait", "last_error": None}, token="mine")
+        runs.update(conn, run, {"state": "waiting"})
+        runs.update_steps(conn, run, [{"kind": "clean", "ordinal": 0, "state": "waiting"}])
+        events.add(conn, [event, event])
+
+    with count_statements(database) as sent:
+        database.write(work)
+    assert len(sent) == 4, sent

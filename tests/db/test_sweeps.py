@@ -1,0 +1,127 @@
+"""What sweeps see: exactly the nodes that are theirs to look after."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from ironic_lite.db import nodes
+from ironic_lite.db.session import Database
+from tests.db.rows import NOON, add_node, lock_node
+
+MINUTE = datetime.timedelta(minutes=1)
+
+
+def named(rows: list[dict[str, Any]], uuids: dict[str, str]) -> list[str]:
+    """Return the names of the rows found."""
+    known = {uuid: name for name, uuid in uuids.items()}
+    return [known[row["uuid"]] for row in rows]
+
+
+def test_due_are_the_free_nodes_whose_time_has_come(database: Database) -> None:
+    uuids = {
+        "late": add_node(database, wake_at=NOON),
+        "later": add_node(database, wake_at=NOON - MINUTE),
+        "not yet": add_node(database, wake_at=NOON + MINUTE),
+        "asleep": add_node(database),
+        "held": add_node(database, wake_at=NOON),
+    }
+    lock_node(database, uuids["held"], "token")
+    assert named(_due(database, 9), uuids) == ["later", "late"]
+    assert named(_due(database, 1), uuids) == ["later"]
+
+
+def _due(database: Database, limit: int) -> list[dict[str, Any]]:
+    return database.read(lambda conn: nodes.due(conn, now=NOON, limit=limit))
+
+
+def test_overdue_are_the_free_nodes_that_wait_too_long(database: Database) -> None:
+    waiting = {"provision_state": "clean wait", "provision_updated_at": NOON}
+    uuids = {
+        "old": add_node(database, **waiting),
+        "older": add_node(database, **{**waiting, "provision_updated_at": NOON - MINUTE}),
+        "kept": add_node(database, **waiting, maintenance=True),
+        "held": add_node(database, **waiting),
+        "other": add_node(database, **{**waiting, "provision_state": "wait call-back"}),
+        "new": add_node(database, **{**waiting, "provision_updated_at": NOON + MINUTE}),
+        "retired": add_node(database, **waiting, retired=True),
+    }
+    lock_node(database, uuids["held"], "token")
+    rows = database.read(
+        lambda conn: nodes.overdue(
+            conn, state="clean wait", before=NOON + datetime.timedelta(seconds=1), limit=9
+        )
+    )
+    assert named(rows, uuids) == ["older", "old", "retired"]
+
+
+@pytest.mark.parametrize(
+    ("host", "unheld", "stale"),
+    [
+        (None, ["free", "expired"], ["expired", "idle"]),
+        ("host-1", ["free", "held", "expired"], ["held", "expired", "idle"]),
+    ],
+)
+def test_unheld_and_stale_are_what_nobody_alive_works_on(
+    database: Database, host: str | None, unheld: list[str], stale: list[str]
+) -> None:
+    uuids = {name: add_node(database, provision_state="cleaning") for name in unheld}
+    for name in ("free", "held", "expired"):
+        uuids.setdefault(name, add_node(database, provision_state="cleaning"))
+    uuids["idle"] = add_node(database)
+    uuids["foreign"] = add_node(database, provision_state="cleaning")
+    lock_node(database, uuids["held"], "t1")
+    lock_node(database, uuids["foreign"], "t2", host="host-10")
+    lock_node(database, uuids["expired"], "t3", host="host-2", seconds=-3600)
+    lock_node(database, uuids["idle"], "t4", host="host-2", seconds=-3600)
+    now = nodes.clock.now()
+    rows = database.read(
+        lambda conn: nodes.unheld(conn, states=["cleaning"], now=now, host=host, limit=9)
+    )
+    assert sorted(named(rows, uuids)) == sorted(unheld)
+    assert {row["uuid"]: row["lock_token"] for row in rows}[uuids["expired"]] == "t3"
+    locks = database.read(lambda conn: nodes.stale_locks(conn, now=now, host=host, limit=9))
+    assert sorted(named(locks, uuids)) == sorted(stale)
+
+
+def test_power_is_compared_only_where_nobody_else_is_at_work(database: Database) -> None:
+    uuids = {
+        "one": add_node(database, power_state="power on"),
+        "kept": add_node(database, maintenance=True),
+        "retired": add_node(database, retired=True),
+        "skipped": add_node(database, provision_state="enroll"),
+        "held": add_node(database),
+        "two": add_node(database),
+    }
+    lock_node(database, uuids["held"], "token")
+
+    def ask(after: int, limit: int) -> list[dict[str, Any]]:
+        return database.read(
+            lambda conn: nodes.for_power_sync(
+                conn, skip_states=["enroll"], after_id=after, limit=limit
+            )
+        )
+
+    rows = ask(0, 9)
+    assert named(rows, uuids) == ["one", "two"]
+    assert rows[0]["power_state"] == "power on"
+    assert named(ask(rows[0]["id"], 1), uuids) == ["two"]
+
+
+def test_nodes_in_fault_are_found_also_in_maintenance(database: Database) -> None:
+    uuids = {
+        "lost": add_node(database, fault="power failure", maintenance=True),
+        "well": add_node(database),
+    }
+    rows = database.read(lambda conn: nodes.in_fault(conn, fault="power failure", limit=9))
+    assert named(rows, uuids) == ["lost"]
+
+
+def test_nodes_are_counted_by_state(database: Database) -> None:
+    for state in ("cleaning", "cleaning", "deploying", "active"):
+        add_node(database, provision_state=state)
+    count = database.read(lambda conn: nodes.count_in(conn, ["cleaning", "deploying"]))
+    assert count == 3
+    assert database.read(lambda conn: nodes.count_in(conn, [])) == 0

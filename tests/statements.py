@@ -1,0 +1,39 @@
+"""Count the SQL statements a piece of code sends, so that budgets hold."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite.db.session import Database
+
+_FRAME = ("BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "SAVEPOINT", "RELEASE", "SET ")
+
+
+class Statements(list[str]):
+    """The statements sent, in order; one for many rows (executemany) counts once."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{number}. {text}" for number, text in enumerate(self, 1))
+
+
+@contextlib.contextmanager
+def count_statements(database: Database) -> Iterator[Statements]:
+    """Gather what is sent to ``database`` within the block, by whatever thread of this process.
+
+    Left out is what only frames statements: BEGIN, COMMIT, ROLLBACK, PRAGMA and their like.
+    """
+    sent = Statements()
+
+    def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        if not statement.lstrip().upper().startswith(_FRAME):
+            sent.append(statement)
+
+    sa.event.listen(database.engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", note)
