@@ -17,11 +17,11 @@ _TYPE_SINCE = 30
 _FIELDS_SINCE = 77
 _DYNAMIC = "dynamic"
 _TYPES = (_DYNAMIC, "classic")
-# In the documents of drivers the older kinds came together, later than on nodes.
+_NODE = fields.by_name(fields.NODE)
+# Documents of drivers had the first kinds one version before nodes had.
 _KIND_SINCE = {
-    kind: since if since > _TYPE_SINCE else _TYPE_SINCE
-    for kind in fields.INTERFACE_KINDS
-    for since in (fields.by_name(fields.NODE)[f"{kind}_interface"].since,)
+    kind: since if since > _TYPE_SINCE + 1 else _TYPE_SINCE
+    for kind, since in ((kind, _NODE[f"{kind}_interface"].since) for kind in fields.INTERFACE_KINDS)
 }
 
 

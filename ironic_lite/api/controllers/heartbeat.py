@@ -42,7 +42,7 @@ class Heartbeat(expose.Controller):
         self,
         request: Request,
         ident: str,
-        callback_url: str,
+        callback_url: str | None,
         agent_version: str | None = None,
         agent_token: str | None = None,
         agent_verify_ca: str | None = None,
@@ -59,6 +59,8 @@ class Heartbeat(expose.Controller):
             "agent_status": agent_status,
             "agent_status_message": agent_status_message,
         }
+        if callback_url is None:
+            raise errors.MissingParameter(path="callback_url")
         _check_body(request, given)
         self._check_url(callback_url)
         row = idents.fetch(self.service, request, ident, _NEEDED)

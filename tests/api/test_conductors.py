@@ -1,0 +1,86 @@
+"""Conductors over HTTP: the dead are listed too, and said to be so."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from ironic_lite import clock
+from ironic_lite.db import conductors, session
+from tests.api.client import Client
+from tests.api.conftest import DRIVERS, HOST, add_conductor
+
+
+@pytest.fixture
+def fleet(database: session.Database) -> None:
+    """Three conductors: one alive, one silent for an hour, one stopped."""
+    add_conductor(database, "silent", group="rack")
+    add_conductor(database, "stopped")
+    long_ago = clock.now() - datetime.timedelta(hours=1)
+    database.write(lambda conn: conductors.touch(conn, host="silent", now=long_ago))
+    database.write(lambda conn: conductors.offline(conn, "stopped", clock.now()))
+
+
+@pytest.mark.usefixtures("fleet")
+def test_every_conductor_is_listed_alive_or_not(api: Client) -> None:
+    found = api.get("/v1/conductors").json["conductors"]
+    base = "http://localhost:6385"
+    assert found[0] == {
+        "hostname": HOST,
+        "conductor_group": "",
+        "alive": True,
+        "links": [
+            {"href": f"{base}/v1/conductors/{HOST}", "rel": "self"},
+            {"href": f"{base}/conductors/{HOST}", "rel": "bookmark"},
+        ],
+    }
+    assert {row["hostname"]: row["alive"] for row in found} == {
+        HOST: True,
+        "silent": False,
+        "stopped": False,
+    }
+
+
+@pytest.mark.usefixtures("fleet")
+def test_details_tell_drivers_and_times(api: Client) -> None:
+    shown = api.get(f"/v1/conductors/{HOST}").json
+    assert shown == api.get("/v1/conductors?detail=true").json["conductors"][0]
+    assert shown["drivers"] == sorted(DRIVERS)
+    assert shown["created_at"].endswith("+00:00")
+    assert set(shown) == {
+        *("hostname", "conductor_group", "alive", "drivers", "created_at", "updated_at", "links"),
+    }
+    some = api.get("/v1/conductors/silent?fields=hostname,drivers").json
+    assert (set(some), some["drivers"]) == ({"hostname", "drivers", "links"}, [])
+
+
+@pytest.mark.usefixtures("fleet")
+def test_conductors_are_sorted_and_paged(api: Client) -> None:
+    found = api.get("/v1/conductors?sort_key=hostname&sort_dir=desc").json["conductors"]
+    assert [row["hostname"] for row in found] == ["stopped", "silent", HOST]
+    page = api.get("/v1/conductors?limit=2").json
+    assert [row["hostname"] for row in page["conductors"]] == [HOST, "silent"]
+    rest = api.get(page["next"].removeprefix("http://localhost:6385")).json
+    assert [row["hostname"] for row in rest["conductors"]] == ["stopped"]
+    assert "next" not in rest
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [("marker=nobody", 404), ("limit=0", 400), ("sort_key=drivers", 400), ("foo=1", 400)],
+)
+def test_a_bad_question_is_refused(api: Client, query: str, status: int) -> None:
+    assert api.get(f"/v1/conductors?{query}").status == status
+
+
+def test_an_unknown_conductor_is_named(api: Client) -> None:
+    answer = api.get("/v1/conductors/nobody")
+    assert answer.status == 404
+    assert "nobody" in answer.text
+
+
+def test_versions_before_1_49_know_no_conductors(api: Client) -> None:
+    assert api.at(48).get("/v1/conductors").status == 404
+    assert api.at(48).get(f"/v1/conductors/{HOST}").status == 404
+    assert api.at(49).get("/v1/conductors").status == 200

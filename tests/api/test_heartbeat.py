@@ -1,0 +1,149 @@
+"""Heartbeats: an agent with a token and an https address is heard, any other is told why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import errors
+from tests.api.client import Client
+from tests.api.conftest import HOST, AddNode
+from tests.api.recorder import Recorder
+
+URL = "https://192.0.2.10:9999"
+ABSENT = "00000000-0000-4000-8000-000000000000"
+Json = dict[str, Any]
+BODY: Json = {"callback_url": URL, "agent_token": "t" * 43, "agent_version": "13.0.0"}
+
+
+@pytest.fixture
+def node(add_node: AddNode) -> Json:
+    return add_node(name="rack1", provision_state="clean wait")
+
+
+def beat(api: Client, node: Json, **more: Any) -> Any:
+    body = {key: value for key, value in {**BODY, **more}.items() if value is not ...}
+    return api.post(f"/v1/heartbeat/{node['uuid']}", body)
+
+
+def test_the_real_agents_heartbeat_reaches_the_conductor(
+    api: Client, node: Json, recorder: Recorder
+) -> None:
+    answer = beat(api.at(68), node, agent_verify_ca="PEM")
+    assert (answer.status, answer.body) == (202, b"")
+    assert recorder.hosts == [HOST]
+    assert recorder.calls == [
+        (
+            "heartbeat",
+            {
+                "node_uuid": node["uuid"],
+                "callback_url": URL,
+                "agent_version": "13.0.0",
+                "agent_token": "t" * 43,
+                "agent_verify_ca": "PEM",
+                "agent_status": None,
+                "agent_status_message": None,
+            },
+        )
+    ]
+
+
+def test_a_name_will_do_too(api: Client, node: Json) -> None:
+    assert api.post("/v1/heartbeat/rack1", BODY).status == 202
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"callback_url": ...},
+        {"callback_url": None},
+        {"callback_url": 5},
+        {"callback_url": "192.0.2.10"},
+        {"callback_url": "ftp://192.0.2.10"},
+        {"callback_url": "https://"},
+        {"callback_url": "https://a b/"},
+        {"callback_url": "http://192.0.2.10:9999"},
+        {"agent_token": ...},
+        {"agent_token": ""},
+        {"agent_token": 5},
+        {"agent_version": ...},
+        {"agent_status": "fine"},
+        {"foo": 1},
+    ],
+)
+def test_a_bad_heartbeat_is_refused(
+    api: Client, node: Json, recorder: Recorder, more: Json
+) -> None:
+    answer = beat(api, node, **more)
+    assert answer.status == 400
+    assert answer.text
+    assert recorder.calls == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "since"),
+    [
+        ("agent_verify_ca", "PEM", 68),
+        ("agent_status", "start", 72),
+        ("agent_status_message", "half way", 72),
+    ],
+)
+def test_a_key_newer_than_the_version_is_refused(
+    api: Client, node: Json, name: str, value: str, since: int
+) -> None:
+    assert beat(api.at(since), node, **{name: value}).status == 202
+    assert beat(api.at(since - 1), node, **{name: value}).status == 400
+
+
+def test_the_fall_back_of_agents_that_could_not_read_the_root_is_refused(
+    api: Client, node: Json
+) -> None:
+    answer = api.at(31).post(f"/v1/heartbeat/{node['uuid']}", {"callback_url": URL})
+    assert answer.status == 400
+    assert api.at(21).post(f"/v1/heartbeat/{node['uuid']}", BODY).status == 404
+
+
+def test_an_agent_keeps_its_address(api: Client, add_node: AddNode) -> None:
+    node = add_node(driver_internal_info={"agent_url": URL})
+    assert beat(api, node).status == 202
+    assert beat(api, node, callback_url="https://192.0.2.11:9999").status == 400
+    assert beat(api, node, callback_url="", agent_status="end").status == 202
+
+
+def test_plain_http_can_be_allowed(api: Client, node: Json, conf: cfg.ConfigOpts) -> None:
+    conf.set_override("require_tls", False, "agent")
+    for url in ("http://192.0.2.10:9999", "http://[2001:db8::1]:9999/"):
+        assert beat(api, node, callback_url=url).status == 202
+
+
+@pytest.mark.parametrize(
+    ("why", "status"),
+    [
+        (errors.NodeLocked(node="x", host=HOST), 409),
+        (errors.InvalidParameter(path="agent_token", reason="is wrong"), 400),
+        (errors.NoFreeWorker(), 503),
+        (errors.NoConductor(host=HOST), 503),
+    ],
+)
+def test_the_conductors_refusal_is_handed_on(
+    api: Client, node: Json, recorder: Recorder, why: errors.Error, status: int
+) -> None:
+    recorder.answers["heartbeat"] = why
+    assert beat(api, node).status == status
+
+
+def test_an_unknown_node_has_no_agent(api: Client, recorder: Recorder) -> None:
+    assert beat(api, {"uuid": ABSENT}).status == 404
+    assert recorder.calls == []
+
+
+def test_the_endpoint_can_be_closed(api: Client, node: Json, conf: cfg.ConfigOpts) -> None:
+    conf.set_override("enable_ramdisk_endpoints", False, "api")
+    assert beat(api, node).status == 403
+
+
+def test_only_post_is_known(api: Client, node: Json) -> None:
+    answer = api.get(f"/v1/heartbeat/{node['uuid']}")
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")

@@ -1,0 +1,161 @@
+"""Lookup: an agent finds its node by MAC addresses or UUID, and gets its token once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import clock, errors, states
+from ironic_lite.db import ports, session
+from ironic_lite.states import State
+from tests.api.client import Client
+from tests.api.conftest import HOST, AddNode
+from tests.api.recorder import Recorder
+
+MAC = "52:54:00:12:34:56"
+OTHER = "52:54:00:12:34:57"
+ABSENT = "00000000-0000-4000-8000-000000000000"
+TOKEN = "t" * 43
+Json = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def token(recorder: Recorder) -> None:
+    recorder.answers["get_node_with_token"] = {"agent_token": TOKEN, "fresh": True}
+
+
+@pytest.fixture
+def node(add_node: AddNode, database: session.Database) -> Json:
+    """A node that waits for its agent, with one port."""
+    row = add_node(
+        provision_state="clean wait",
+        properties={"cpus": 4},
+        instance_info={"configdrive": "H4sI", "image_source": "http://x"},
+        driver_internal_info={"agent_secret_token": TOKEN, "agent_erase_devices_iterations": 1},
+    )
+    add_port(database, row, MAC)
+    return row
+
+
+def add_port(database: session.Database, node: Json, address: str) -> None:
+    row = {
+        "uuid": node["uuid"][:-2] + address[-2:],
+        "address": address,
+        "node_uuid": node["uuid"],
+        "created_at": clock.now(),
+    }
+    database.write(lambda conn: ports.insert(conn, row))
+
+
+def test_an_agent_is_told_its_node_and_its_settings(
+    api: Client, node: Json, recorder: Recorder
+) -> None:
+    answer = api.get(f"/v1/lookup?addresses={OTHER},{MAC.upper()},nonsense")
+    assert answer.status == 200
+    found = answer.json["node"]
+    assert set(found) == {
+        *("uuid", "properties", "instance_info", "driver_internal_info", "links"),
+    }
+    assert found["uuid"] == node["uuid"]
+    assert found["properties"] == {"cpus": 4}
+    assert found["instance_info"] == {"configdrive": "******", "image_source": "http://x"}
+    assert found["driver_internal_info"] == {
+        "agent_secret_token": "******",
+        "agent_erase_devices_iterations": 1,
+    }
+    config = answer.json["config"]
+    assert config["agent_token"] == TOKEN
+    assert config["agent_token_required"] is True
+    assert config["heartbeat_timeout"] == 300
+    assert set(config) >= {"metrics", "metrics_statsd", "agent_containers", "tls_min_version"}
+    assert recorder.calls == [("get_node_with_token", {"node_uuid": node["uuid"]})]
+    assert recorder.hosts == [HOST]
+
+
+def test_a_token_is_shown_once(api: Client, node: Json, recorder: Recorder) -> None:
+    recorder.answers["get_node_with_token"] = {"agent_token": TOKEN, "fresh": False}
+    answer = api.get(f"/v1/lookup?node_uuid={node['uuid']}")
+    assert answer.json["config"]["agent_token"] == "******"
+    assert TOKEN.encode() not in answer.body
+
+
+def test_the_real_agent_asks_at_1_62_with_both(api: Client, node: Json) -> None:
+    query = f"addresses=02:00:00:00:00:01&node_uuid={node['uuid']}"
+    assert api.at(62).get(f"/v1/lookup?{query}").json["config"]["agent_token"] == TOKEN
+
+
+def test_older_agents_get_no_token(api: Client, node: Json, recorder: Recorder) -> None:
+    answer = api.at(61).get(f"/v1/lookup?addresses={MAC}")
+    assert answer.json["config"]["agent_token"] is None
+    assert recorder.calls == []
+    assert api.at(21).get(f"/v1/lookup?addresses={MAC}").status == 404
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_node_answers_only_while_an_agent_may_run(
+    api: Client, add_node: AddNode, state: State
+) -> None:
+    node = add_node(provision_state=state.value)
+    answer = api.get(f"/v1/lookup?node_uuid={node['uuid']}")
+    assert answer.status == (200 if state in states.LOOKUP_ALLOWED else 404)
+    if answer.status == 404:
+        unknown = api.get(f"/v1/lookup?node_uuid={ABSENT}")
+        assert answer.text.replace(node["uuid"], "") == unknown.text.replace(ABSENT, "")
+
+
+def test_the_restriction_can_be_lifted(
+    api: Client, add_node: AddNode, conf: cfg.ConfigOpts
+) -> None:
+    active, enroll = add_node(provision_state="active"), add_node(provision_state="enroll")
+    conf.set_override("fast_track", True, "deploy")
+    assert api.get(f"/v1/lookup?node_uuid={enroll['uuid']}").status == 200
+    assert api.get(f"/v1/lookup?node_uuid={active['uuid']}").status == 404
+    conf.set_override("restrict_lookup", False, "api")
+    assert api.get(f"/v1/lookup?node_uuid={active['uuid']}").status == 200
+
+
+def test_addresses_of_two_nodes_are_nobodys(
+    api: Client, node: Json, add_node: AddNode, database: session.Database
+) -> None:
+    add_port(database, add_node(provision_state="clean wait"), OTHER)
+    assert api.get(f"/v1/lookup?addresses={MAC},{OTHER}").status == 404
+    assert api.get(f"/v1/lookup?addresses={MAC}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("", 400),
+        ("addresses=", 400),
+        ("addresses=nonsense", 400),
+        ("node_uuid=nonsense", 400),
+        (f"addresses={MAC}&foo=1", 400),
+        (f"addresses={OTHER}", 404),
+        (f"node_uuid={ABSENT}", 404),
+    ],
+)
+def test_a_bad_question_is_refused(
+    api: Client, node: Json, recorder: Recorder, query: str, status: int
+) -> None:
+    assert api.get(f"/v1/lookup?{query}").status == status
+    assert recorder.calls == []
+
+
+def test_a_locked_node_asks_the_agent_to_come_back(
+    api: Client, node: Json, recorder: Recorder
+) -> None:
+    recorder.answers["get_node_with_token"] = errors.NodeLocked(node=node["uuid"], host=HOST)
+    assert api.get(f"/v1/lookup?addresses={MAC}").status == 409
+
+
+def test_the_endpoint_can_be_closed(api: Client, node: Json, conf: cfg.ConfigOpts) -> None:
+    conf.set_override("enable_ramdisk_endpoints", False, "api")
+    assert api.get(f"/v1/lookup?addresses={MAC}").status == 403
+
+
+def test_a_redfish_node_needs_no_search_for_its_bmc(api: Client, add_node: AddNode) -> None:
+    node = add_node(provision_state="deploying", management_interface="redfish")
+    answer = api.get(f"/v1/lookup?node_uuid={node['uuid']}")
+    assert answer.json["config"]["agent_skip_bmc_detect"] is True
