@@ -119,4 +119,6 @@ def _path(environ: Environ) -> str:
     path = path.removesuffix("/")
     if path == _ROOT:
         return "/"
+    if path == "/":
+        return "//"  # which is nothing, not /v1
     return path[len(_ROOT) :] if path.startswith(f"{_ROOT}/") else path

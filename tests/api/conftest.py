@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,7 +11,7 @@ from oslo_config import cfg
 
 from ironic_lite import clock, config
 from ironic_lite.api import app, enrolment, front
-from ironic_lite.db import conductors, models, nodes, session
+from ironic_lite.db import conductors, nodes, session
 from tests.api.client import Client
 from tests.api.recorder import Recorder
 
@@ -33,13 +32,10 @@ def conf() -> Iterator[cfg.ConfigOpts]:
 
 
 @pytest.fixture
-def database(tmp_path: pathlib.Path) -> Iterator[session.Database]:
+def database(sqlite_database: session.Database) -> session.Database:
     """An empty database with one living conductor."""
-    opened = session.open_database(f"sqlite:///{tmp_path}/api.sqlite")
-    opened.write(models.metadata.create_all)
-    add_conductor(opened, HOST)
-    yield opened
-    opened.close()
+    add_conductor(sqlite_database, HOST)
+    return sqlite_database
 
 
 @pytest.fixture

@@ -15,13 +15,15 @@ from ironic_lite.rpc import interface
 class Recorder:
     """Stands for every conductor of a fleet.
 
-    ``calls`` are (method, arguments by name) in order; ``hosts`` whom each went to. ``answers``
+    ``calls`` are (method, arguments by name) in order; ``hosts`` whom each went to,
+    ``contexts`` for whom. ``answers``
     maps a method to what it returns, to an exception it raises, or to a function of its arguments.
     """
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.hosts: list[str | None] = []
+        self.contexts: list[Context] = []
         self.answers: dict[str, Any] = {"check_node": _chosen}
 
     def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
@@ -41,6 +43,7 @@ class _Conductor:
             contract.bind(self, context, **arguments)
             self._recorder.calls.append((name, arguments))
             self._recorder.hosts.append(self._host)
+            self._recorder.contexts.append(context)
             answer = self._recorder.answers.get(name)
             if isinstance(answer, Exception):
                 raise answer

@@ -1,0 +1,204 @@
+"""What holds for every request: paths, ids, links, error bodies, and the last resort."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import errors
+from ironic_lite.db import nodes
+from tests.api.client import Client, environment
+from tests.api.client import call as call_wsgi
+from tests.api.conftest import AddNode
+from tests.api.recorder import Recorder
+
+REQUEST_ID = re.compile(r"req-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def test_every_answer_carries_one_request_id_twice(api: Client) -> None:
+    for answer in (
+        api.get("/"),
+        api.get("/v1/nodes"),
+        api.get("/v1/nothing"),
+        api.at("nonsense").get("/v1/nodes"),
+        api.post("/v1/nodes", {"driver": 5}),
+        api.request("BREW", "/v1/nodes"),
+    ):
+        assert REQUEST_ID.fullmatch(answer.headers["x-openstack-request-id"])
+        assert answer.headers["openstack-request-id"] == answer.headers["x-openstack-request-id"]
+
+
+def test_the_request_id_goes_to_the_conductor(
+    api: Client, recorder: Recorder, add_node: AddNode
+) -> None:
+    theirs = "req-00000000-0000-4000-8000-000000000000"
+    answer = api.put(
+        f"/v1/nodes/{add_node()['uuid']}/states/provision",
+        {"target": "manage"},
+        headers={"X-OpenStack-Request-ID": theirs},
+    )
+    seen = recorder.contexts[0]
+    assert seen.request_id == answer.headers["x-openstack-request-id"] != theirs
+    assert seen.global_request_id == theirs
+
+
+@pytest.mark.parametrize("path", ["/v1/nodes", "/v1/nodes/", "/nodes", "/nodes/"])
+def test_v1_and_one_trailing_slash_may_be_left_out(api: Client, path: str) -> None:
+    answer = api.get(path)
+    assert (answer.status, answer.json) == (200, {"nodes": []})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1//nodes",
+        "/v1/nodes//",
+        "//",
+        "/v2/nodes",
+        "/v1/v1/nodes",
+        "/v1/nothing",
+        "/nodes/a/b/c/d",
+        "/v1/nodes/__class__/__init__",
+        "/v1/nodes/x/../y",
+    ],
+)
+def test_other_paths_are_not_found_in_the_form_of_routing(api: Client, path: str) -> None:
+    answer = api.get(path)
+    assert answer.status == 404
+    assert answer.fault == {"code": 404, "title": "Not Found", "description": ""}
+
+
+def test_a_method_that_is_not_there_is_told_which_are(api: Client, add_node: AddNode) -> None:
+    node = add_node()
+    for method, path, allow in [
+        ("PUT", "/v1/nodes", "GET, POST"),
+        ("POST", f"/v1/nodes/{node['uuid']}", "DELETE, GET, PATCH"),
+        ("HEAD", f"/v1/nodes/{node['uuid']}", "DELETE, GET, PATCH"),
+        ("OPTIONS", "/v1", "GET"),
+        ("DELETE", "/", "GET"),
+        ("get", "/v1/nodes", "GET, POST"),
+    ]:
+        answer = api.request(method, path)
+        assert (answer.status, answer.headers["allow"]) == (405, allow)
+        if method == "HEAD":
+            assert answer.body == b""
+        else:
+            assert answer.fault == {"code": 405, "title": "Method Not Allowed", "description": ""}
+
+
+def test_a_query_cannot_change_the_method(api: Client, add_node: AddNode) -> None:
+    node = add_node()
+    assert api.get(f"/v1/nodes/{node['uuid']}?_method=DELETE").status == 400
+    assert api.get(f"/v1/nodes/{node['uuid']}").status == 200
+
+
+def test_json_at_the_end_of_a_path_is_dropped_for_old_versions_that_are_named(
+    api: Client, add_node: AddNode
+) -> None:
+    add_node(name="plain")
+    add_node(name="real.json")
+    assert api.at(90).get("/v1/nodes/plain.json").json["name"] == "plain"
+    assert api.at(91).get("/v1/nodes/plain.json").status == 404
+    assert api.at(91).get("/v1/nodes/real.json").json["name"] == "real.json"
+    assert api.get("/v1/nodes/real.json").json["name"] == "real.json"
+    assert api.at(90).get("/v1/nodes.json").status == 200
+
+
+# -- links -----------------------------------------------------------------------------------
+
+
+def first_link(api: Client, **environ: str) -> str:
+    """Ask for /v1 with these keys in the WSGI environment."""
+    answer = call_wsgi(api.app, {**environment("GET", "/v1"), **environ})
+    return str(answer.json["links"][0]["href"])
+
+
+def test_links_follow_the_host_that_was_asked(api: Client) -> None:
+    assert first_link(api, HTTP_HOST="metal.example.org") == "http://metal.example.org/v1/"
+    assert first_link(api, HTTP_HOST="[::1]:6385") == "http://[::1]:6385/v1/"
+    assert first_link(api, **{"wsgi.url_scheme": "https"}) == "https://localhost:6385/v1/"
+    assert first_link(api, SCRIPT_NAME="/baremetal") == "http://localhost:6385/baremetal/v1/"
+
+
+@pytest.mark.parametrize("host", ["", "a b", 'x"y', "évil", "a/b", "x@y", "h:port"])
+def test_a_host_that_is_none_does_not_get_into_links(api: Client, host: str) -> None:
+    assert first_link(api, HTTP_HOST=host) == "http://127.0.0.1:6385/v1/"
+
+
+def test_links_follow_a_proxy_only_where_one_is_trusted(api: Client, conf: cfg.ConfigOpts) -> None:
+    said = {
+        "HTTP_X_FORWARDED_PROTO": "https",
+        "HTTP_X_FORWARDED_HOST": "outside.example.org, inner",
+        "HTTP_X_FORWARDED_PREFIX": "/metal",
+    }
+    assert first_link(api, **said) == "http://localhost:6385/v1/"
+    conf.set_override("enable_proxy_headers_parsing", True, "api")
+    assert first_link(api, **said) == "https://outside.example.org/metal/v1/"
+
+
+def test_links_follow_the_public_endpoint_above_all(
+    api: Client, conf: cfg.ConfigOpts, add_node: AddNode
+) -> None:
+    conf.set_override("public_endpoint", "https://metal.example.org/base/", "api")
+    node = add_node()
+    shown = api.get(f"/v1/nodes/{node['uuid']}").json
+    assert shown["links"][0]["href"] == f"https://metal.example.org/base/v1/nodes/{node['uuid']}"
+    assert shown["ports"][1] == {
+        "href": f"https://metal.example.org/base/nodes/{node['uuid']}/ports",
+        "rel": "bookmark",
+    }
+
+
+# -- errors ----------------------------------------------------------------------------------
+
+
+def test_a_refusal_is_a_string_inside_a_string(api: Client) -> None:
+    answer = api.get("/v1/nodes/nobody")
+    assert answer.status == 404
+    assert answer.headers["content-type"] == "application/json"
+    assert list(answer.json) == ["error_message"]
+    assert answer.fault == {
+        "faultcode": "Client",
+        "faultstring": "Node nobody could not be found.",
+        "debuginfo": None,
+    }
+
+
+def test_an_unexpected_fault_shows_nothing_and_is_logged_once(
+    api: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("the password is hunter2")
+
+    monkeypatch.setattr(nodes, "get", broken)
+    with caplog.at_level(logging.ERROR):
+        answer = api.get("/v1/nodes/somebody")
+    assert answer.status == 500
+    assert answer.fault["faultcode"] == "Server"
+    assert "hunter2" not in answer.body.decode()
+    assert "Traceback" not in answer.body.decode()
+    assert answer.headers["x-openstack-request-id"] in caplog.text
+    assert len(caplog.records) == 1
+
+
+def test_a_server_side_error_of_ours_says_what_it_is(
+    api: Client, recorder: Recorder, add_node: AddNode
+) -> None:
+    recorder.answers["get_boot_device"] = errors.BmcUnreachable(address="bmc", reason="silence")
+    answer = api.get(f"/v1/nodes/{add_node()['uuid']}/management/boot_device")
+    assert answer.status == 500
+    assert answer.fault["faultcode"] == "Server"
+    assert "Cannot reach the BMC at bmc" in answer.text
+
+
+def test_a_database_that_is_away_is_503(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise errors.Unavailable("The database does not answer. Retry later.")
+
+    monkeypatch.setattr(nodes, "page", away)
+    answer = api.get("/v1/nodes")
+    assert (answer.status, answer.text) == (503, "The database does not answer. Retry later.")
