@@ -472,16 +472,6 @@ DEPLOY = (
         choices=[("uefi", "the firmware of today"), ("bios", "the firmware of old machines")],
         help="Boot mode of nodes that ask for none.",
     ),
-    cfg.BoolOpt(
-        "fast_track",
-        default=False,
-        help="Use an agent that is still running instead of starting the machine again.",
-    ),
-    _seconds(
-        "fast_track_timeout",
-        300,
-        "Seconds after its last heartbeat at which an agent no longer counts as running.",
-    ),
 )
 
 AGENT = (

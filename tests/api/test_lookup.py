@@ -108,9 +108,7 @@ def test_a_node_answers_only_while_an_agent_may_run(
 def test_the_restriction_can_be_lifted(
     api: Client, add_node: AddNode, conf: cfg.ConfigOpts
 ) -> None:
-    active, enroll = add_node(provision_state="active"), add_node(provision_state="enroll")
-    conf.set_override("fast_track", True, "deploy")
-    assert api.get(f"/v1/lookup?node_uuid={enroll['uuid']}").status == 200
+    active = add_node(provision_state="active")
     assert api.get(f"/v1/lookup?node_uuid={active['uuid']}").status == 404
     conf.set_override("restrict_lookup", False, "api")
     assert api.get(f"/v1/lookup?node_uuid={active['uuid']}").status == 200

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api import expose, idents, types
@@ -52,34 +53,21 @@ class Heartbeat(expose.Controller):
         """Take a heartbeat in and hand it to the node's conductor."""
         if not self.service.conf.api.enable_ramdisk_endpoints:
             raise errors.Forbidden(what="the endpoints of ramdisk agents")
-        given = {
+        if callback_url is None:
+            raise errors.MissingParameter(path="callback_url")
+        given: dict[str, Any] = {
             "agent_version": agent_version,
             "agent_token": agent_token,
             "agent_verify_ca": agent_verify_ca,
             "agent_status": agent_status,
             "agent_status_message": agent_status_message,
         }
-        if callback_url is None:
-            raise errors.MissingParameter(path="callback_url")
         _check_body(request, given)
         self._check_url(callback_url)
         row = idents.fetch(self.service, request, ident, _NEEDED)
-        known = (row["driver_internal_info"] or {}).get("agent_url")
-        if known and callback_url and callback_url != known:
-            raise errors.InvalidParameter(
-                path="callback_url", reason="is not the one this agent has given before"
-            )
+        _check_unmoved(row["driver_internal_info"], callback_url)
         conductor = self.service.client.conductor(self.service.fleet.host_for(row))
-        conductor.heartbeat(
-            request.who,
-            node_uuid=row["uuid"],
-            callback_url=callback_url,
-            agent_version=agent_version,
-            agent_token=str(agent_token),
-            agent_verify_ca=agent_verify_ca,
-            agent_status=agent_status,
-            agent_status_message=agent_status_message,
-        )
+        conductor.heartbeat(request.who, node_uuid=row["uuid"], callback_url=callback_url, **given)
 
     def _check_url(self, url: str) -> None:
         """Refuse a URL that is neither empty (an agent without commands) nor of http or https."""
@@ -94,6 +82,14 @@ class Heartbeat(expose.Controller):
                 path="callback_url",
                 reason="must be https; [agent]require_tls = false would let it be http",
             )
+
+
+def _check_unmoved(notes: Mapping[str, Any] | None, url: str) -> None:
+    """Refuse another agent than the one known until its machine has been started anew."""
+    known = (notes or {}).get("agent_url")
+    if known and url and url != known:
+        reason = "is not the one this node's agent has given before"
+        raise errors.InvalidParameter(path="callback_url", reason=reason)
 
 
 def _check_body(request: Request, given: Mapping[str, str | None]) -> None:

@@ -17,9 +17,6 @@ SINCE = 22
 _TOKEN_SINCE = 62
 _SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
 _NEEDED = ("driver", "conductor_group", "provision_state", "management_interface")
-_FAST_TRACK = frozenset(
-    {State.ENROLL, State.MANAGEABLE, State.AVAILABLE, State.SERVICING, State.SERVICEHOLD}
-)
 
 
 class Lookup(expose.Controller):
@@ -51,10 +48,7 @@ class Lookup(expose.Controller):
         return {"node": _document(request, row), "config": self._config(row, token)}
 
     def _allowed(self, state: State) -> bool:
-        conf = self.service.conf
-        if not conf.api.restrict_lookup or state in states.LOOKUP_ALLOWED:
-            return True
-        return bool(conf.deploy.fast_track) and state in _FAST_TRACK
+        return not self.service.conf.api.restrict_lookup or state in states.LOOKUP_ALLOWED
 
     def _token(self, request: Request, row: Json) -> str:
         """Return the token the first time, and afterwards only that there is one."""
