@@ -41,13 +41,13 @@ _CLEAR = models.hardware_interfaces.delete().where(
     _INTERFACE.conductor_id == sa.bindparam("k_conductor")
 )
 _INSERT_INTERFACES = models.hardware_interfaces.insert().inline()
-_MEMBERS = (
+_REGISTERED = (
     sa.select(_CONDUCTOR.hostname, _CONDUCTOR.conductor_group, _INTERFACE.hardware_type)
     .distinct()
     .select_from(models.conductors.outerjoin(models.hardware_interfaces))
-    .where(*_ALIVE)
     .order_by(_CONDUCTOR.hostname)
 )
+_MEMBERS = _REGISTERED.where(*_ALIVE)
 _INTERFACES = (
     sa.select(
         _INTERFACE.hardware_type,
@@ -104,13 +104,16 @@ def offline(conn: Connection, host: str, now: datetime.datetime) -> None:
 # -- what everybody reads --------------------------------------------------------------------
 
 
-def members(conn: Connection, *, alive_since: datetime.datetime) -> list[Row]:
+def members(conn: Connection, *, alive_since: datetime.datetime | None) -> list[Row]:
     """Return the living conductors for the ring, by one statement.
 
+    :param alive_since: None for all that ever registered, stopped and dead ones too.
     :returns: hostname, conductor_group and ``hardware_types``, a set of names.
     """
     found: dict[str, Row] = {}
-    for host, group, hardware_type in conn.execute(_MEMBERS, {"alive_since": alive_since}):
+    statement = _REGISTERED if alive_since is None else _MEMBERS
+    given = {} if alive_since is None else {"alive_since": alive_since}
+    for host, group, hardware_type in conn.execute(statement, given):
         row = found.setdefault(
             host, {"hostname": host, "conductor_group": group, "hardware_types": set()}
         )

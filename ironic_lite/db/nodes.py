@@ -217,6 +217,8 @@ def insert(conn: Connection, values: Mapping[str, Any]) -> None:
 def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: int) -> None:
     """Write columns of a node nobody works on and nobody has changed since it was read.
 
+    ``updated_at`` is now unless given.
+
     A reservation whose lease has expired still counts: its node is in the middle of something.
 
     :param generation: as read; the node's is one more afterwards.
@@ -226,8 +228,8 @@ def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: 
     :raises errors.Duplicate: a unique value is taken.
     :raises errors.ChassisNotFound:
     """
-    guard = {"k_uuid": uuid, "k_generation": generation, "updated_at": clock.now()}
-    if _update(conn, _EDIT, {**values, **guard}):
+    guard = {"k_uuid": uuid, "k_generation": generation}
+    if _update(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
         return
     found = conn.execute(_STANDING, {"k_uuid": uuid}).first()
     if found is None:

@@ -130,8 +130,13 @@ class Database:
     # -- inside ------------------------------------------------------------------------------
 
     def _read(self, work: Callable[[Connection], T]) -> T:
-        with self._reader.connect() as conn:
+        conn = self._reader.connect()
+        try:
             return work(conn)
+        finally:
+            # What is read is read, even if the connection dies before it is given back.
+            with contextlib.suppress(sa.exc.DBAPIError):
+                conn.close()
 
     def _write(self, work: Callable[[Connection], T], progress: list[str]) -> T:
         with self.engine.connect() as conn:
@@ -216,6 +221,8 @@ def open_database(
             pool_use_lifo=True,
             **_engine_options(kind, options),
         )
+    except sa.exc.ArgumentError as error:
+        raise _bad_url(str(error)) from error
     except ModuleNotFoundError as error:
         raise _bad_url(
             f"the driver {error.name} is not installed; pip install ironic_lite[{_EXTRAS[kind]}]"

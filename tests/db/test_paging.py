@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors, fields
-from ironic_lite.db import chassis, nodes
+from ironic_lite.db import chassis, models, nodes
 from ironic_lite.db.session import Database
 from tests.db.rows import NOON, add_node, new_uuid
 from tests.statements import count_statements
@@ -26,7 +26,7 @@ _ROWS = 14
 def sample(number: int, chassis_uuids: list[str]) -> dict[str, Any]:
     """Return values for all sortable columns of one node."""
     values: dict[str, Any] = {}
-    for place, column in enumerate(nodes.models.nodes.c):
+    for place, column in enumerate(models.nodes.c):
         value = _value(column, number + place)
         if value is not None:
             values[column.key] = value

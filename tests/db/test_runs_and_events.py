@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db import events, nodes, runs
+from ironic_lite.db import events, models, nodes, runs
 from ironic_lite.db.session import Connection, Database
 from tests.db.rows import NOON, add_node, lock_node, new_uuid
 from tests.statements import count_statements
@@ -97,7 +97,8 @@ def test_steps_with_different_changes_are_updated_by_one_statement(database: Dat
         database.write(lambda conn: runs.update_steps(conn, run, [ended, began]))
     assert len(sent) == 1, sent
     rows = database.read(lambda conn: runs.steps(conn, run))
-    for row, change in zip(rows, (ended, began, {"state": "pending"}), strict=True):
+    changes: list[dict[str, Any]] = [ended, began, {"state": "pending"}]
+    for row, change in zip(rows, changes, strict=True):
         assert {name: row[name] for name in change} == change
     assert (rows[0]["attempt"], rows[0]["started_at"]) == (0, None)
     assert (rows[1]["ended_at"], rows[1]["error"]) == (None, None)
@@ -157,7 +158,7 @@ def test_an_events_number_is_never_given_twice(database: Database) -> None:
         database.write(lambda conn: events.add(conn, [row]))
         [found] = database.read(events.page)
         numbers.add(found["id"])
-        database.write(lambda conn: conn.execute(events.models.events.delete()))
+        database.write(lambda conn: conn.execute(models.events.delete()))
     assert len(numbers) == 3
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ironic_lite import clock
 from ironic_lite.db import nodes
 from ironic_lite.db.session import Database
 from tests.db.rows import NOON, add_node, lock_node
@@ -67,16 +68,14 @@ def test_overdue_are_the_free_nodes_that_wait_too_long(database: Database) -> No
 def test_unheld_and_stale_are_what_nobody_alive_works_on(
     database: Database, host: str | None, unheld: list[str], stale: list[str]
 ) -> None:
-    uuids = {name: add_node(database, provision_state="cleaning") for name in unheld}
-    for name in ("free", "held", "expired"):
-        uuids.setdefault(name, add_node(database, provision_state="cleaning"))
+    busy = ("free", "held", "expired", "foreign")
+    uuids = {name: add_node(database, provision_state="cleaning") for name in busy}
     uuids["idle"] = add_node(database)
-    uuids["foreign"] = add_node(database, provision_state="cleaning")
     lock_node(database, uuids["held"], "t1")
     lock_node(database, uuids["foreign"], "t2", host="host-10")
     lock_node(database, uuids["expired"], "t3", host="host-2", seconds=-3600)
     lock_node(database, uuids["idle"], "t4", host="host-2", seconds=-3600)
-    now = nodes.clock.now()
+    now = clock.now()
     rows = database.read(
         lambda conn: nodes.unheld(conn, states=["cleaning"], now=now, host=host, limit=9)
     )

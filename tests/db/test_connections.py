@@ -1,0 +1,201 @@
+"""Opening a database, losing it, and finding it again."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import socket
+import stat
+import threading
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db import nodes, session
+from ironic_lite.db.session import Connection, Database
+from tests.db import servers
+from tests.db.rows import add_node, get_node
+
+_WHO = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT connection_id()"}
+_KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
+
+
+def end_connection(database: Database, conn: Connection) -> None:
+    """Have the server close the connection behind ``conn``."""
+    number = conn.execute(sa.text(_WHO[database.kind])).scalar()
+    servers.admin(database.kind, _KILL[database.kind].format(number))
+
+
+def test_a_read_after_the_server_closed_the_connection_succeeds(server_database: Database) -> None:
+    node = add_node(server_database)
+    server_database.read(lambda conn: end_connection(server_database, conn))
+    assert get_node(server_database, node)["uuid"] == node
+
+
+def test_a_write_after_the_server_closed_all_connections_succeeds(
+    server_database: Database,
+) -> None:
+    together = threading.Barrier(3)
+
+    def hold(conn: Connection) -> None:
+        together.wait(timeout=30)
+        end_connection(server_database, conn)
+
+    threads = [threading.Thread(target=server_database.read, args=(hold,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    node = add_node(server_database)
+    assert get_node(server_database, node)["uuid"] == node
+
+
+def test_a_write_that_loses_its_connection_is_done_exactly_once(server_database: Database) -> None:
+    node = add_node(server_database)
+    once = iter([True])
+
+    def work(conn: Connection) -> None:
+        nodes.edit(conn, node, {"name": "new"}, generation=0)
+        if next(once, False):
+            end_connection(server_database, conn)
+            nodes.get(conn, node)
+
+    server_database.write(work)
+    assert get_node(server_database, node)["generation"] == 1
+
+
+def test_a_connection_lost_in_mid_commit_is_not_guessed_about(server_database: Database) -> None:
+    node = add_node(server_database)
+    tries: list[int] = []
+
+    def work(conn: Connection) -> None:
+        tries.append(1)
+        nodes.edit(conn, node, {"name": "new"}, generation=0)
+        end_connection(server_database, conn)
+
+    with pytest.raises(errors.Unavailable, match="may have been made or not"):
+        server_database.write(work)
+    assert tries == [1]
+    assert get_node(server_database, node)["name"] is None
+
+
+def test_a_statement_that_takes_too_long_is_ended(server_database: Database) -> None:
+    url, sleep = server_database.url, {"postgresql": "pg_sleep(60)", "mysql": "sleep(60)"}
+    hasty = session.open_database(url, statement_timeout=0.2)
+    slow = sa.text(f"SELECT {sleep[server_database.kind]}, uuid FROM nodes")
+    add_node(server_database)
+    with pytest.raises(errors.Unavailable):
+        hasty.read(lambda conn: conn.execute(slow).all())
+    hasty.close()
+
+
+def test_a_pool_without_a_free_connection_says_so(database: Database) -> None:
+    small = session.open_database(database.url, max_pool_size=1, max_overflow=0, pool_timeout=0.05)
+
+    def work(_conn: Connection) -> None:
+        with pytest.raises(errors.Unavailable, match="Retry later"):
+            small.read(lambda conn: nodes.count_in(conn, ["active"]))
+
+    small.read(work)
+    small.close()
+
+
+# -- a database that is not there ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql", "mariadb"])
+def test_a_server_that_is_away_is_unavailable_and_its_password_stays_secret(scheme: str) -> None:
+    with socket.socket() as taken:  # bound but not listening: connections are refused
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        database = session.open_database(
+            f"{scheme}://me:s3cret@127.0.0.1:{port}/things?connect_timeout=2"
+        )
+        for use in (database.read, database.write):
+            with pytest.raises(errors.Unavailable) as caught:
+                use(lambda conn: nodes.count_in(conn, []))
+            assert "s3cret" not in caught.value.message + repr(caught.value.facts)
+            assert f"127.0.0.1:{port}/things does not answer" in caught.value.message
+        assert "s3cret" not in repr(database)
+
+
+@pytest.mark.parametrize("kind", servers.SERVERS)
+def test_a_database_that_does_not_exist_is_named(kind: str) -> None:
+    with servers.own_database(kind, "gone") as url:
+        database = session.open_database(url)
+        assert database.read(lambda conn: conn.execute(sa.text("SELECT 1")).scalar()) == 1
+        database.close()
+    with pytest.raises(errors.Unavailable, match="_gone"):
+        database.read(lambda conn: conn.execute(sa.text("SELECT 1")).scalar())
+
+
+def test_a_missing_folder_is_named(tmp_path: pathlib.Path) -> None:
+    database = session.open_database(f"sqlite:///{tmp_path}/no/such/file")
+    with pytest.raises(errors.Unavailable, match=r"no/such/file does not answer \(unable to open"):
+        database.read(lambda conn: nodes.count_in(conn, []))
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("This is a text file and nothing else.\n" * 200)
+    database = session.open_database(f"sqlite:///{path}")
+    with pytest.raises(errors.Unavailable, match="not a database"):
+        database.read(lambda conn: nodes.count_in(conn, []))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "nonsense", "oracle://x/y", "sqlite://", "sqlite:///:memory:", "postgresql+nosuch://x/y"],
+)
+def test_a_url_of_no_use_is_the_operators_fault(url: str) -> None:
+    with pytest.raises(errors.InvalidParameter, match=r"\[database\]connection: "):
+        session.open_database(url)
+
+
+# -- how it is opened ------------------------------------------------------------------------
+
+
+def ask(database: Database, statement: str) -> Any:
+    """Return one value."""
+    return database.read(lambda conn: conn.execute(sa.text(statement)).scalar())
+
+
+def test_sqlite_is_opened_for_several_processes(sqlite_database: Database) -> None:
+    assert ask(sqlite_database, "PRAGMA journal_mode") == "wal"
+    assert ask(sqlite_database, "PRAGMA synchronous") == 1
+    assert ask(sqlite_database, "PRAGMA busy_timeout") == 10000
+    assert ask(sqlite_database, "PRAGMA foreign_keys") == 1
+
+
+def test_a_new_sqlite_file_is_readable_by_its_owner_only(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "new.sqlite"
+    mask = os.umask(0)
+    try:
+        session.open_database(f"sqlite:///{path}").close()
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_servers_read_what_is_committed(server_database: Database) -> None:
+    name = {"postgresql": "SHOW transaction_isolation", "mysql": "SELECT @@tx_isolation"}
+    shown = []
+
+    def work(conn: Connection) -> None:
+        shown.append(conn.execute(sa.text(name[server_database.kind])).scalar())
+
+    server_database.write(work)
+    assert str(shown[0]).lower().replace("-", " ") == "read committed"
+
+
+def test_times_of_servers_are_utc_and_limits_are_set(server_database: Database) -> None:
+    if server_database.kind == "postgresql":
+        assert ask(server_database, "SHOW timezone") == "UTC"
+        assert ask(server_database, "SHOW statement_timeout") == "30s"
+        assert ask(server_database, "SHOW lock_timeout") == "5s"
+    else:
+        assert ask(server_database, "SELECT @@session.time_zone") == "+00:00"
+        assert ask(server_database, "SELECT @@session.max_statement_time") == 30
+        assert ask(server_database, "SELECT @@session.innodb_lock_wait_timeout") == 5

@@ -1,0 +1,145 @@
+"""Many writers at once: everyone gets a turn, and whoever loses a race is served again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db import faults, models, nodes, session
+from ironic_lite.db.session import Connection, Database
+from tests.db.rows import add_node, get_node
+
+WRITERS = 10
+ROUNDS = 15
+
+
+def grow(conn: Connection, uuid: str) -> None:
+    """Read, then write what was read: the transaction that a plain BEGIN cannot carry out."""
+    row = nodes.get(conn, uuid, ("extra", "generation"))
+    count = (row["extra"] or {"count": 0})["count"] + 1
+    nodes.edit(conn, uuid, {"extra": {"count": count}}, generation=row["generation"])
+
+
+def race(databases: list[Database], uuid: str) -> int:
+    """Let each database's thread grow the node; return how far it came."""
+    ready = threading.Barrier(len(databases))
+
+    def run(database: Database) -> None:
+        ready.wait(timeout=30)
+        for _ in range(ROUNDS):
+            database.write(lambda conn: grow(conn, uuid))
+
+    with ThreadPoolExecutor(len(databases)) as pool:
+        list(pool.map(run, databases))
+    return int(get_node(databases[0], uuid)["extra"]["count"])
+
+
+def test_ten_threads_write_one_sqlite_database_and_none_is_refused(
+    sqlite_database: Database,
+) -> None:
+    node = add_node(sqlite_database)
+    assert race([sqlite_database] * WRITERS, node) == WRITERS * ROUNDS
+
+
+def test_ten_processes_worth_of_writers_share_one_sqlite_file(
+    make_sqlite: Callable[[], Database],
+) -> None:
+    databases = [make_sqlite() for _ in range(WRITERS)]
+    node = add_node(databases[0])
+    assert race(databases, node) == WRITERS * ROUNDS
+
+
+def test_readers_do_not_wait_for_a_writer_of_sqlite(make_sqlite: Callable[[], Database]) -> None:
+    writer, reader = make_sqlite(), make_sqlite()
+    node = add_node(writer)
+
+    def work(conn: Connection) -> int:
+        nodes.edit(conn, node, {"name": "new"}, generation=0)
+        return int(get_node(reader, node)["generation"])
+
+    assert writer.write(work) == 0
+    assert get_node(reader, node)["generation"] == 1
+
+
+def test_a_writer_of_sqlite_that_waits_too_long_is_told_to_come_back(
+    make_sqlite: Callable[[], Database],
+) -> None:
+    holder = make_sqlite()
+    hasty = session.open_database(holder.url, sqlite_busy_timeout=0.01)
+
+    def work(_conn: Connection) -> None:
+        with pytest.raises(errors.Unavailable, match=r"too busy .*locked.* Retry later"):
+            add_node(hasty)
+
+    holder.write(work)
+    add_node(hasty)
+    hasty.close()
+
+
+def test_both_sides_of_a_deadlock_end_well(server_database: Database) -> None:
+    left, right = add_node(server_database), add_node(server_database)
+    both_began = threading.Barrier(2)
+    began: list[str] = []
+
+    def swap(first: str, second: str) -> None:
+        once = iter([True])
+
+        def work(conn: Connection) -> None:
+            began.append(first)
+            statement = models.nodes.update().values(generation=models.nodes.c.generation + 1)
+            conn.execute(statement.where(models.nodes.c.uuid == first))
+            if next(once, False):
+                both_began.wait(timeout=30)
+            conn.execute(statement.where(models.nodes.c.uuid == second))
+
+        server_database.write(work)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(swap, (left, right), (right, left)))
+    assert len(began) > 2, "there was no deadlock"
+    assert [get_node(server_database, node)["generation"] for node in (left, right)] == [2, 2]
+
+
+def test_a_transaction_that_always_loses_ends_as_unavailable(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+    monkeypatch.setattr(faults, "classify", lambda _error: faults.Fault.CONTENTION)
+    monkeypatch.setattr(session, "_FIRST_PAUSE", 0.0)
+
+    def work(conn: Connection) -> Any:
+        tries.append(1)
+        return conn.execute(sa.text("SELECT nothing FROM nowhere"))
+
+    with pytest.raises(errors.Unavailable, match="too busy"):
+        database.write(work)
+    assert len(tries) == 9
+
+
+def test_errors_of_ours_end_a_transaction_at_once_and_undo_it(database: Database) -> None:
+    node = add_node(database)
+    tries: list[int] = []
+
+    def work(conn: Connection) -> None:
+        tries.append(1)
+        nodes.edit(conn, node, {"name": "new"}, generation=0)
+        raise errors.Conflict(node=node, reason="of a test")
+
+    with pytest.raises(errors.Conflict):
+        database.write(work)
+    assert tries == [1]
+    assert get_node(database, node)["name"] is None
+
+
+def test_a_connection_serves_on_after_a_failed_transaction(database: Database) -> None:
+    node = add_node(database, name="taken")
+    for _ in range(3):
+        with pytest.raises(errors.Duplicate):
+            add_node(database, name="taken")
+    assert get_node(database, "taken")["uuid"] == node

@@ -1,0 +1,242 @@
+"""Migrations: from nothing and from a filled database to what the models say, and never back."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic import autogenerate
+from alembic.migration import MigrationContext
+
+from ironic_lite import errors
+from ironic_lite.db import migrate, models
+from ironic_lite.db.session import Connection, Database
+from tests.db.rows import NOON, add_node, get_node, new_uuid
+
+# -- models equal migrations -----------------------------------------------------------------
+
+
+def _default(text: Any) -> str | None:
+    """Return a server default as all databases would say it."""
+    if text is None:
+        return None
+    plain = str(text).split("::")[0].strip("'()\"").lower()
+    return {"false": "0", "true": "1"}.get(plain, plain)
+
+
+def _differs(
+    _context: Any, _mine: Any, _theirs: Any, there: str | None, _default_here: Any, here: str | None
+) -> bool:
+    return _default(there) != _default(here)
+
+
+def _differences(conn: Connection) -> list[Any]:
+    options = {"compare_type": True, "compare_server_default": _differs}
+    context = MigrationContext.configure(conn, opts=options)
+    return list(autogenerate.compare_metadata(context, models.metadata))
+
+
+def _shape(conn: Connection) -> dict[str, Any]:
+    """Return also what compare_metadata does not look at: collations, what follows deletes."""
+    inspector = sa.inspect(conn)
+    return {
+        table: {
+            "columns": [
+                (
+                    column["name"],
+                    repr(column["type"]),
+                    column["nullable"],
+                    _default(column["default"]),
+                    getattr(column["type"], "collation", None),
+                )
+                for column in inspector.get_columns(table)
+            ],
+            "primary": inspector.get_pk_constraint(table)["constrained_columns"],
+            "foreign": sorted(str(key) for key in inspector.get_foreign_keys(table)),
+            "unique": sorted(str(key) for key in inspector.get_unique_constraints(table)),
+            "indexes": sorted(str(index) for index in inspector.get_indexes(table)),
+        }
+        for table in inspector.get_table_names()
+        if table != "alembic_version"
+    }
+
+
+def test_migrations_make_what_the_models_say(empty_database: Database) -> None:
+    migrate.upgrade(empty_database)
+    assert empty_database.read(_differences) == []
+    migrated = empty_database.read(_shape)
+    assert set(migrated) == set(models.metadata.tables)
+    with empty_database.engine.begin() as conn:
+        models.metadata.drop_all(conn)
+        models.metadata.create_all(conn)
+    assert migrated == empty_database.read(_shape)
+
+
+def test_a_migration_does_not_follow_the_models() -> None:
+    for path in (migrate.FOLDER / "versions").glob("*.py"):
+        assert "import ironic_lite" not in path.read_text()
+        assert "from ironic_lite" not in path.read_text()
+
+
+# -- up --------------------------------------------------------------------------------------
+
+
+def test_an_empty_database_is_refused_until_it_is_upgraded(empty_database: Database) -> None:
+    assert migrate.revision(empty_database) is None
+    with pytest.raises(errors.Error, match="no tables yet: run ironic-lite-dbsync upgrade"):
+        migrate.check(empty_database)
+    assert migrate.upgrade(empty_database) == migrate.head()
+    migrate.check(empty_database)
+    assert migrate.revision(empty_database) == migrate.head()
+
+
+def _fill_0001(conn: Connection) -> None:
+    """Fill a database as the first release would have, by statements of its own time."""
+    at = NOON.isoformat(sep=" ")
+    chassis, node, run = new_uuid(), new_uuid(), new_uuid()
+    for statement in (
+        f"INSERT INTO chassis (uuid, created_at) VALUES ('{chassis}', '{at}')",
+        "INSERT INTO nodes (uuid, name, driver, provision_state, chassis_uuid, driver_info, "
+        f"created_at) VALUES ('{node}', 'old-1', 'redfish', 'active', '{chassis}', "
+        f"'{{\"a\": \"😀\"}}', '{at}')",
+        f"INSERT INTO node_traits (node_uuid, trait) VALUES ('{node}', 'CUSTOM_OLD')",
+        "INSERT INTO ports (uuid, address, node_uuid, created_at) VALUES "
+        f"('{new_uuid()}', '52:54:00:00:00:01', '{node}', '{at}')",
+        "INSERT INTO runs (uuid, node_uuid, verb, state, started_at) VALUES "
+        f"('{run}', '{node}', 'deploy', 'done', '{at}')",
+        "INSERT INTO run_steps (run_uuid, ordinal, kind, interface, step, state) VALUES "
+        f"('{run}', 0, 'deploy', 'deploy', 'deploy', 'done')",
+        f"INSERT INTO events (at, node_uuid, kind) VALUES ('{at}', '{node}', 'provision')",
+        f"INSERT INTO conductors (hostname, created_at) VALUES ('host-1', '{at}')",
+        "INSERT INTO hardware_interfaces (conductor_id, hardware_type, interface_type, "
+        "interface_name) SELECT id, 'redfish', 'power', 'redfish' FROM conductors",
+    ):
+        conn.exec_driver_sql(statement)
+
+
+def test_a_filled_database_keeps_its_rows(empty_database: Database) -> None:
+    migrate.upgrade(empty_database, "0001")
+    empty_database.write(_fill_0001)
+    migrate.upgrade(empty_database)
+    assert migrate.upgrade(empty_database) == migrate.head()
+    row = get_node(empty_database, "old-1")
+    assert (row["driver_info"], row["created_at"]) == ({"a": "😀"}, NOON)
+    # S4.2: nodes from before the field are not retired.
+    assert (row["retired"], row["retired_reason"]) == (False, None)
+    assert (row["generation"], row["conductor_group"]) == (0, "")
+
+    def count(conn: Connection) -> dict[str, int]:
+        tables = models.metadata.tables.values()
+        return {
+            table.name: conn.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in tables
+        }
+
+    assert set(empty_database.read(count).values()) == {1}
+
+
+def test_several_processes_may_upgrade_at_once(empty_database: Database) -> None:
+    others = [empty_database] * 4
+    with ThreadPoolExecutor(len(others)) as pool:
+        found = list(pool.map(_upgrade_in_a_process, others))
+    assert found == [migrate.head()] * len(others)
+    migrate.check(empty_database)
+
+
+def _upgrade_in_a_process(database: Database) -> str:
+    code = (
+        "import sys; from ironic_lite.db import migrate, session; "
+        "print(migrate.upgrade(session.open_database(sys.argv[1])))"
+    )
+    url = database.url.render_as_string(hide_password=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, url], capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.stdout.strip() or done.stderr
+
+
+def test_a_failed_upgrade_leaves_nothing_behind(
+    empty_database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    if empty_database.kind == "mysql":
+        pytest.skip("MariaDB commits every statement that changes tables")
+    broken = tmp_path / "broken"
+    (broken / "versions").mkdir(parents=True)
+    (broken / "env.py").write_text((migrate.FOLDER / "env.py").read_text())
+    first = next((migrate.FOLDER / "versions").glob("0001_*.py"))
+    (broken / "versions" / first.name).write_text(
+        first.read_text().replace(
+            "    _create_conductors()\n", "    raise RuntimeError('broken')\n"
+        )
+    )
+    monkeypatch.setattr(migrate, "FOLDER", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        migrate.upgrade(empty_database)
+    monkeypatch.undo()
+    assert migrate.revision(empty_database) is None
+    assert empty_database.read(lambda conn: sa.inspect(conn).get_table_names()) == []
+    migrate.upgrade(empty_database)
+
+
+# -- never back ------------------------------------------------------------------------------
+
+
+def test_a_database_of_a_newer_release_is_refused_and_left_alone(empty_database: Database) -> None:
+    migrate.upgrade(empty_database)
+    node = add_node(empty_database)
+    stamp = sa.text("UPDATE alembic_version SET version_num = '9999'")
+    empty_database.write(lambda conn: conn.execute(stamp))
+    for use in (migrate.check, migrate.upgrade):
+        with pytest.raises(errors.Error, match=r"newer release \(revision 9999.*upgrade ironic_l"):
+            use(empty_database)
+    assert migrate.revision(empty_database) == "9999"
+    assert get_node(empty_database, node)["uuid"] == node
+
+
+def test_a_database_of_an_older_release_is_told_to_upgrade(
+    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = migrate.Revision("0999", "from the future")
+    known = (*migrate.history(), newest)
+    monkeypatch.setattr(migrate, "history", lambda: known)
+    with pytest.raises(errors.Error, match=r"older release .*run ironic-lite-dbsync upgrade"):
+        migrate.check(sqlite_database)
+
+
+def test_an_unknown_revision_is_refused(empty_database: Database) -> None:
+    with pytest.raises(errors.InvalidParameter, match="'nonsense' is none of 0001"):
+        migrate.upgrade(empty_database, "nonsense")
+    assert migrate.revision(empty_database) is None
+
+
+# -- what is known without loading alembic ---------------------------------------------------
+
+
+def test_file_names_say_what_the_migrations_say() -> None:
+    previous = None
+    for path in sorted((migrate.FOLDER / "versions").glob("*.py")):
+        found = re.findall(r'^(?:down_)?revision = "?(\w+)"?$', path.read_text(), re.MULTILINE)
+        assert path.name.startswith(f"{found[0]}_")
+        assert found[1] == str(previous)
+        previous = found[0]
+    assert migrate.head() == previous
+    assert migrate.history()[0] == ("0001", "first release")
+
+
+def test_checking_a_ready_database_loads_no_migration_tool(sqlite_database: Database) -> None:
+    code = (
+        "import sys; from ironic_lite.db import migrate, session; "
+        "database = session.open_database(sys.argv[1]); "
+        "migrate.check(database); migrate.upgrade(database); "
+        "sys.exit('alembic' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(sqlite_database.url)], check=False, timeout=60
+    )
+    assert done.returncode == 0
