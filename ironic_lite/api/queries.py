@@ -194,16 +194,14 @@ def listing(
     )
 
 
-def one(
-    resource: Resource, given: Mapping[str, str], *, version: int, more: Collection[str] = ()
-) -> tuple[str, ...] | None:
-    """Read the arguments of a request for one resource: ``fields``, and ``more`` the caller reads.
+def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[str, ...] | None:
+    """Read the arguments of a request for one resource, which is ``fields`` alone.
 
     :returns: the names asked for, or None for all.
     :raises errors.InvalidParameter: an unknown argument or field.
     :raises errors.NotAcceptable: a field, or ``fields`` itself, newer than ``version``.
     """
-    refuse_unknown(given, ("fields", *more))
+    refuse_unknown(given, ("fields",))
     if "fields" not in given:
         return None
     return _select(resource, given["fields"], version)

@@ -12,8 +12,6 @@ from typing import Any
 
 from ironic_lite import errors
 
-MAX_TRAITS = 50
-
 _WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "t", "true", "on", "y", "yes"), True),
     **dict.fromkeys(("0", "f", "false", "off", "n", "no"), False),
@@ -176,14 +174,10 @@ def trait(value: Any, path: str = "trait") -> str:
 
 
 def traits(values: Any, path: str = "traits") -> list[str]:
-    """Return the traits of a node, each once, sorted.
+    """Return the traits of a node, each once, sorted; ``db.traits`` counts them.
 
-    :raises errors.InvalidParameter: not a list, more than 50, or one that is no trait.
+    :raises errors.InvalidParameter: not a list, or one that is no trait.
     """
     if not isinstance(values, list):
         raise errors.InvalidParameter(path=path, reason="is not a list")
-    found = {trait(value, f"{path}/{position}") for position, value in enumerate(values)}
-    if len(found) > MAX_TRAITS:
-        reason = f"a node can have at most {MAX_TRAITS} traits"
-        raise errors.InvalidParameter(path=path, reason=reason)
-    return sorted(found)
+    return sorted({trait(value, f"{path}/{place}") for place, value in enumerate(values)})

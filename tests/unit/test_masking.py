@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ironic_lite import fields
 from ironic_lite.api import masking
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
@@ -80,6 +81,13 @@ def test_configdrive_and_image_url_are_hidden_in_instance_info_alone() -> None:
 def test_nothing_is_copied_when_nothing_is_hidden() -> None:
     held = {"a": {"b": [1, {"c": "d"}]}, "e": None}
     assert masking.field("driver_info", held) is held
+
+
+def test_every_field_that_callers_fill_with_passwords_is_masked() -> None:
+    """The arguments of a step are shown in the step that runs, too."""
+    marked = {field.name for field in fields.NODE if field.secret}
+    steps = {"clean_step", "deploy_step", "service_step"}
+    assert marked == {"driver_info", "driver_internal_info", "instance_info", *steps}
 
 
 @given(JSON)

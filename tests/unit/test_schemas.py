@@ -401,7 +401,6 @@ def test_a_body_without_traits_says_what_is_missing(body: Any) -> None:
         (["CUSTOM_"], "traits/0"),
         ([7], "traits/0"),
         (["CUSTOM_" + "A" * 250], "traits/0"),
-        ([f"CUSTOM_{number}" for number in range(51)], "traits"),
     ],
 )
 def test_bad_traits_are_refused(traits: Any, path: str) -> None:

@@ -1,0 +1,126 @@
+"""Whatever is sent to ports, chassis, traits and the agent's endpoints, nobody gets a 5xx."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ironic_lite import fields
+from tests.api.client import Client, call, environment
+from tests.api.conftest import AddNode
+
+MAC = "52:54:00:12:34:56"
+NAMES = [
+    *fields.by_name(fields.PORT),
+    *("node_ident", "traits", "callback_url", "agent_token", "agent_version", "agent_status"),
+]
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=12)
+    | st.sampled_from([MAC, "CUSTOM_A", "https://a", "a" * 300, "\x00"])
+)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8) | st.sampled_from(NAMES), inner, max_size=4)
+    ),
+    max_leaves=10,
+)
+BODIES = st.dictionaries(st.sampled_from(NAMES), JSON, max_size=5) | JSON
+PATCHES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "op": st.sampled_from(["add", "replace", "remove", "test"]),
+            "path": st.sampled_from([f"/{name}" for name in NAMES]) | st.text(max_size=12),
+        },
+        optional={"value": JSON},
+    ),
+    max_size=3,
+)
+ANY = settings(
+    max_examples=100,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+
+@pytest.fixture
+def places(api: Client, add_node: AddNode) -> dict[str, str]:
+    node = add_node(provision_state="manageable")
+    port = api.post("/v1/ports", {"node_uuid": node["uuid"], "address": MAC}).json
+    chassis = api.post("/v1/chassis", {}).json
+    return {
+        "port": f"/v1/ports/{port['uuid']}",
+        "one chassis": f"/v1/chassis/{chassis['uuid']}",
+        "traits": f"/v1/nodes/{node['uuid']}/traits",
+        "heartbeat": f"/v1/heartbeat/{node['uuid']}",
+    }
+
+
+def check(answer: Any) -> None:
+    assert answer.status < 500, answer.body
+    if answer.status >= 400:
+        assert answer.fault
+
+
+@ANY
+@given(
+    st.sampled_from(["ports", "chassis", "traits", "heartbeat"]), BODIES, st.sampled_from([1, 115])
+)
+def test_any_body_is_taken_or_refused(
+    api: Client, places: dict[str, str], where: str, body: Any, version: int
+) -> None:
+    method = "PUT" if where == "traits" else "POST"
+    check(api.at(version).request(method, places.get(where, f"/v1/{where}"), body))
+
+
+@ANY
+@given(st.sampled_from(["port", "one chassis"]), PATCHES)
+def test_any_patch_is_taken_or_refused(
+    api: Client, places: dict[str, str], where: str, patch: Any
+) -> None:
+    check(api.patch(places[where], patch))
+
+
+@ANY
+@given(
+    st.sampled_from(["ports", "chassis", "drivers", "conductors", "lookup"]),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                *("fields", "detail", "limit", "marker", "sort_key", "sort_dir", "address", "node"),
+                *("node_uuid", "shard", "conductor_groups", "type", "addresses"),
+            ]
+        ),
+        st.text(max_size=10) | st.sampled_from([MAC, "true", "1", "uuid", "name,links", "desc"]),
+    ),
+)
+def test_any_question_is_answered_or_refused(
+    api: Client, where: str, arguments: dict[str, str]
+) -> None:
+    environ = environment("GET", f"/v1/{where}")
+    pairs = (f"{name}={text}" for name, text in arguments.items())
+    environ["QUERY_STRING"] = "&".join(pairs).encode(errors="replace").decode("latin-1")
+    check(call(api.app, environ))
+
+
+@ANY
+@given(st.sampled_from(["ports", "chassis", "nodes/x/ports", "drivers", "conductors"]), st.text())
+def test_any_ident_is_known_or_not(api: Client, where: str, ident: str) -> None:
+    environ = environment("GET", f"/v1/{where}/")
+    environ["PATH_INFO"] += ident.encode(errors="replace").decode("latin-1")
+    check(call(api.app, environ))
+
+
+@ANY
+@given(st.binary(max_size=40) | JSON.map(orjson.dumps).map(lambda body: body[:-1]))
+def test_any_bytes_are_taken_or_refused(api: Client, body: bytes) -> None:
+    check(api.post("/v1/ports", body=body, headers={"Content-Type": "application/json"}))
