@@ -6,6 +6,7 @@ only asked what it alone knows, and touches neither machine nor database for tha
 
 from __future__ import annotations
 
+import datetime
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -88,18 +89,27 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
         after.update(_interfaces(service, request, after))
     elif "conductor_group" in changed:
         service.fleet.any_host(after["driver"], after["conductor_group"])
-    written = {name: value for name, value in after.items() if value is not before[name]}
-    _write(service, lambda conn: _edit(conn, request, before, written))
+    written = {
+        name: value for name, value in after.items() if name in changed or value != before[name]
+    }
+    after["updated_at"] = _save(service, request, before, written)
     after["generation"] += 1
-    after["updated_at"] = clock.now()
     return after
 
 
-def _edit(conn: Connection, request: Request, before: Row, written: Row) -> None:
-    nodes.edit(conn, before["uuid"], written, generation=before["generation"])
+def _save(service: Service, request: Request, before: Row, written: Row) -> datetime.datetime:
+    """Write columns of a node and the event that tells of it; return the moment."""
+    at = clock.now()
     # Names only: values may be secret.
-    names = {"fields": sorted(written)}
-    events.add(conn, [happenings.of(request.who, before["uuid"], "node_updated", names)])
+    told = happenings.of(request.who, before["uuid"], "node_updated", {"fields": sorted(written)})
+
+    def work(conn: Connection) -> None:
+        values = {**written, "updated_at": at}
+        nodes.edit(conn, before["uuid"], values, generation=before["generation"])
+        events.add(conn, [told])
+
+    _write(service, work)
+    return at
 
 
 def _check_reset(request: Request, asked: bool) -> None:
@@ -130,7 +140,7 @@ def set_maintenance(
         wanted["fault"] = None
     written = {name: value for name, value in wanted.items() if before[name] != value}
     if written:
-        service.database.write(lambda conn: _edit(conn, request, before, written))
+        _save(service, request, before, written)
 
 
 # -- shared ----------------------------------------------------------------------------------

@@ -14,8 +14,6 @@ from ironic_lite import clock, errors, ring
 from ironic_lite.db import conductors
 from ironic_lite.db.session import Database
 
-_EVER = datetime.datetime(1970, 1, 1)
-
 
 class Fleet:
     """The living conductors as this process last saw them; one serves all threads."""
@@ -40,7 +38,7 @@ class Fleet:
             self._members = self._read(clock.after(-timeout))
             self._read_at = time.monotonic()
 
-    def _read(self, alive_since: datetime.datetime) -> tuple[ring.Member, ...]:
+    def _read(self, alive_since: datetime.datetime | None) -> tuple[ring.Member, ...]:
         rows = self._database.read(lambda c: conductors.members(c, alive_since=alive_since))
         return tuple(
             ring.Member(row["hostname"], row["conductor_group"], frozenset(row["hardware_types"]))
@@ -85,7 +83,7 @@ class Fleet:
         return able[0].host
 
     def _missing(self, driver: str, group: str) -> errors.Error:
-        away = ring.candidates(self._read(_EVER), group, driver)
+        away = ring.candidates(self._read(None), group, driver)
         if away:
             return errors.NoConductor(host=", ".join(sorted(one.host for one in away)))
         return errors.NoValidHost(driver=driver, group=group)

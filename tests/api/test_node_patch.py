@@ -1,0 +1,182 @@
+"""PATCH of nodes and maintenance: one write that loses nobody's change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.db import events, nodes, session
+from tests.api.client import Client
+from tests.api.conftest import AddNode
+from tests.api.recorder import Recorder
+
+
+def replace(path: str, value: Any) -> list[dict[str, Any]]:
+    return [{"op": "replace", "path": path, "value": value}]
+
+
+def add(path: str, value: Any) -> list[dict[str, Any]]:
+    return [{"op": "add", "path": path, "value": value}]
+
+
+def test_a_change_is_written_shown_and_told(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    node = add_node(driver_info={"redfish_password": "old"})
+    patch = replace("/driver_info/redfish_password", "hunter2")
+    answer = api.patch(f"/v1/nodes/{node['uuid']}", patch)
+    assert answer.status == 200
+    assert answer.json["driver_info"] == {"redfish_password": "******"}
+    assert answer.json == api.get(f"/v1/nodes/{node['uuid']}").json
+    stored = database.read(lambda conn: nodes.get(conn, node["uuid"]))
+    assert stored["driver_info"] == {"redfish_password": "hunter2"}
+    assert stored["generation"] == node["generation"] + 1
+    (told,) = database.read(lambda conn: events.page(conn, node_uuid=node["uuid"]))
+    assert told["kind"] == "node_updated"
+    assert "driver_info" in told["data"]["fields"]
+    assert "hunter2" not in str(told)
+    assert told["request_id"] == answer.headers["x-openstack-request-id"]
+
+
+def test_nothing_to_change_writes_nothing(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    node = add_node(name="still", extra={"a": 1})
+    for patch in ([], replace("/extra/a", 1), replace("/name", "still")):
+        assert api.patch("/v1/nodes/still", patch).status == 200
+    assert database.read(lambda conn: nodes.get(conn, "still")) == node
+
+
+def test_the_conductor_is_asked_only_about_what_it_knows(
+    api: Client, add_node: AddNode, recorder: Recorder
+) -> None:
+    node = add_node(power_interface="fake", driver_info={"a": 1})
+    path = f"/v1/nodes/{node['uuid']}"
+    api.patch(path, add("/properties/cpus", 4))
+    assert recorder.calls == []
+    api.patch(path, replace("/driver_info/a", 2))
+    ((method, asked),) = recorder.calls
+    assert method == "check_node"
+    assert asked["driver_info"] == {"a": 2}
+    assert asked["interfaces"]["power"] == "fake"
+
+
+def test_a_new_driver_may_bring_new_interfaces(
+    api: Client, add_node: AddNode, recorder: Recorder
+) -> None:
+    node = add_node(power_interface="steam", deploy_interface="fake")
+    path = f"/v1/nodes/{node['uuid']}"
+    patch = replace("/driver", "redfish")
+    assert api.patch(path, patch).json["power_interface"] == "steam"
+    patch = replace("/driver", "fake-hardware") + replace("/boot_interface", "pxe")
+    shown = api.patch(f"{path}?reset_interfaces=True", patch).json
+    assert (shown["power_interface"], shown["boot_interface"]) == ("fake", "pxe")
+    assert recorder.calls[-1][1]["interfaces"]["power"] is None
+
+
+def test_reset_interfaces_needs_a_new_driver_and_1_45(api: Client, add_node: AddNode) -> None:
+    path = f"/v1/nodes/{add_node()['uuid']}?reset_interfaces=true"
+    assert api.patch(path, add("/extra/a", 1)).status == 400
+    assert api.at(44).patch(path, replace("/driver", "redfish")).status == 406
+    assert api.patch(path.replace("true", "perhaps"), replace("/driver", "redfish")).status == 400
+
+
+def test_a_refused_interface_changes_nothing(
+    api: Client, add_node: AddNode, recorder: Recorder, database: session.Database
+) -> None:
+    node = add_node()
+    recorder.answers["check_node"] = errors.InvalidParameter(path="driver_info/x", reason="no")
+    answer = api.patch(f"/v1/nodes/{node['uuid']}", replace("/driver_info", {"x": 1}))
+    assert (answer.status, answer.text) == (400, "driver_info/x: no")
+    assert database.read(lambda conn: nodes.get(conn, node["uuid"])) == node
+
+
+def test_a_locked_node_is_left_alone(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    node = add_node(name="busy", reservation="other-host")
+    for answer in (
+        api.patch("/v1/nodes/busy", add("/extra/a", 1)),
+        api.put("/v1/nodes/busy/maintenance", {"reason": "r"}),
+        api.patch("/v1/nodes/busy", replace("/retired", True)),
+    ):
+        assert answer.status == 409
+        assert "other-host" in answer.text
+    assert database.read(lambda conn: nodes.get(conn, "busy")) == node
+
+
+def test_of_two_changes_at_once_the_second_is_told(
+    api: Client, add_node: AddNode, recorder: Recorder, database: session.Database
+) -> None:
+    node = add_node()
+
+    def meanwhile(**_: Any) -> dict[str, str]:
+        database.write(
+            lambda conn: nodes.edit(conn, node["uuid"], {"extra": {"b": 2}}, generation=0)
+        )
+        return {}
+
+    recorder.answers["check_node"] = meanwhile
+    answer = api.patch(f"/v1/nodes/{node['uuid']}", add("/driver_info/a", 1))
+    assert answer.status == 409
+    assert "retry" in answer.text
+    assert api.get(f"/v1/nodes/{node['uuid']}").json["extra"] == {"b": 2}
+
+
+def test_a_node_on_its_way_is_left_alone_but_may_be_retired(api: Client, add_node: AddNode) -> None:
+    add_node(name="going", provision_state="clean wait", target_provision_state="available")
+    assert api.patch("/v1/nodes/going", add("/extra/a", 1)).status == 409
+    assert api.patch("/v1/nodes/going", replace("/retired", True)).status == 200  # S4.4
+
+
+def test_references_are_checked(api: Client, add_node: AddNode) -> None:
+    add_node(name="child")
+    parent = add_node(name="parent")
+    nobody = "00000000-0000-4000-8000-00000000dead"
+    assert api.patch("/v1/nodes/child", replace("/chassis_uuid", nobody)).status == 400
+    assert api.patch("/v1/nodes/child", replace("/parent_node", nobody)).status == 400
+    shown = api.patch("/v1/nodes/child", replace("/parent_node", "parent")).json
+    assert shown["parent_node"] == parent["uuid"]
+    assert api.patch("/v1/nodes/child", replace("/conductor_group", "mars")).status == 400
+    assert api.patch("/v1/nodes/child", replace("/name", "parent")).status == 409
+
+
+@pytest.mark.parametrize("body", [None, {}, "text", 5, [[]], [{"op": "test", "path": "/name"}]])
+def test_what_is_no_patch_is_400(api: Client, add_node: AddNode, body: Any) -> None:
+    assert api.request("PATCH", f"/v1/nodes/{add_node()['uuid']}", body).status == 400
+
+
+# -- maintenance -----------------------------------------------------------------------------
+
+
+def test_maintenance_begins_and_ends(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    node = add_node(name="sick", fault="clean failure")
+    answer = api.put("/v1/nodes/sick/maintenance", {"reason": "broken fan"})
+    assert (answer.status, answer.body, "location" in answer.headers) == (202, b"", False)
+    shown = api.get("/v1/nodes/sick").json
+    assert (shown["maintenance"], shown["maintenance_reason"]) == (True, "broken fan")
+    assert shown["fault"] == "clean failure"
+    assert api.put("/v1/nodes/sick/maintenance").status == 202
+    assert api.get("/v1/nodes/sick").json["maintenance_reason"] is None
+    assert api.delete("/v1/nodes/sick/maintenance").status == 202
+    shown = api.get("/v1/nodes/sick").json
+    assert (shown["maintenance"], shown["maintenance_reason"]) == (False, None)
+    assert shown["fault"] is None
+    told = database.read(lambda conn: events.page(conn, node_uuid=node["uuid"]))
+    assert [row["data"]["fields"] for row in told] == [
+        ["maintenance", "maintenance_reason"],
+        ["maintenance_reason"],
+        ["fault", "maintenance"],
+    ]
+
+
+def test_maintenance_checks_its_body(api: Client, add_node: AddNode) -> None:
+    add_node(name="sick")
+    assert api.put("/v1/nodes/sick/maintenance", {"reason": 5}).status == 400
+    assert api.put("/v1/nodes/sick/maintenance", {"because": "x"}).status == 400
+    assert api.put("/v1/nodes/sick/maintenance", ["x"]).status == 400
+    assert api.put("/v1/nodes/nobody/maintenance").status == 404
