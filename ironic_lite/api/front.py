@@ -119,6 +119,6 @@ def _path(environ: Environ) -> str:
     path = path.removesuffix("/")
     if path == _ROOT:
         return "/"
-    if path == "/":
+    if path == "/" or (path and path[0] != "/"):
         return "//"  # which is nothing, not /v1
     return path[len(_ROOT) :] if path.startswith(f"{_ROOT}/") else path

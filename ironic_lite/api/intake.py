@@ -125,9 +125,7 @@ def deeper(value: Any, most: int) -> bool:
             for inner in (held.values() if isinstance(held, dict) else held)
             if isinstance(inner, dict | list)
         ]
-        if not level:
-            return False
-    return True
+    return bool(level)
 
 
 def nul_place(value: Any, place: str = "") -> str | None:
