@@ -15,6 +15,7 @@ from tests.db.rows import NOON, add_node, get_node, lock_node, new_uuid
 from tests.statements import count_statements
 
 MAC = "52:54:00:00:00:0{}"
+UUID = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
 MINUTE = datetime.timedelta(minutes=1)
 
 
@@ -39,7 +40,7 @@ def test_a_port_is_found_by_uuid_address_and_name(database: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("address", MAC.format(1)), ("name", "left"), ("uuid", new_uuid())]
+    ("key", "value"), [("address", MAC.format(1)), ("name", "left"), ("uuid", UUID)]
 )
 def test_a_ports_taken_unique_value_is_named(database: Database, key: str, value: str) -> None:
     node = add_node(database)
