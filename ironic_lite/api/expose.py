@@ -105,7 +105,7 @@ def expose(
             if body is TYPED:
                 given.update(_typed(known, _object(request), len(words), wsme.rest.json.fromjson))
             for name, argument in known.items():
-                if argument.mandatory and name not in given:
+                if argument.mandatory and given.get(name) is None:
                     raise errors.MissingParameter(path=name)
             return function(self, request, **given)
 
