@@ -126,10 +126,10 @@ nodes = sa.Table(
     _json("raid_config"),
     _json("target_raid_config"),
     _uuid("run_uuid"),
-    _time("wake_at", index=True),
+    _time("wake_at"),
     # who holds it
     sa.Column("generation", _Id, nullable=False, server_default="0"),
-    _text("reservation", index=True),
+    _text("reservation"),
     _uuid("lock_token"),
     _time("lock_expires"),
     _text("conductor_affinity"),
@@ -150,6 +150,8 @@ nodes = sa.Table(
     sa.Column("disable_power_off", sa.Boolean, nullable=False, server_default=sa.false()),
     *(_text(f"{kind}_interface") for kind in fields.INTERFACE_KINDS),
     *_made(),
+    # Sweeps ask for free nodes that are due, and for all that one host holds.
+    sa.Index("ix_nodes_reservation", "reservation", "wake_at"),
     sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),
     **_OPTIONS,
 )
