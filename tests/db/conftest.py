@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
-import sqlalchemy as sa
 
 from ironic_lite.db import migrate, models, session
 from ironic_lite.db.session import Database
@@ -70,13 +69,3 @@ def empty_database(request: pytest.FixtureRequest) -> Iterator[Database]:
         else:
             url = made.enter_context(servers.own_database(request.param, "empty"))
         yield made.enter_context(contextlib.closing(session.open_database(url)))
-
-
-@pytest.fixture
-def execute(database: Database) -> Callable[..., None]:
-    """Send one textual statement as a transaction of its own."""
-
-    def send(statement: str, **values: object) -> None:
-        database.write(lambda conn: conn.execute(sa.text(statement), values))
-
-    return send
