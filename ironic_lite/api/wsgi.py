@@ -16,7 +16,6 @@ import os  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 from collections.abc import Iterable  # noqa: E402
-from typing import Any  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
@@ -54,19 +53,7 @@ class Late:
         return self._inner
 
     def _build(self) -> front.Wsgi:
-        options: dict[str, Any] = {
-            name: self._conf.database[name]
-            for name in (
-                "max_pool_size",
-                "max_overflow",
-                "pool_timeout",
-                "connection_recycle_time",
-                "connect_timeout",
-                "statement_timeout",
-                "sqlite_busy_timeout",
-            )
-        }
-        database = session.open_database(config.database_url(self._conf), **options)
+        database = session.configured(self._conf)
         migrate.check(database)
         return app.routed(database, client.Client(transport.get()), self._conf)
 

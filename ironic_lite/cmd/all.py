@@ -10,7 +10,6 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite import config  # noqa: E402
 from ironic_lite.cmd import api, conductor, entry, processes  # noqa: E402
 from ironic_lite.db import migrate, session  # noqa: E402
 
@@ -19,7 +18,7 @@ PROG = "ironic-lite"
 
 def _migrate(conf: Any) -> int:
     """Bring the schema up to date; its tools are big and used once, hence the own process."""
-    database = session.open_database(config.database_url(conf))
+    database = session.configured(conf)
     migrate.upgrade(database)
     database.close()
     return 0

@@ -13,7 +13,6 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite import config  # noqa: E402
 from ironic_lite.cmd import entry  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
 from ironic_lite.db import migrate, session  # noqa: E402
@@ -33,7 +32,7 @@ def serve(conf: Any) -> int:
     # Blocked before any thread starts, so that every thread inherits it and only the wait below
     # takes them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    database = session.open_database(config.database_url(conf))
+    database = session.configured(conf)
     migrate.check(database)
     service = Service(conf, database, Registry.load(Settings.read(conf)), transport.get())
     service.start()

@@ -53,7 +53,7 @@ def _add_commands(commands: Any) -> None:
 
 
 def _body(conf: Any) -> int:
-    database = session.open_database(config.database_url(conf))
+    database = session.configured(conf)
     try:
         conf.command.act(conf, database)
     finally:

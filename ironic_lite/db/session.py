@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import orjson
 import sqlalchemy as sa
 
-from ironic_lite import errors
+from ironic_lite import config, errors
 from ironic_lite.db import faults
 from ironic_lite.db.faults import Fault
 
@@ -185,6 +185,26 @@ class Database:
 
 
 # -- opening ---------------------------------------------------------------------------------
+
+
+_OPTIONS = (
+    "max_pool_size",
+    "max_overflow",
+    "pool_timeout",
+    "connection_recycle_time",
+    "connect_timeout",
+    "statement_timeout",
+    "sqlite_busy_timeout",
+)
+
+
+def configured(conf: Any) -> Database:
+    """Return the database the configuration names; see `open_database`.
+
+    :param conf: a loaded ``oslo_config.cfg.ConfigOpts``.
+    """
+    options = {name: conf.database[name] for name in _OPTIONS}
+    return open_database(config.database_url(conf), **options)
 
 
 def open_database(

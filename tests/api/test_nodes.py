@@ -81,7 +81,11 @@ def test_a_field_is_406_before_its_version(api: Client, field: fields.Field) -> 
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("uuid", str(uuid.uuid4())), ("name", "same"), ("instance_uuid", str(uuid.uuid4()))],
+    [
+        ("uuid", "5a0d4b1e-9df2-4a4f-8a51-0a5f4c0b7f11"),
+        ("name", "same"),
+        ("instance_uuid", "e2f6c4a0-3c55-4d0e-9c39-6a8c1c9d2b22"),
+    ],
 )
 def test_what_is_unique_is_taken_once(
     api: Client, key: str, value: str, database: session.Database
