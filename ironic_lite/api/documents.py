@@ -7,8 +7,8 @@ in place, and only where the wire differs from the column, because that is nearl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from ironic_lite import fields
@@ -70,32 +70,43 @@ class Plan:
     drops: tuple[str, ...]
     below: tuple[str, ...]
 
-    def show(self, row: Row, linker: Linker, computed: Mapping[str, Any] | None = None) -> Row:
-        """Return ``row`` as the wire has it; it is changed in place.
+    def show(self, row: Row, linker: Linker) -> Row:
+        """Return one row as the wire has it, as `show_all`."""
+        return self.show_all([row], linker)[0]
 
-        :param row: one value for each of ``columns``.
-        :param computed: values of the fields in ``computed``; a missing one is shown as null.
+    def show_all(
+        self, rows: list[Row], linker: Linker, compute: Callable[[Row], None] | None = None
+    ) -> list[Row]:
+        """Return ``rows`` as the wire has them; they are changed in place, field after field.
+
+        :param rows: each with a value for each of ``columns``.
+        :param compute: puts the fields in ``computed`` into a row; without it they are null.
         """
-        self._translate(row)
-        ident = row[self.key]
-        for column, name in self.names:
-            row[name] = row.pop(column)
-        for column in self.drops:
-            del row[column]
         for name in self.computed:
-            row[name] = computed.get(name) if computed else None
-        row["links"] = linker.of(ident)
-        for name in self.below:
-            row[name] = linker.of(ident, f"/{name}")
-        return row
+            for row in rows:
+                row[name] = None
+        if compute is not None and self.computed:
+            for row in rows:
+                compute(row)
+        self._translate(rows)
+        linker.fill(rows, self.key, self.below)
+        for column, name in self.names:
+            for row in rows:
+                row[name] = row.pop(column)
+        for column in self.drops:
+            for row in rows:
+                del row[column]
+        return rows
 
-    def _translate(self, row: Row) -> None:
-        for column, empty in self.empties:
-            if row[column] is None:
-                row[column] = empty
+    def _translate(self, rows: list[Row]) -> None:
         for column, shape in self.shapes:
-            if row[column] is not None:
-                row[column] = shape(row[column])
+            for row in rows:
+                if row[column]:
+                    row[column] = shape(row[column])
+        for column, empty in self.empties:
+            for row in rows:
+                if row[column] is None:
+                    row[column] = empty
 
 
 def linker(plan: Plan, base: str) -> Linker:
@@ -133,7 +144,7 @@ def plan(resource: Resource, names: tuple[str, ...], version: int, *, full: bool
 def _shapes(field: fields.Field, version: int) -> list[Shape]:
     shapes: list[Shape] = []
     if field.secret:
-        shapes.append(partial(masking.field, field.name))
+        shapes.append(masking.shape(field.name))
     if field.name == "provision_state":
         if version < _AVAILABLE_SINCE:
             shapes.append(_unless_available)

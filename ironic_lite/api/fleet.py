@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oslo_config import cfg
@@ -44,6 +44,24 @@ class Fleet:
             ring.Member(row["hostname"], row["conductor_group"], frozenset(row["hardware_types"]))
             for row in rows
         )
+
+    def owners(self) -> Callable[[Mapping[str, Any]], str | None]:
+        """Return what tells the owner of a node, for many nodes at one moment.
+
+        It takes at least a node's ``uuid``, ``driver`` and ``conductor_group``.
+        """
+        members = self.members()
+        able: dict[tuple[str, str], list[ring.Member]] = {}
+
+        def owner(node: Mapping[str, Any]) -> str | None:
+            driver, group = node["driver"], node["conductor_group"]
+            some = able.get((driver, group))
+            if some is None:
+                some = able[driver, group] = ring.candidates(members, group, driver)
+            # A fleet of one is the common case, and needs no hash.
+            return some[0].host if len(some) == 1 else ring.owner(some, group, driver, node["uuid"])
+
+        return owner
 
     def owner(self, driver: str, group: str, node_uuid: str) -> str | None:
         """Return the host that owns a node, None if nobody living can: the field `conductor`."""

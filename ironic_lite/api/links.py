@@ -6,6 +6,9 @@ as everything else in the list.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import orjson
 
 Links = orjson.Fragment
@@ -27,14 +30,18 @@ class Linker:
         self._self = f'[{{"href":"{plain}/v1/{collection}/'
         self._bookmark = f'","rel":"self"}},{{"href":"{plain}/{collection}/'
 
-    def of(self, ident: str, below: str = "") -> Links:
-        """Return self and bookmark of a member.
+    def fill(self, rows: list[dict[str, Any]], key: str, below: Iterable[str] = ()) -> None:
+        """Give each row its ``links``: self and bookmark of the member.
 
-        :param ident: its UUID or another name that needs no escaping in JSON.
-        :param below: the sub-resource, such as ``/ports``.
+        :param key: where a row has its UUID, or another name that needs no escaping in JSON.
+        :param below: sub-resources, such as ``ports``; their link lists are added by name.
         """
-        place = f"{ident}{below}"
-        return Links(f'{self._self}{place}{self._bookmark}{place}","rel":"bookmark"}}]')
+        start, middle = self._self, self._bookmark
+        for name, place in (("links", ""), *((name, f"/{name}") for name in below)):
+            joint, end = f"{place}{middle}", f'{place}","rel":"bookmark"}}]'
+            for row in rows:
+                ident = row[key]
+                row[name] = Links(f"{start}{ident}{joint}{ident}{end}")
 
 
 def pair(base: str, path: str) -> list[dict[str, str]]:

@@ -6,8 +6,8 @@ A GET passes here for each of three objects, so nothing is copied unless somethi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 MASK = "******"
@@ -40,12 +40,28 @@ def mask(value: Any) -> Any:
     if isinstance(value, str):
         return _URL_LOGIN.sub(rf"\1:{MASK}", value) if "://" in value and "@" in value else value
     if isinstance(value, dict):
-        return _replace(value, {key: _under(key, held) for key, held in value.items()})
+        return _mask_object(value)
     if isinstance(value, list):
         shown = [mask(item) for item in value]
         same = all(new is old for new, old in zip(shown, value, strict=True))
         return value if same else shown
     return value
+
+
+def _mask_object(value: dict[str, Any]) -> dict[str, Any]:
+    """Mask one object; a list of nodes spends most of its time here, so it copies late."""
+    shown: dict[str, Any] | None = None
+    for key, held in value.items():
+        if secret(key):
+            new = held if held is None else MASK
+        elif isinstance(held, (dict, list)) or (isinstance(held, str) and "://" in held):
+            new = mask(held)
+        else:
+            continue
+        if new is not held:
+            shown = dict(value) if shown is None else shown
+            shown[key] = new
+    return value if shown is None else shown
 
 
 def field(name: str, value: Any) -> Any:
@@ -59,14 +75,6 @@ def field(name: str, value: Any) -> Any:
     }
 
 
-def _under(key: str, value: Any) -> Any:
-    if secret(key):
-        return value if value is None else MASK
-    if isinstance(value, (dict, list, str)):
-        return mask(value)
-    return value
-
-
-def _replace(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    same = all(after[key] is value for key, value in before.items())
-    return before if same else after
+def shape(name: str) -> Callable[[Any], Any]:
+    """Return what `field` does for this name, by the shortest way."""
+    return partial(field, name) if name in _SECRET_IN else mask

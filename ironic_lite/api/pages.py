@@ -25,6 +25,6 @@ def answer(
     """
     last = rows[-1][shown.key] if rows else ""
     linker = documents.linker(shown, request.base)
-    found: Json = {shown.collection: [shown.show(row, linker) for row in rows]}
+    found: Json = {shown.collection: shown.show_all(list(rows), linker)}
     link = queries.next_link(f"{request.base}/v1{request.path}", query, len(rows), last)
     return {**found, "next": link} if link else found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 import sqlalchemy as sa
@@ -86,7 +87,8 @@ class Listing:
         rows = conn.execute(statement, values).all()
         if not rows and marker_id is not None:
             self._must_exist(conn, marker_id)
-        return [dict(zip(names, row, strict=False)) for row in rows]
+        # All in C: a page of a thousand rows spends more here than in its statement.
+        return list(map(dict, map(zip, repeat(names), rows)))
 
     def _read(self, where: Mapping[str, Any]) -> tuple[Shape, dict[str, Any]]:
         """Split filters into what makes the statement and what is bound to it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -89,10 +89,7 @@ class Nodes(expose.Controller):
         )
         last = rows[-1]["uuid"] if rows else ""
         linker = documents.linker(shown, request.base)
-        if shown.computed:
-            found = [shown.show(row, linker, self._computed(shown, row, traits)) for row in rows]
-        else:
-            found = [shown.show(row, linker) for row in rows]
+        found = shown.show_all(rows, linker, self._computer(shown, traits))
         body: Json = {shown.collection: found}
         link = queries.next_link(f"{request.base}/v1{request.path}", query, len(rows), last)
         return {**body, "next": link} if link else body
@@ -110,21 +107,23 @@ class Nodes(expose.Controller):
     def document(self, request: Request, plan: documents.Plan, row: Json) -> Json:
         """Return the document of a node from the plan's columns and traits."""
         traits = {row["uuid"]: row.pop("traits", [])}
-        computed = self._computed(plan, row, traits)
-        return plan.show(row, documents.linker(plan, request.base), computed)
+        linker = documents.linker(plan, request.base)
+        return plan.show_all([row], linker, self._computer(plan, traits))[0]
 
-    def _computed(
-        self, plan: documents.Plan, row: Json, traits: Mapping[str, list[str]]
-    ) -> dict[str, Any]:
-        """Return the fields that no column holds; those missing are null."""
-        found: dict[str, Any] = {}
-        if "traits" in plan.computed:
-            found["traits"] = traits[row["uuid"]]
-        if "conductor" in plan.computed:
-            found["conductor"] = self.service.fleet.owner(
-                row["driver"], row["conductor_group"], row["uuid"]
-            )
-        return found
+    def _computer(
+        self, plan: documents.Plan, traits: Mapping[str, list[str]]
+    ) -> Callable[[Json], None]:
+        """Return what puts into a row the fields that no column holds."""
+        owner = self.service.fleet.owners() if "conductor" in plan.computed else None
+        shows_traits = "traits" in plan.computed
+
+        def compute(row: Json) -> None:
+            if shows_traits:
+                row["traits"] = traits[row["uuid"]]
+            if owner is not None:
+                row["conductor"] = owner(row)
+
+        return compute
 
 
 @cache
