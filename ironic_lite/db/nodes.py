@@ -86,10 +86,11 @@ _TRAITS_OF = sa.select(_TRAIT.node_uuid, _TRAIT.trait).where(
 
 
 @lru_cache(maxsize=256)
-def _one(columns: tuple[str, ...], key: str, with_traits: bool) -> sa.Select[Any]:
+def _one(columns: tuple[str, ...], key: str, with_traits: bool, hold: bool) -> sa.Select[Any]:
     more = (_TRAITS,) if with_traits else ()
     chosen = (*(_NODE[name] for name in columns), *more)
-    return sa.select(*chosen).where(_NODE[key] == sa.bindparam("k_ident"))
+    found = sa.select(*chosen).where(_NODE[key] == sa.bindparam("k_ident"))
+    return found.with_for_update() if hold else found
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -101,17 +102,19 @@ def get(
     columns: Sequence[str] | None = None,
     *,
     with_traits: bool = False,
+    hold: bool = False,
 ) -> Row:
     """Return one node as column -> value.
 
     :param ident: UUID in any case, or name.
     :param columns: None for all.
     :param with_traits: adds ``traits``, a sorted list, by the same statement.
+    :param hold: nobody else changes or locks the node before this transaction ends.
     :raises errors.NodeNotFound:
     """
     names = COLUMNS if columns is None else tuple(columns)
     by_uuid = _UUID.fullmatch(ident) is not None
-    statement = _one(names, "uuid" if by_uuid else "name", with_traits)
+    statement = _one(names, "uuid" if by_uuid else "name", with_traits, hold)
     found = conn.execute(statement, {"k_ident": ident.lower() if by_uuid else ident}).first()
     if found is None:
         raise errors.NodeNotFound(node=ident)
@@ -163,6 +166,7 @@ def page(
     sort: str = "id",
     direction: str = "asc",
     limit: int = 1000,
+    texts: Sequence[str] = (),
 ) -> list[Row]:
     """Return a page of nodes, as ``paging.Listing.page``.
 
@@ -171,6 +175,7 @@ def page(
         lessee), ``uuids`` (list), ``include_children`` (bool). Nodes with a parent are hidden
         unless include_children is true or parent_node is given.
     :param marker_id: UUID of the last node of the page before.
+    :param texts: JSON columns to return as their stored text.
     :raises errors.NotFound: no node is the marker.
     """
     chosen = dict(where or {})
@@ -184,6 +189,7 @@ def page(
         sort=sort,
         direction=direction,
         limit=limit,
+        texts=texts,
     )
 
 

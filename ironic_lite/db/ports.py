@@ -42,17 +42,19 @@ _DELETE = models.ports.delete().where(_THIS)
 
 
 @cache
-def _one(key: str) -> sa.Select[Any]:
-    return sa.select(models.ports).where(_PORT[key] == sa.bindparam("k_ident"))
+def _one(key: str, hold: bool) -> sa.Select[Any]:
+    found = sa.select(models.ports).where(_PORT[key] == sa.bindparam("k_ident"))
+    return found.with_for_update() if hold else found
 
 
 # -- reading ---------------------------------------------------------------------------------
 
 
-def get(conn: Connection, ident: str) -> Row:
+def get(conn: Connection, ident: str, *, hold: bool = False) -> Row:
     """Return one port as column -> value.
 
     :param ident: UUID or MAC address in any case, or name.
+    :param hold: nobody else changes the port before this transaction ends.
     :raises errors.PortNotFound:
     """
     key, value = "name", ident
@@ -60,7 +62,7 @@ def get(conn: Connection, ident: str) -> Row:
         key, value = "uuid", ident.lower()
     elif _MAC.fullmatch(ident):
         key, value = "address", ident.lower()
-    found = conn.execute(_one(key), {"k_ident": value}).first()
+    found = conn.execute(_one(key, hold), {"k_ident": value}).first()
     if found is None:
         raise errors.PortNotFound(port=ident)
     return dict(zip(COLUMNS, found, strict=True))

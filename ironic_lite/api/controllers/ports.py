@@ -164,8 +164,8 @@ def _insert(conn: Connection, request: Request, given: Json) -> Json:
 
 
 def _update(conn: Connection, request: Request, ident: str, patch: Any) -> Json:
-    before = ports.get(conn, ident)
-    owner = _free(nodes.get(conn, before["node_uuid"], _OWNER))
+    before = ports.get(conn, ident, hold=True)
+    owner = _free(nodes.get(conn, before["node_uuid"], _OWNER, hold=True))
     changes = patches.port(before, patch, version=request.version, owner=owner)
     if not changes:
         return before
@@ -180,8 +180,8 @@ def _update(conn: Connection, request: Request, ident: str, patch: Any) -> Json:
 
 
 def _delete(conn: Connection, request: Request, ident: str) -> None:
-    row = ports.get(conn, ident)
-    owner = _free(nodes.get(conn, row["node_uuid"], _OWNER))
+    row = ports.get(conn, ident, hold=True)
+    owner = _free(nodes.get(conn, row["node_uuid"], _OWNER, hold=True))
     if (row["internal_info"] or {}).get(_VIF) and not owner["maintenance"]:
         reason = f"a VIF is attached to port {row['uuid']}; detach it first"
         raise errors.Conflict(node=owner["uuid"], reason=reason)
@@ -194,7 +194,7 @@ def _owner(conn: Connection, ident: str, *, version: int) -> Json:
     if not rules.uuid_like(ident) and version < idents.NAMES_SINCE:
         raise errors.InvalidParameter(path="node_ident", reason="names need API version 1.5")
     try:
-        return _free(nodes.get(conn, ident, _OWNER))
+        return _free(nodes.get(conn, ident, _OWNER, hold=True))
     except errors.NodeNotFound as why:
         raise errors.InvalidParameter(
             why.message, path="node_uuid", reason="no such node"
