@@ -64,6 +64,10 @@ class Error(Exception):
         self.message = message if message is not None else self.text.format_map(_Facts(facts))
         super().__init__(self.message)
 
+    def __str__(self) -> str:
+        # Flows add to the message of an error on its way; what is shown must say the same.
+        return self.message
+
     def __reduce__(self) -> tuple[Any, ...]:
         return from_data, (self.as_data(),)
 

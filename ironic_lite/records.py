@@ -29,7 +29,7 @@ class Record:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._row:
             raise AttributeError(f"{type(self).__name__} has no column {name}")
-        if self._row[name] != value:
+        if not _same(self._row[name], value):
             self._row[name] = value
             self._changes[name] = value
 
@@ -49,6 +49,15 @@ class Record:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._row.get('uuid')}>"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two values are one JSON: Python takes ``1`` for ``True``, also deep inside."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
 class Node(Record):

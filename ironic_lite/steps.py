@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from ironic_lite import errors
 Method = TypeVar("Method", bound=Callable[..., Any])
 Priority = int | float
 _MARKS = "__ironic_lite_steps__"
+_HIGHEST = sys.maxsize  # JSON and the database hold no larger integer
 
 
 class Outcome(enum.Enum):
@@ -143,7 +144,7 @@ def service_step(
 
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
-    number = _priority(priority or 0, floats=False)
+    number = _priority(0 if priority is None else priority, floats=False)
     flags = (_flag("abortable", abortable), _flag("requires_ramdisk", requires_ramdisk))
     again = _flag("rerunnable", rerunnable)
     info = _argsinfo(argsinfo)
@@ -171,9 +172,10 @@ def _marking(mark: Mark) -> Callable[[Method], Method]:
 def _priority(value: object, *, floats: bool) -> Priority:
     allowed = (int, float) if floats else (int,)
     fits = isinstance(value, allowed) and not isinstance(value, bool)
-    if not fits or not math.isfinite(value) or value < 0:  # type: ignore[arg-type,operator]  # fits
+    if not fits or not 0 <= value <= _HIGHEST:  # type: ignore[operator]  # it is a number
         wanted = "a number" if floats else "an integer"
-        raise errors.InvalidParameter(path="priority", reason=f"{value!r} is not {wanted} >= 0")
+        reason = f"{value!r} is not {wanted} from 0 to {_HIGHEST}"
+        raise errors.InvalidParameter(path="priority", reason=reason)
     return value  # type: ignore[return-value]  # narrowed by the isinstance above
 
 
@@ -217,7 +219,7 @@ def _arg(path: str, about: object) -> Arg:
         about = dataclasses.asdict(about)
     if not isinstance(about, Mapping):
         raise errors.InvalidParameter(path=path, reason="is not a dictionary")
-    unknown = sorted(set(about) - {"description", "required"})
+    unknown = sorted(str(key) for key in about if key not in {"description", "required"})
     if unknown:
         raise errors.InvalidParameter(path=path, reason=f"has unknown keys {', '.join(unknown)}")
     description = about.get("description")
@@ -235,9 +237,11 @@ def collect(interface: str, implementation: object, kind: StepKind) -> list[Step
     :param interface: the interface kind it serves, such as ``"raid"``.
     :param implementation: the interface instance (or its class).
     """
+    # Looked up on the class: a property of the instance must not be run only to see what it is.
+    owner = implementation if isinstance(implementation, type) else type(implementation)
     found = []
-    for name in sorted(dir(implementation)):
-        mark = getattr(getattr(implementation, name, None), _MARKS, {}).get(kind)
+    for name in sorted(dir(owner)):
+        mark = getattr(getattr(owner, name, None), _MARKS, {}).get(kind)
         if mark is not None:
             found.append(
                 Step(
