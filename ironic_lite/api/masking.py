@@ -78,3 +78,24 @@ def field(name: str, value: Any) -> Any:
 def shape(name: str) -> Callable[[Any], Any]:
     """Return what `field` does for this name, by the shortest way."""
     return partial(field, name) if name in _SECRET_IN else mask
+
+
+def restore(name: str, given: Any, stored: Any) -> Any:
+    """Return what a client means by a field it read masked, changed and sent back.
+
+    Wherever ``given`` holds just what was shown instead of a stored secret, the secret stays.
+
+    :param name: the node's field; ``given`` and ``stored`` are its values.
+    """
+    if not isinstance(given, dict) or not isinstance(stored, dict):
+        return given
+    return {key: _restored(name, key, held, stored.get(key)) for key, held in given.items()}
+
+
+def _restored(name: str, key: str, given: Any, stored: Any) -> Any:
+    if stored is None:
+        return given
+    if isinstance(given, dict):
+        return restore("", given, stored)
+    hidden = secret(key) or key in _SECRET_IN.get(name, ())
+    return stored if given == (MASK if hidden else mask(stored)) else given

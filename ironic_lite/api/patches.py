@@ -16,7 +16,7 @@ import jsonpatch
 import jsonpointer
 
 from ironic_lite import errors, fields
-from ironic_lite.api import guards, schemas
+from ironic_lite.api import guards, masking, schemas
 from ironic_lite.fields import Field, Type
 
 Json = dict[str, Any]
@@ -62,6 +62,9 @@ def node(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
     if not operations:
         return {}
     after = _apply(fields.NODE, before, operations, version=version, what="node")
+    for each in fields.NODE:
+        if each.secret and each.name in after:
+            after[each.name] = masking.restore(each.name, after[each.name], before[each.name])
     _follow(before, after)
     changed = _differences(before, after)
     guards.check_node(

@@ -101,3 +101,20 @@ def test_what_was_given_is_never_changed(value: Any) -> None:
 def test_no_secret_survives_in_any_surrounding(around: dict[str, Any], secret: str) -> None:
     shown = masking.mask({**around, "deep": [{"password": {"really": f"<{secret}>"}}]})
     assert shown["deep"] == [{"password": masking.MASK}]
+
+
+@given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
+def test_what_was_shown_may_be_sent_back_without_losing_a_secret(around: dict[str, Any]) -> None:
+    stored = {
+        **around,
+        "redfish_password": "s3cret",
+        "proxy": "http://me:mine@proxy/",
+        "deep": {"token": "t"},
+    }
+    assert masking.restore("driver_info", masking.field("driver_info", stored), stored) == stored
+
+
+def test_a_new_secret_and_a_mask_over_nothing_are_taken_as_they_are() -> None:
+    stored = {"redfish_password": "old"}
+    given = {"redfish_password": "new", "ipmi_password": masking.MASK}
+    assert masking.restore("driver_info", given, stored) == given

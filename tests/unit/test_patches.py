@@ -420,3 +420,10 @@ def test_any_patch_is_applied_or_refused_and_never_spoils_the_node(
         changed = {}
     assert before == held
     assert changed.keys() <= before.keys()
+
+
+def test_sending_back_the_masked_driver_info_keeps_the_password() -> None:
+    stored = {"redfish_address": "http://bmc", "redfish_password": "s3cret"}
+    shown = {"redfish_address": "http://other", "redfish_password": "******"}
+    changed = patch(op("replace", "/driver_info", shown), driver_info=stored)
+    assert changed["driver_info"] == {**shown, "redfish_password": "s3cret"}
