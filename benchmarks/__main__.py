@@ -1,0 +1,53 @@
+"""Run every benchmark, each in a process of its own: ``python -m benchmarks [SUBJECT ...]``.
+
+A subject is a module of this folder whose ``main()`` prints its figures and returns 0 if every
+budget holds. The exit status is 0 if all of them do.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+SUBJECTS = {
+    "get_node": "GET one node",
+    "lists": "lists of 1000 nodes",
+    "statements": "SQL statements",
+    "clean": "verbs and cleaning, across real processes",
+    "fleet_size": "10 000 nodes beside 1 000",
+    "rpc_round_trip": "RPC round trip",
+    "startup": "start and memory",
+}
+LONGEST = 180
+"""Seconds a subject may take."""
+
+HERE = pathlib.Path(__file__).parent
+
+
+def run(subject: str) -> bool:
+    """Run one subject; return whether its budgets hold."""
+    print(f"\n== {SUBJECTS[subject]} ({subject})", flush=True)
+    try:
+        command = (sys.executable, "-m", f"{HERE.name}.{subject}")
+        return (
+            subprocess.run(command, cwd=HERE.parent, timeout=LONGEST, check=False).returncode == 0
+        )
+    except subprocess.TimeoutExpired:
+        print(f"took longer than {LONGEST} s")
+        return False
+
+
+def main(chosen: list[str]) -> int:
+    """Run the subjects named, or all; the exit status says whether every budget holds."""
+    unknown = [subject for subject in chosen if subject not in SUBJECTS]
+    if unknown:
+        print(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
+        return 2
+    failed = [subject for subject in chosen or SUBJECTS if not run(subject)]
+    print(f"\nbeyond a budget: {', '.join(failed)}" if failed else "\nevery budget holds")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

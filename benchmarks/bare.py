@@ -1,0 +1,68 @@
+"""The least that could answer for a node: one Core select and orjson, as a WSGI application.
+
+It reads the same columns of the same table with SQLAlchemy and orjson as the service does, and does
+nothing else: no routes, versions, links, masks or errors.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+import sqlalchemy as sa
+
+from benchmarks import stage
+from ironic_lite import fields, versions
+from ironic_lite.api import documents
+from ironic_lite.db import models
+from ironic_lite.db.session import Database
+
+JSON = orjson.OPT_NAIVE_UTC
+EVERY = tuple(field.name for field in fields.visible(fields.NODE, versions.LAST))
+BRIEF = fields.brief(fields.NODE, versions.LAST)
+
+
+def columns(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the columns from which the service makes these fields."""
+    return documents.plan(documents.NODES, names, versions.LAST, full=True).columns
+
+
+def one() -> sa.Select[Any]:
+    """Return the statement for one node."""
+    chosen = (models.nodes.c[name] for name in columns(EVERY))
+    return sa.select(*chosen).where(models.nodes.c.uuid == sa.bindparam("uuid"))
+
+
+def many(names: tuple[str, ...], limit: int) -> sa.Select[Any]:
+    """Return the statement for a page."""
+    chosen = (models.nodes.c[name] for name in columns(names))
+    return sa.select(*chosen).order_by(models.nodes.c.id).limit(limit)
+
+
+def fetch(
+    opened: Database, statement: sa.Select[Any], names: tuple[str, ...], **values: Any
+) -> bytes:
+    """Return the rows of a statement as JSON."""
+    with opened.engine.connect() as conn:
+        rows = conn.execute(statement, values).all()
+    return orjson.dumps([dict(zip(names, row, strict=True)) for row in rows], option=JSON)
+
+
+def _application() -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
+    opened = stage.database(pathlib.Path(os.environ[stage.FOLDER]))
+    statement, names = one(), columns(EVERY)
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        body = fetch(opened, statement, names, uuid=environ["PATH_INFO"].rpartition("/")[2])
+        length = ("Content-Length", str(len(body)))
+        start_response("200 OK", [("Content-Type", "application/json"), length])
+        return [body]
+
+    return answer
+
+
+if stage.FOLDER in os.environ:
+    application = _application()

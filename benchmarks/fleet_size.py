@@ -1,0 +1,86 @@
+"""Whether ten times the nodes make anything dearer: GET, a page of a list, and a clean."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+
+from benchmarks import clean, stage
+from benchmarks.figures import Figure, report
+from ironic_lite.db.session import Database
+
+SMALL, LARGE = 1_000, 10_000
+BUDGET = 1.2
+ROUNDS = 5
+GETS, PAGES, CLEANS = 3000, 200, 100
+
+Measure = Callable[[stage.Service, Database, Sequence[str]], float]
+
+
+def _get(service: stage.Service, _: Database, uuids: Sequence[str]) -> float:
+    asked = [stage.get(f"/v1/nodes/{uuids[7 * i % len(uuids)]}") for i in range(GETS)]
+    return stage.load(service, asked)
+
+
+def _page(service: stage.Service, _: Database, uuids: Sequence[str]) -> float:
+    """A page of 100 with all fields in the middle of the list."""
+    path = f"/v1/nodes/detail?limit=100&marker={uuids[len(uuids) // 2]}"
+    return stage.load(service, [stage.get(path)] * PAGES)
+
+
+def _filtered(service: stage.Service, _: Database, uuids: Sequence[str]) -> float:
+    """The first 100 of one state."""
+    path = "/v1/nodes?limit=100&provision_state=manageable"
+    return stage.load(service, [stage.get(path)] * PAGES)
+
+
+def _clean(service: stage.Service, opened: Database, uuids: Sequence[str]) -> float:
+    every = len(uuids) // CLEANS
+    return clean.cleans(service, opened, uuids[::every], 1)[0]
+
+
+MEASURES: dict[str, Measure] = {
+    "GET a node": _get,
+    "page of 100 in mid-list, detail": _page,
+    "page of 100 of one state": _filtered,
+    "manual clean with one step": _clean,
+}
+
+
+def main() -> int:
+    """Measure and print; return the exit status."""
+    with stage.folder() as here, stage.folder() as there:
+        small, large = stage.database(here), stage.database(there)
+        few, many = stage.fill(small, SMALL), stage.fill(large, LARGE)
+        with stage.service(here) as one, stage.service(there) as ten:
+            figures = [
+                figure
+                for what, measure in MEASURES.items()
+                for figure in _compared(
+                    what,
+                    functools.partial(measure, one, small, few),
+                    functools.partial(measure, ten, large, many),
+                )
+            ]
+        small.close()
+        large.close()
+    return report(figures)
+
+
+def _compared(
+    what: str, with_few: Callable[[], float], with_many: Callable[[], float]
+) -> list[Figure]:
+    with_few(), with_many()
+    found = [(with_few(), with_many()) for _ in range(ROUNDS)]
+    few, many = (statistics.median(each) for each in zip(*found, strict=True))
+    return [
+        Figure(f"{what}: CPU with {SMALL} nodes", few, "ms"),
+        Figure(f"{what}: CPU with {LARGE} nodes", many, "ms"),
+        Figure("ratio", many / few, "x", BUDGET),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,277 @@
+"""A whole service for a benchmark: real processes, SQLite and ``local://`` in a folder of its own.
+
+The API is served by granian, as is the bare application it is measured against, both with the same
+settings; their CPU time is what the kernel counts for their processes, so a busy machine delays a
+benchmark but hardly changes its figures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import orjson
+import psutil
+
+from ironic_lite import clock, fields
+from ironic_lite.db import migrate, nodes, session
+from ironic_lite.db.session import Connection, Database
+
+HOST = "127.0.0.1"
+PATIENCE = 60.0
+"""Seconds a service may take to start, to finish what it was asked, or to stop."""
+FOLDER = "IRONIC_LITE_BENCH_FOLDER"
+"""Environment variable that tells `bare` where the database is."""
+
+_INTERFACES = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS}
+
+
+# -- the database ----------------------------------------------------------------------------
+
+
+def database(folder: pathlib.Path) -> Database:
+    """Open the database of a folder."""
+    return session.open_database(f"sqlite:///{folder}/ironic-lite.sqlite")
+
+
+def node(number: int) -> dict[str, Any]:
+    """Return the columns of a node as operators have them: named, addressed, described."""
+    now = clock.now()
+    return {
+        **_INTERFACES,
+        "network_interface": "noop",
+        "storage_interface": "noop",
+        "uuid": str(uuid.uuid4()),
+        "name": f"node-{number}",
+        "driver": "fake-hardware",
+        "driver_info": {"address": f"192.0.2.{number % 250}", "username": "a", "password": "b"},
+        "driver_internal_info": {"clean_steps": None, "agent_url": "https://192.0.2.1:9999"},
+        "properties": {"cpus": 8, "memory_mb": 65536, "local_gb": 480, "cpu_arch": "x86_64"},
+        "extra": {"rack": f"r{number % 40}"},
+        "instance_info": {},
+        "provision_state": "manageable",
+        "provision_updated_at": now,
+        "power_state": "power on",
+        "resource_class": "baremetal",
+        "created_at": now,
+        "updated_at": now,
+    }
+
+
+def fill(opened: Database, count: int) -> list[str]:
+    """Migrate a database and add nodes, a third of them with two traits; return their UUIDs."""
+    migrate.upgrade(opened)
+    rows = [node(number) for number in range(count)]
+
+    def write(conn: Connection) -> None:
+        for row in rows:
+            nodes.insert(conn, row)
+        some = [row["uuid"] for row in rows[::3]]
+        pairs = [(one, trait) for one in some for trait in ("CUSTOM_GOLD", "HW_CPU_X86_VMX")]
+        driver: Any = conn.connection.dbapi_connection
+        driver.executemany("INSERT INTO node_traits (node_uuid, trait) VALUES (?, ?)", pairs)
+
+    opened.write(write)
+    return [row["uuid"] for row in rows]
+
+
+# -- processes -------------------------------------------------------------------------------
+
+
+class Service:
+    """Processes that serve one port, with the database they share."""
+
+    def __init__(self, folder: pathlib.Path, port: int, processes: Sequence[Any]) -> None:
+        self.folder = folder
+        self.port = port
+        self._processes = [psutil.Process(one.pid) for one in processes]
+
+    def cpu(self) -> float:
+        """Return the CPU seconds, user and system, that all its processes have used."""
+        family = [*self._processes]
+        for one in self._processes:
+            family += one.children(recursive=True)
+        times = [one.cpu_times() for one in family]
+        return float(sum(each.user + each.system for each in times))
+
+
+@contextlib.contextmanager
+def service(folder: pathlib.Path) -> Iterator[Service]:
+    """Run API and conductor on the database of a folder."""
+    settings = folder / "bench.conf"
+    settings.write_text(
+        f"[DEFAULT]\nstate_path = {folder}\nhost = bench\nenabled_hardware_types = fake-hardware\n"
+        "[conductor]\nsync_power_state_interval = 0\n"
+    )
+    port = free_port()
+    conductor = (sys.executable, "-m", "ironic_lite.cmd.conductor", "--config-file", settings)
+    environment = {"IRONIC_LITE_CONFIG_FILES": str(settings)}
+    with (
+        _running(conductor, folder) as behind,
+        _running(_granian("ironic_lite.api.wsgi:application", port), folder, environment) as api,
+    ):
+        _wait_for(port, "/v1/nodes?limit=1", api)
+        found = Service(folder, port, (api, behind))
+        wait_until(lambda: orjson.loads(_conductors(port))["conductors"], "a conductor")
+        yield found
+
+
+@contextlib.contextmanager
+def bare(folder: pathlib.Path) -> Iterator[Service]:
+    """Run the bare application on the database of a folder."""
+    port = free_port()
+    command = _granian("benchmarks.bare:application", port)
+    with _running(command, folder, {FOLDER: str(folder)}) as process:
+        _wait_for(port, "/", process)
+        yield Service(folder, port, (process,))
+
+
+def _granian(application: str, port: int) -> tuple[str, ...]:
+    server = (sys.executable, "-m", "granian", "--interface", "wsgi", "--no-ws")
+    return (*server, "--host", HOST, "--port", str(port), "--log-level", "warning", application)
+
+
+@contextlib.contextmanager
+def _running(
+    command: Sequence[str | pathlib.Path], folder: pathlib.Path, more: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            command, env={**os.environ, **(more or {})}, stdout=log, stderr=log
+        )
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_until(what: Callable[[], Any], about: str) -> Any:
+    """Return the first true value of ``what()``.
+
+    :raises RuntimeError: it never comes.
+    """
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if found := what():
+                return found
+        time.sleep(0.02)
+    raise RuntimeError(f"{about}: not within {PATIENCE} s")
+
+
+def _wait_for(port: int, path: str, process: subprocess.Popen[bytes]) -> None:
+    def answers() -> bool:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended with status {process.returncode}")
+        with Client(port) as client:
+            client.send(get(path))
+            return client.receive()[0] == 200
+
+    wait_until(answers, "an answer")
+
+
+def _conductors(port: int) -> bytes:
+    with Client(port) as client:
+        client.send(get("/v1/conductors"))
+        return client.receive()[1]
+
+
+def free_port() -> int:
+    """Return a port nobody listens on."""
+    with socket.create_server((HOST, 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[pathlib.Path]:
+    """A folder with a short name: the path of a unix socket has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as path:
+        yield pathlib.Path(path)
+
+
+# -- the client ------------------------------------------------------------------------------
+
+
+def get(path: str) -> bytes:
+    """Return a GET request."""
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def put(path: str, body: Any) -> bytes:
+    """Return a PUT request with a JSON body."""
+    sent = orjson.dumps(body)
+    head = f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent
+
+
+class Client:
+    """One kept connection, and no more of HTTP than answers of known length."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection((HOST, port), timeout=PATIENCE)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def send(self, request: bytes) -> None:
+        """Send a request."""
+        self._socket.sendall(request)
+
+    def receive(self) -> tuple[int, bytes]:
+        """Return status and body of the answer."""
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._more()
+        head, _, body = data.partition(b"\r\n\r\n")
+        lines = head.lower().split(b"\r\n")
+        lengths = [line for line in lines if line.startswith(b"content-length:")]
+        wanted = int(lengths[0].partition(b":")[2]) if lengths else 0
+        parts, have = [body], len(body)
+        while have < wanted:
+            parts.append(self._more())
+            have += len(parts[-1])
+        return int(lines[0].split()[1]), b"".join(parts)
+
+    def _more(self) -> bytes:
+        got = self._socket.recv(1 << 18)
+        if not got:
+            raise ConnectionError("the server has closed the connection")
+        return got
+
+
+def load(service: Service, requests: Sequence[bytes], *, connections: int = 4) -> float:
+    """Send requests over several kept connections; return the CPU milliseconds of each.
+
+    :raises RuntimeError: an answer was not 200.
+    """
+    with contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(Client(service.port)) for _ in range(connections)]
+        begin = service.cpu()
+        for start in range(0, len(requests), connections):
+            busy = list(zip(clients, requests[start : start + connections], strict=False))
+            for client, request in busy:
+                client.send(request)
+            for client, _ in busy:
+                status, body = client.receive()
+                if status != 200:
+                    raise RuntimeError(f"status {status}: {body[:500]!r}")
+        return (service.cpu() - begin) / len(requests) * 1000

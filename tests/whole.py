@@ -1,0 +1,64 @@
+"""API and conductor in one process on one database: a call of RPC is a plain call.
+
+So all SQL statements of an operation can be counted, whichever side sends them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ironic_lite.api import app
+from ironic_lite.db.session import Database
+from ironic_lite.rpc import interface
+from tests.api.client import Client, Response
+from tests.flows import rig
+from tests.statements import Statements, count_statements
+
+_PATIENCE = 20.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wire:
+    """Stands for ``rpc.client.Client``: the only conductor is at hand."""
+
+    rig: rig.Rig
+
+    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
+        """Return the conductor itself."""
+        return typing.cast(interface.Conductor, self.rig.endpoints)
+
+
+class Whole:
+    """A service whose statements can be counted."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.rig = rig.build(database)
+        self.api = Client(app.build(database, _Wire(self.rig), self.rig.service.desk.conf))
+        self.api.get("/v1/nodes")
+        self.api.get("/v1/nodes/detail")  # now the API knows who is alive, which it asks at times
+
+    def sent(self, ask: Callable[[Client], Response], status: int = 200) -> Statements:
+        """Return the statements of a request, and of all the work it started."""
+        with count_statements(self.database) as statements:
+            answer = ask(self.api)
+            assert self.rig.service.desk.workers.wait_idle(_PATIENCE)
+        assert answer.status == status, answer.body
+        return statements
+
+    def cleaned(self, node_uuid: str, steps: int) -> Statements:
+        """Return the statements of a whole manual clean with steps that do nothing."""
+        listed = [{"interface": "management", "step": "reset_bmc"}] * steps
+        body: dict[str, Any] = {"target": "clean", "clean_steps": listed}
+        path = f"/v1/nodes/{node_uuid}/states/provision"
+        statements = self.sent(lambda api: api.put(path, body), 202)
+        row = self.rig.get(node_uuid)
+        assert (row["provision_state"], row["last_error"]) == ("manageable", None)
+        return statements
+
+    def close(self) -> None:
+        """Stop the conductor."""
+        self.rig.service.stop()
