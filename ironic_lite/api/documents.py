@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from ironic_lite import fields
 from ironic_lite.api import masking
 from ironic_lite.api.links import Linker
@@ -69,22 +71,33 @@ class Plan:
     names: tuple[tuple[str, str], ...]
     drops: tuple[str, ...]
     below: tuple[str, ...]
+    texts: tuple[str, ...]
 
     def show(self, row: Row, linker: Linker) -> Row:
         """Return one row as the wire has it, as `show_all`."""
         return self.show_all([row], linker)[0]
+
+    def show_texts(
+        self, rows: list[Row], linker: Linker, compute: Callable[[Row], None] | None = None
+    ) -> list[Row]:
+        """Do what `show_all` does for rows whose ``texts`` are the text of JSON."""
+        for column in self.texts:
+            for row in rows:
+                if row[column] is not None:
+                    row[column] = orjson.Fragment(row[column])
+        return self.show_all(rows, linker, compute)
 
     def show_all(
         self, rows: list[Row], linker: Linker, compute: Callable[[Row], None] | None = None
     ) -> list[Row]:
         """Return ``rows`` as the wire has them; they are changed in place, field after field.
 
-        :param rows: each with a value for each of ``columns``.
-        :param compute: puts the fields in ``computed`` into a row; without it they are null.
+        :param rows: each with a value for each of ``columns``, and of ``computed`` where known.
+        :param compute: puts more of ``computed`` into a row; what is then missing is null.
         """
         for name in self.computed:
             for row in rows:
-                row[name] = None
+                row.setdefault(name)
         if compute is not None and self.computed:
             for row in rows:
                 compute(row)
@@ -138,7 +151,13 @@ def plan(resource: Resource, names: tuple[str, ...], version: int, *, full: bool
         names=tuple((str(f.stored), f.name) for f in stored if f.stored != f.name),
         drops=drops,
         below=tuple(name for name, since in resource.below if full and since <= version),
+        texts=tuple(str(f.stored) for f in stored if _is_passed_on(f, version)),
     )
+
+
+def _is_passed_on(field: fields.Field, version: int) -> bool:
+    """Tell whether a JSON column is shown as it is stored, so that nobody need look into it."""
+    return field.type is fields.Type.OBJECT and not _shapes(field, version)
 
 
 def _shapes(field: fields.Field, version: int) -> list[Shape]:

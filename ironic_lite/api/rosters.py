@@ -1,4 +1,4 @@
-"""Read a page of nodes: one statement, one more if traits are shown.
+"""Read a page of nodes: one statement, traits and all.
 
 Only the filter ``conductor`` costs more: which conductor owns a node is computed, not stored, so
 the nodes are walked in their order until enough of that conductor's have been met.
@@ -22,8 +22,8 @@ _STRIDE = 1000
 
 def read(
     conn: Connection, service: Service, query: queries.Query, plan: documents.Plan
-) -> tuple[list[Row], dict[str, list[str]]]:
-    """Return the rows of a page, and node UUID -> traits if the plan shows traits.
+) -> list[Row]:
+    """Return the rows of a page, with ``traits`` if the plan shows them.
 
     :raises errors.NotFound: no node is the marker.
     """
@@ -33,7 +33,7 @@ def read(
     if host is not None:
         where["uuids"] = _owned(conn, service, query, where, host)
         marker = None
-    rows = nodes.page(
+    return nodes.page(
         conn,
         columns=plan.columns,
         where=where,
@@ -41,10 +41,9 @@ def read(
         sort=query.sort,
         direction=query.direction,
         limit=query.limit,
+        texts=plan.texts,
+        with_traits="traits" in plan.computed,
     )
-    if "traits" not in plan.computed:
-        return rows, {}
-    return rows, nodes.traits_of(conn, [row["uuid"] for row in rows])
 
 
 def _owned(

@@ -120,8 +120,7 @@ def get(
         raise errors.NodeNotFound(node=ident)
     row = dict(zip(names, found, strict=False))
     if with_traits:
-        # A trait's name has no comma: capitals, digits and underscores.
-        row["traits"] = sorted(found[-1].split(",")) if found[-1] else []
+        row["traits"] = _split(found[-1])
     return row
 
 
@@ -154,6 +153,7 @@ LISTING = paging.Listing(
             )
         ),
     },
+    more={"traits": _TRAITS},
 )
 
 
@@ -167,6 +167,7 @@ def page(
     direction: str = "asc",
     limit: int = 1000,
     texts: Sequence[str] = (),
+    with_traits: bool = False,
 ) -> list[Row]:
     """Return a page of nodes, as ``paging.Listing.page``.
 
@@ -176,14 +177,16 @@ def page(
         unless include_children is true or parent_node is given.
     :param marker_id: UUID of the last node of the page before.
     :param texts: JSON columns to return as their stored text.
+    :param with_traits: adds ``traits``, a sorted list, by the same statement.
     :raises errors.NotFound: no node is the marker.
     """
     chosen = dict(where or {})
     if "parent_node" not in chosen:
         chosen.setdefault("include_children", False)
-    return LISTING.page(
+    names = COLUMNS if columns is None else columns
+    rows = LISTING.page(
         conn,
-        columns=columns,
+        columns=(*names, "traits") if with_traits else names,
         where=chosen,
         marker_id=marker_id,
         sort=sort,
@@ -191,6 +194,15 @@ def page(
         limit=limit,
         texts=texts,
     )
+    if with_traits:
+        for row in rows:
+            row["traits"] = _split(row["traits"])
+    return rows
+
+
+def _split(traits: str | None) -> list[str]:
+    """Return the traits that one statement has joined; no name of one has a comma in it."""
+    return sorted(traits.split(",")) if traits else []
 
 
 def traits_of(conn: Connection, uuids: Collection[str]) -> dict[str, list[str]]:

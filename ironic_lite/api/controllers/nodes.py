@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -84,12 +84,12 @@ class Nodes(expose.Controller):
         if among:
             query = dataclasses.replace(query, where={**query.where, **among})
         shown = pages.plan(documents.NODES, request, query)
-        rows, traits = self.service.database.read(
+        rows = self.service.database.read(
             lambda conn: rosters.read(conn, self.service, query, shown)
         )
         last = rows[-1]["uuid"] if rows else ""
         linker = documents.linker(shown, request.base)
-        found = shown.show_all(rows, linker, self._computer(shown, traits))
+        found = shown.show_texts(rows, linker, self._computer(shown))
         body: Json = {shown.collection: found}
         link = queries.next_link(f"{request.base}/v1{request.path}", query, len(rows), last)
         return {**body, "next": link} if link else body
@@ -102,26 +102,23 @@ class Nodes(expose.Controller):
             documents.NODES, _visible(request.version), request.version, full=True
         )
         kept = {column: row[column] for column in plan.columns}
-        return self.document(request, plan, {**kept, "traits": row.get("traits") or []})
+        if "traits" in plan.computed:
+            kept["traits"] = row.get("traits", [])
+        return self.document(request, plan, kept)
 
     def document(self, request: Request, plan: documents.Plan, row: Json) -> Json:
         """Return the document of a node from the plan's columns and traits."""
-        traits = {row["uuid"]: row.pop("traits", [])}
         linker = documents.linker(plan, request.base)
-        return plan.show_all([row], linker, self._computer(plan, traits))[0]
+        return plan.show_all([row], linker, self._computer(plan))[0]
 
-    def _computer(
-        self, plan: documents.Plan, traits: Mapping[str, list[str]]
-    ) -> Callable[[Json], None]:
-        """Return what puts into a row the fields that no column holds."""
-        owner = self.service.fleet.owners() if "conductor" in plan.computed else None
-        shows_traits = "traits" in plan.computed
+    def _computer(self, plan: documents.Plan) -> Callable[[Json], None] | None:
+        """Return what puts into a row what neither column nor trait holds."""
+        if "conductor" not in plan.computed:
+            return None
+        owner = self.service.fleet.owners()
 
         def compute(row: Json) -> None:
-            if shows_traits:
-                row["traits"] = traits[row["uuid"]]
-            if owner is not None:
-                row["conductor"] = owner(row)
+            row["conductor"] = owner(row)
 
         return compute
 
