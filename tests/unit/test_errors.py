@@ -27,7 +27,7 @@ BRANCHES = {
     errors.HardwareError: 500,
     errors.StepsUnavailable: 202,
 }
-# What the specifications answer with: states.md section 4 and the seeds.
+# What the specifications answer with.
 ANSWERS = {
     errors.InvalidState: 400,
     errors.NodeInMaintenance: 400,

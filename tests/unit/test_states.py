@@ -82,7 +82,7 @@ abort: rescue wait -> rescue failed
 abort: service wait, service hold -> service failed
 abort: service failed -> active
 """
-SEEDS = """
+OWN = """
 provide: clean failed -> cleaning
 available: clean failed -> available
 """
@@ -103,7 +103,7 @@ def parsed(lines: str) -> dict[tuple[str, str], str]:
     return found
 
 
-SPECIFIED = {**parsed(IRONIC), **parsed(SEEDS)}
+SPECIFIED = {**parsed(IRONIC), **parsed(OWN)}
 EVENTS = sorted({event for _, event in SPECIFIED})
 
 
@@ -160,7 +160,7 @@ def test_a_client_tells_failure_by_the_word_as_the_sdk_does() -> None:
 
 def test_the_lists_are_whole() -> None:
     assert len(parsed(IRONIC)) == 93
-    assert parsed(IRONIC).keys() & parsed(SEEDS).keys() == set()
+    assert parsed(IRONIC).keys() & parsed(OWN).keys() == set()
 
 
 def test_the_transitions_are_those_of_the_specifications_and_no_others() -> None:
@@ -314,7 +314,6 @@ def test_an_old_target_is_forgotten_when_another_phase_begins() -> None:
 
 
 def test_a_node_in_transition_may_be_patched_in_the_specified_states_only() -> None:
-    # states.md section 6
     listed = (
         "deploy failed, inspecting, inspect failed, inspect wait, clean failed, error, verifying, "
         "adopt failed, rescue failed, unrescue failed, service hold, service failed"

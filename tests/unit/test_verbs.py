@@ -9,7 +9,7 @@ import pytest
 from ironic_lite import states, verbs
 from ironic_lite.states import Kind, State
 
-# states.md section 3, with the seeds' own: target | from | minimum version.
+# target | from | minimum version
 LISTED = """
 active    | available, deploy failed                                             | 1
 deploy    | available, deploy failed                                             | 73
@@ -114,7 +114,7 @@ def test_a_key_in_the_wrong_body_can_be_told_where_it_belongs() -> None:
 
 
 def test_maintenance_refuses_what_would_boot_a_machine_under_repair() -> None:
-    # states.md section 4; manage, provide, cleaned, deleted, inspect and abort are let in (C31).
+    # manage, provide, cleaned, deleted, inspect and abort are let in (C31).
     refused = {verb.target for verb in verbs.TABLE if not verb.in_maintenance}
     assert refused == {"active", "deploy", "rebuild", "clean", "rescue", "unrescue", "service"}
 
