@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -99,14 +99,7 @@ def expose(
         @functools.wraps(function)
         def answer(self: Controller, request: Request, *words: str) -> Any:
             request.answer.status = int(status)
-            given = dict(zip(known, words, strict=False))
-            if not raw_query:
-                given.update(_typed(known, request.query, len(words), wsme.rest.args.from_param))
-            if body is TYPED:
-                given.update(_typed(known, _object(request), len(words), wsme.rest.json.fromjson))
-            for name, argument in known.items():
-                if argument.mandatory and given.get(name) is None:
-                    raise errors.MissingParameter(path=name)
+            given = _arguments(known, request, words, body, raw_query=raw_query)
             return function(self, request, **given)
 
         pecan.expose(template=render.TEMPLATE, content_type="application/json")(answer)
@@ -114,6 +107,26 @@ def expose(
         return answer  # type: ignore[return-value]  # same calls, seen from Pecan
 
     return decorate
+
+
+def _arguments(
+    known: Mapping[str, Any],
+    request: Request,
+    words: Sequence[str],
+    body: Body,
+    *,
+    raw_query: bool,
+) -> dict[str, Any]:
+    """Return a method's arguments by name: from the path, the query and, if typed, the body."""
+    given: dict[str, Any] = dict(zip(known, words, strict=False))
+    if not raw_query:
+        given.update(_typed(known, request.query, len(words), wsme.rest.args.from_param))
+    if body is TYPED:
+        given.update(_typed(known, _object(request), len(words), wsme.rest.json.fromjson))
+    for name, argument in known.items():
+        if argument.mandatory and given.get(name) is None:
+            raise errors.MissingParameter(path=name)
+    return given
 
 
 def _object(request: Request) -> Mapping[str, Any]:

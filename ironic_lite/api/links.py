@@ -50,8 +50,3 @@ def pair(base: str, path: str) -> list[dict[str, str]]:
         {"href": f"{base}/v1/{path}", "rel": "self"},
         {"href": f"{base}/{path}", "rel": "bookmark"},
     ]
-
-
-def escaped(base: str, collection: str, ident: str, below: str = "") -> list[dict[str, str]]:
-    """Return self and bookmark of a member whose name may need escaping."""
-    return pair(base, f"{collection}/{ident}{below}")

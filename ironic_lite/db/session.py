@@ -239,6 +239,7 @@ def open_database(
             pool_timeout=pool_timeout,
             pool_recycle=int(connection_recycle_time),
             pool_use_lifo=True,
+            hide_parameters=True,  # an error's text must not show the secrets of a node
             **_engine_options(kind, options),
         )
     except sa.exc.ArgumentError as error:
