@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint services bench demo sample format clean
+.PHONY: help venv test lint services bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench: $(STAMP) ## measure against the budgets
 
 sample: $(STAMP) ## generate etc/ironic-lite/ironic-lite.conf.sample
 	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf
+
+docs: $(STAMP) ## generate the tables of docs/states.rst from the state machine
+	$(VENV)/bin/python docs/generate.py
 
 format: $(STAMP) ## format the code
 	$(VENV)/bin/ruff format .

@@ -1,0 +1,215 @@
+"""Write the generated parts of the documentation from the tables of the code.
+
+``python docs/generate.py`` rewrites all of ``states.dot`` and, in ``states.rst``, what stands
+between ``.. generated: NAME`` and ``.. end of generated part``. ``--check`` writes nothing; its exit
+status 1 tells that something would change.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+from ironic_lite import states, verbs
+from ironic_lite.states import Kind, State
+
+DOCS = pathlib.Path(__file__).parent
+PAGE = DOCS / "states.rst"
+DIAGRAM = DOCS / "states.dot"
+
+_PART = re.compile(
+    r"(?P<head>^\.\. generated: (?P<name>\S+)\n).*?(?P<tail>^\.\. end of generated part\n)",
+    re.MULTILINE | re.DOTALL,
+)
+_EVENTS_OF_VERBS = {verb.event for verb in verbs.TABLE}
+_COLOURS = {
+    Kind.STABLE: "palegreen",
+    Kind.BUSY: "lightyellow",
+    Kind.WAIT: "lightblue",
+    Kind.HELD: "lightgrey",
+    Kind.FAIL: "mistyrose",
+}
+
+# -- tables ----------------------------------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a list-table; an empty cell is shown as a dash."""
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in (head, *rows):
+        first, *others = (cell or "-" for cell in row)
+        lines += [f"   * - {first}", *(f"     - {cell}" for cell in others)]
+    return "\n".join(lines)
+
+
+def words(values: Iterable[object]) -> str:
+    """Return literals separated by commas."""
+    return ", ".join(f"``{value}``" for value in values)
+
+
+def state_table() -> str:
+    """Return what each state is, where it heads, and what a caller may ask for there."""
+    rows = []
+    for state in State:
+        trait = states.STATES[state]
+        asked = [verb.target for verb in verbs.TABLE if verbs.possible(verb, state)]
+        target = f"``{trait.target}``" if trait.target else ""
+        if state in states.CLEAN_STATES:
+            target += f", manual: ``{State.MANAGEABLE}``"
+        rows.append((f"``{state}``", trait.kind.value, target, words(asked)))
+    return table(("State", "Kind", "Target", "Verbs possible"), rows)
+
+
+def verb_table() -> str:
+    """Return what each verb needs, where it is possible, and where it leads at first."""
+    rows = []
+    for verb in verbs.TABLE:
+        sources = [state for state in State if verbs.possible(verb, state)]
+        leads = dict.fromkeys(states.follow(state, verb.event) for state in sources)
+        rows.append((f"``{verb.target}``", _since(verb), words(sources), words(leads), _body(verb)))
+    return table(("Target", "Since", "From", "Leads to", "Body"), rows)
+
+
+def _since(verb: verbs.Verb) -> str:
+    later = [f"1.{minor} in ``{state}``" for state, minor in verb.state_since.items()]
+    return ", ".join([f"1.{verb.since}", *later])
+
+
+def _body(verb: verbs.Verb) -> str:
+    keys = [
+        f"``{key}``" + (f" (1.{since})" if since > verb.since else "")
+        for key, since in verb.allows.items()
+    ]
+    needed = f"; needs {' or '.join(f'``{key}``' for key in verb.needs)}" if verb.needs else ""
+    return ", ".join(keys) + needed
+
+
+def refusal_table() -> str:
+    """Return which verbs a node's flags refuse."""
+    rules: tuple[tuple[str, str, Callable[[verbs.Verb], bool]], ...] = (
+        ("in maintenance", "400", lambda verb: not verb.in_maintenance),
+        ("protected", "403", lambda verb: verb.spares_protected),
+        ("retired", "409", lambda verb: verb.spares_retired),
+    )
+    rows = (
+        (name, words(verb.target for verb in verbs.TABLE if refuses(verb)), status)
+        for name, status, refuses in rules
+    )
+    return table(("A node that is", "refuses", "with"), rows)
+
+
+def transition_table() -> str:
+    """Return the whole state table, row by row."""
+    rows = (
+        (
+            f"``{row.event}``",
+            words(row.sources),
+            f"``{row.to}``",
+            f"``{row.via}``" if row.via else "",
+        )
+        for row in states.TABLE
+    )
+    return table(("Event", "From", "To", "Passing"), rows)
+
+
+# -- diagrams --------------------------------------------------------------------------------
+
+
+def journeys() -> str:
+    """Return the ways between stable states as a literal block, one verb a line."""
+    rows: dict[tuple[State, str], tuple[str, ...]] = {}
+    for start in State:
+        if states.kind(start) is Kind.STABLE:
+            for verb in verbs.TABLE:
+                if verbs.possible(verb, start):
+                    rows.setdefault((start, verb.event), _journey(start, verb))
+    widths = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
+    lines = (
+        "   " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows.values()
+    )
+    return "::\n\n" + "\n".join(line.rstrip() for line in lines)
+
+
+def _journey(start: State, verb: verbs.Verb) -> tuple[str, ...]:
+    first = states.follow(start, verb.event)
+    asked = (str(start), f"--{verb.target}-->")
+    if states.kind(first) is not Kind.BUSY:
+        return *asked, "", "", f"==> {first}", ""
+    pausing = [event for event in ("wait", "hold") if states.allows(first, event)]
+    pauses = ", ".join(states.follow(first, event) for event in pausing)
+    # A manual clean ends by the event `manage`, a deletion by going on to clean.
+    ending = "clean" if first is State.DELETING else "done"
+    good = states.follow(first, "manage" if verb.target == "clean" else ending)
+    failed = states.follow(first, "fail")
+    return *asked, first, f"({pauses})" if pauses else "", f"==> {good}", f"or {failed}"
+
+
+def dot() -> str:
+    """Return the whole state table as a Graphviz graph."""
+    lines = [
+        "// Generated from ironic_lite/states.py. Draw it with: dot -Tsvg states.dot > states.svg",
+        "digraph states {",
+        '  graph [rankdir=LR, label="Solid: asked for by a verb. Dashed: by itself."];',
+        "  node [shape=box, style=filled];",
+    ]
+    for state in State:
+        lines.append(f'  "{state}" [fillcolor={_COLOURS[states.kind(state)]}];')
+    for source, after, label, asked in _edges():
+        lines.append(f'  "{source}" -> "{after}" [label="{label}"{"" if asked else _DASHED}];')
+    return "\n".join((*lines, "}", ""))
+
+
+_DASHED = ", style=dashed"
+
+
+def _edges() -> Iterable[tuple[State, State, str, bool]]:
+    """Give (from, to, events, asked for), events with the same way and nature together."""
+    together: dict[tuple[State, State, bool], list[str]] = {}
+    for row in states.TABLE:
+        for source in row.sources:
+            asked = row.event in _EVENTS_OF_VERBS and states.kind(source) is not Kind.BUSY
+            together.setdefault((source, row.to, asked), []).append(row.event)
+    for (source, after, asked), events in together.items():
+        yield source, after, ", ".join(events), asked
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+PARTS: dict[str, Callable[[], str]] = {
+    "journeys": journeys,
+    "states": state_table,
+    "verbs": verb_table,
+    "refusals": refusal_table,
+    "transitions": transition_table,
+}
+
+
+def renewed(page: str) -> str:
+    """Return a page with its generated parts made anew."""
+    named = {found["name"] for found in _PART.finditer(page)}
+    if named != PARTS.keys():
+        raise SystemExit(f"generated parts of {PAGE.name}: {sorted(named ^ PARTS.keys())} differ")
+    return _PART.sub(
+        lambda found: f"{found['head']}\n{PARTS[found['name']]()}\n\n{found['tail']}", page
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write or check both files; return the exit status."""
+    fresh = {PAGE: renewed(PAGE.read_text()), DIAGRAM: dot()}
+    stale = [path for path, text in fresh.items() if not path.exists() or path.read_text() != text]
+    if "--check" in arguments:
+        for path in stale:
+            print(f"{path.name} is older than the tables of the code: run make docs")
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(fresh[path])
+        print(f"wrote {path.name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
