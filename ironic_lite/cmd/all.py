@@ -6,39 +6,66 @@ from ironic_lite import threads
 
 threads.native()  # before anything imports an oslo library
 
+import gc  # noqa: E402
+import logging  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite.cmd import api, conductor, entry, processes  # noqa: E402
-from ironic_lite.db import migrate, session  # noqa: E402
+from ironic_lite.cmd import api, checks, entry, processes  # noqa: E402
+from ironic_lite.db import migrate  # noqa: E402
 
 PROG = "ironic-lite"
+ABOUT = (
+    "Run the whole service on this machine: API and conductor, as child processes that are started "
+    "again if they die. The database is made or upgraded first. Without a configuration file, "
+    "everything is kept in one folder, [DEFAULT]state_path, and the API answers on "
+    "http://127.0.0.1:6385. It stops on SIGTERM or Ctrl-C, when running work has ended."
+)
 
 
-def _migrate(conf: Any) -> int:
-    """Bring the schema up to date; its tools are big and used once, hence the own process."""
-    database = session.configured(conf)
+def _prepare(conf: Any) -> int:
+    """Bring the database up to date, and find out whether the conductor could start.
+
+    In a process of its own, because the tools of a migration are big and used once, and because
+    drivers are anybody's code.
+    """
+    database = checks.database(conf)
     migrate.upgrade(database)
     database.close()
+    checks.run(conf)
+    # The conductor loads them again, and says then what is odd about them.
+    logging.disable()
+    registry = entry.load("ironic_lite.drivers.registry")
+    registry.Registry.load(registry.Settings.read(conf))
     return 0
 
 
 def _body(conf: Any) -> int:
-    status = processes.run(processes.Child("database upgrade", lambda: _migrate(conf)))
-    if status:
-        return status
-    # On the way down the API is stopped first: then nobody hands the conductor new work.
-    children = [
-        processes.Child("API", lambda: api.serve(conf)),
-        processes.Child("conductor", lambda: conductor.serve(conf)),
-    ]
-    return processes.supervise(children)
+    with api.opened(conf) as door:
+        preparation = processes.Child(PROG, lambda: _prepare(conf), orphaned=None)
+        preparation.start()
+        # Loaded meanwhile, and before the fork: so both processes share the memory.
+        conductor = entry.load("ironic_lite.cmd.conductor")
+        serving = api.workers(conf, door)
+        status = processes.run(preparation)
+        if status:
+            return status
+
+        def conduct() -> int:
+            door.close()
+            served: int = conductor.serve(conf)
+            return served
+
+        working = processes.Child("conductor", conduct, stop_seconds=conductor.stop_seconds(conf))
+        # On the way down the API is stopped first: then nobody hands the conductor new work.
+        return processes.supervise(serving, [working], closing=door.close)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point."""
-    sys.exit(entry.run(PROG, "Run the whole service on this machine.", _body, argv))
+    gc.disable()  # until the processes that stay have been forked
+    sys.exit(entry.run(PROG, ABOUT, _body, argv))
 
 
 if __name__ == "__main__":

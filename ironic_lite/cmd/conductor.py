@@ -8,20 +8,31 @@ threads.native()  # before anything imports an oslo library
 
 import logging  # noqa: E402
 import os  # noqa: E402
-import signal  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite.cmd import entry  # noqa: E402
+from ironic_lite.cmd import checks, entry, processes  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
-from ironic_lite.db import migrate, session  # noqa: E402
+from ironic_lite.db import migrate  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
 from ironic_lite.rpc import transport  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 PROG = "ironic-lite-conductor"
-_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+ABOUT = (
+    "Drive machines on behalf of ironic-lite-api, over [DEFAULT]transport_url and with the same "
+    "[database]connection. Each conductor needs a [DEFAULT]host of its own. It stops on SIGTERM, "
+    "when running work has ended or [conductor]graceful_shutdown_timeout is over."
+)
+_END_SECONDS = 30.0
+"""What stopping takes beside the wait for running work, at the most."""
+
+
+def stop_seconds(conf: Any) -> float | None:
+    """Return how long a conductor may take to stop; None is for ever."""
+    patience: int = conf.conductor.graceful_shutdown_timeout
+    return patience + _END_SECONDS if patience else None
 
 
 def serve(conf: Any) -> int:
@@ -29,14 +40,12 @@ def serve(conf: Any) -> int:
 
     :raises config.ConfigError: drivers, database or transport cannot be used as configured.
     """
-    # Blocked before any thread starts, so that every thread inherits it and only the wait below
-    # takes them.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    database = session.configured(conf)
+    stop = processes.StopRequest()
+    database = checks.database(conf)
     migrate.check(database)
     service = Service(conf, database, Registry.load(Settings.read(conf)), transport.get())
     service.start()
-    signal.sigwait(_SIGNALS)
+    stop.wait()
     finished = service.stop()
     database.close()
     return 0 if finished else entry.EXIT_FAULT
@@ -44,7 +53,7 @@ def serve(conf: Any) -> int:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point."""
-    status = entry.run(PROG, "Drive machines on behalf of ironic-lite-api.", serve, argv)
+    status = entry.run(PROG, ABOUT, serve, argv)
     sys.stdout.flush()
     sys.stderr.flush()
     logging.shutdown()

@@ -9,8 +9,8 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_lite import config
-from ironic_lite.cmd import entry
-from ironic_lite.db import migrate, session
+from ironic_lite.cmd import checks, entry
+from ironic_lite.db import migrate
 from ironic_lite.db.session import Database
 
 PROG = "ironic-lite-dbsync"
@@ -53,7 +53,7 @@ def _add_commands(commands: Any) -> None:
 
 
 def _body(conf: Any) -> int:
-    database = session.configured(conf)
+    database = checks.database(conf)
     try:
         conf.command.act(conf, database)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,8 @@ from ironic_lite import config, errors
 
 EXIT_CONFIG = 2
 EXIT_FAULT = 1
+EXIT_INTERRUPTED = 130
+"""What a shell says of a program that Ctrl-C has ended."""
 
 
 def run(
@@ -35,9 +38,24 @@ def run(
         return body(conf)
     except errors.Error as why:
         return refuse(prog, why)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
 
 
 def refuse(prog: str, why: errors.Error) -> int:
     """Print an error as one line and return the exit status it ends the program with."""
-    print(f"{prog}: {why.message}", file=sys.stderr)
+    print(f"{prog}: {' '.join(why.message.split())}", file=sys.stderr)
     return EXIT_CONFIG if isinstance(why, config.ConfigError) else EXIT_FAULT
+
+
+def load(module: str) -> Any:
+    """Return a module that is too big to be imported before it is known to be needed.
+
+    :raises errors.Error: a library it needs is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as why:
+        raise errors.Error(
+            f"The library {why.name} is missing: install ironic_lite with all it depends on."
+        ) from None

@@ -1,8 +1,9 @@
-"""Child processes of ``ironic-lite``: forked, watched, started again, never left behind."""
+"""Child processes of a program: forked, watched, started again, never left behind."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import os
 import signal
@@ -17,14 +18,33 @@ LOG = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _STEADY = 10.0  # seconds of life after which a child's death does not count as one more in a row
+_SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 10.0
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def die_with_parent() -> None:
-    """Have the kernel send SIGTERM to this process when its parent is gone (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def stop_signals() -> set[signal.Signals]:
+    """Return the signals that stop us: not those that our parent had ignored, as nohup does."""
+    return {one for one in _STOP_SIGNALS if signal.getsignal(one) is not signal.SIG_IGN}
+
+
+class StopRequest:
+    """A request to stop, from the moment this object is made. For the main thread alone."""
+
+    def __init__(self) -> None:
+        # Any thread may take the signal; all of them write its number here. Blocking the signals
+        # instead would block them in every program that we start, too.
+        self._read, write = os.pipe()
+        os.set_blocking(write, False)
+        self._wanted = stop_signals()
+        for one in self._wanted:
+            signal.signal(one, lambda number, frame: None)
+        signal.set_wakeup_fd(write)
+
+    def wait(self) -> None:
+        """Return when a signal that stops us has come."""
+        while not self._wanted & set(os.read(self._read, 1)):
+            pass
 
 
 class Child:
@@ -32,20 +52,33 @@ class Child:
 
     :param name: for the log.
     :param body: what it does; its return value is the exit status.
+    :param stop_seconds: how long it may take to stop; None is for ever.
+    :param orphaned: the signal it gets when its parent is gone (Linux); None lets it finish.
     """
 
-    def __init__(self, name: str, body: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        name: str,
+        body: Callable[[], int],
+        *,
+        stop_seconds: float | None = None,
+        orphaned: signal.Signals | None = signal.SIGKILL,
+    ) -> None:
         self.name = name
         self.pid = 0
+        self.start_at: float | None = None
+        """When to start it again; None while it runs."""
+        self.stop_seconds = stop_seconds
         self._body = body
+        self._orphaned = orphaned
         self._started = 0.0
         self._deaths = 0
-        self.start_at = 0.0
 
     def start(self) -> None:
         """Fork it."""
         sys.stdout.flush()
         sys.stderr.flush()
+        self.start_at = None
         self._started = time.monotonic()
         parent = os.getpid()
         self.pid = os.fork()
@@ -55,12 +88,8 @@ class Child:
     def _live(self, parent: int) -> None:
         status = entry.EXIT_FAULT
         try:
-            for number in _SIGNALS:
-                signal.signal(number, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_SIGNALS, signal.SIGCHLD})
-            die_with_parent()
-            if os.getppid() == parent:  # it might have died before the line above
-                status = self._body()
+            self._be_born(parent)
+            status = self._body()
         except SystemExit as stop:
             status = stop.code if isinstance(stop.code, int) else entry.EXIT_FAULT
         except errors.Error as why:
@@ -70,76 +99,117 @@ class Child:
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(status)
+            logging.shutdown()
+            os._exit(status)  # a thread that would not end must not keep the process
+
+    def _be_born(self, parent: int) -> None:
+        gc.enable()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # The terminal sends these to all of us; but the parent stops its children in order. Blocked
+        # as well, because libraries put handlers in the place of the ignoring.
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGINT, signal.SIGHUP})
+        if self._orphaned is not None and sys.platform == "linux":
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, self._orphaned)
+        if self._orphaned is not None and os.getppid() != parent:  # gone before the line above
+            raise SystemExit(entry.EXIT_FAULT)
 
     def died(self) -> None:
         """Note its death and when it is to be started again: later each time in a row."""
         now = time.monotonic()
         self._deaths = 1 if now - self._started > _STEADY else self._deaths + 1
-        self.start_at = now + min(_LONGEST_PAUSE, 0.1 * 2 ** (self._deaths - 1))
+        pause = _SHORTEST_PAUSE * 2 ** min(self._deaths - 1, 10)
+        self.start_at = now + min(_LONGEST_PAUSE, pause)
         self.pid = 0
 
 
 def run(child: Child) -> int:
-    """Run one child to its end; returns its exit status, 1 if a signal ended it."""
-    child.start()
+    """Wait for a child that has been started; returns its exit status, 1 if a signal ended it."""
     _, code = os.waitpid(child.pid, 0)
     status = os.waitstatus_to_exitcode(code)
     return status if status >= 0 else entry.EXIT_FAULT
 
 
-def supervise(children: Sequence[Child]) -> int:
+def supervise(*groups: Sequence[Child], closing: Callable[[], None] = lambda: None) -> int:
     """Run children until a signal, starting again what dies; returns the exit status.
 
-    A child that ends with status 2 (bad configuration) ends everything with that status. SIGTERM
-    and SIGINT go to the children in order, each being waited for before the next.
+    A child that ends with status 2 (bad configuration) ends everything with that status. On the way
+    down the groups are stopped in order, each being waited for before the next; a second signal
+    makes it quick.
+
+    :param closing: called before the children are stopped.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGCHLD})
+    # Children share with us all they do not write to. A garbage collection would write to it.
+    gc.freeze()
+    stops = stop_signals()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*stops, signal.SIGCHLD})
+    children = [child for group in groups for child in group]
     for child in children:
         child.start()
-    status = 0
+    fatal = _watch(children, stops)
+    if fatal is None:
+        LOG.info("Stopping")
+    closing()
+    for group in groups:
+        _end(group, stops)
+    return fatal or 0
+
+
+def _watch(children: Sequence[Child], stops: set[signal.Signals]) -> int | None:
+    """Start again what dies; return None after a signal, or a status that ends everything."""
     while True:
-        pause = min([one.start_at for one in children if one.start_at] or [0.0])
-        timeout = max(0.0, pause - time.monotonic()) if pause else 3600.0
-        seen = signal.sigtimedwait({*_SIGNALS, signal.SIGCHLD}, timeout)
-        if seen is not None and seen.si_signo in _SIGNALS:
-            break
-        fatal = _reap(children)
-        if fatal is not None:
-            status = fatal
-            break
-        _start_again(children)
-    _end(children)
-    return status
+        due = [child.start_at for child in children if child.start_at is not None]
+        timeout = max(0.0, min(due) - time.monotonic()) if due else 3600.0
+        seen = signal.sigtimedwait({*stops, signal.SIGCHLD}, timeout)
+        if seen is not None and seen.si_signo in stops:
+            return None
+        for child, status in _reap(children):
+            if status == entry.EXIT_CONFIG:
+                return status
+            LOG.error("%s ended %s; it is started again", child.name, _manner(status))
+        for child in children:
+            if child.start_at is not None and child.start_at <= time.monotonic():
+                child.start()
 
 
-def _reap(children: Sequence[Child]) -> int | None:
-    """Take note of the dead; return a status that ends everything."""
+def _manner(status: int) -> str:
+    return f"with status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
+
+
+def _reap(children: Sequence[Child]) -> list[tuple[Child, int]]:
+    """Return the children that have died, each with its status, minus the signal that killed it."""
+    found = []
     for child in children:
         if not child.pid:
             continue
         pid, code = os.waitpid(child.pid, os.WNOHANG)
-        if pid == 0:
-            continue
-        status = os.waitstatus_to_exitcode(code)
-        child.died()
-        if status == entry.EXIT_CONFIG:
-            return status
-        LOG.error("%s ended with status %d; it is started again", child.name, status)
-    return None
+        if pid:
+            child.died()
+            found.append((child, os.waitstatus_to_exitcode(code)))
+    return found
 
 
-def _start_again(children: Sequence[Child]) -> None:
-    now = time.monotonic()
-    for child in children:
-        if child.start_at and child.start_at <= now:
-            child.start_at = 0.0
-            child.start()
-
-
-def _end(children: Sequence[Child]) -> None:
-    for child in children:
+def _end(group: Sequence[Child], stops: set[signal.Signals]) -> None:
+    """Stop children, by force when their time is over or another signal comes."""
+    begin = time.monotonic()
+    for child in group:
         if child.pid:
             os.kill(child.pid, signal.SIGTERM)
+    while True:
+        _reap(group)
+        left = [child for child in group if child.pid]
+        if not left:
+            return
+        limits = [child.stop_seconds for child in left if child.stop_seconds is not None]
+        timeout = max(0.0, begin + min(limits) - time.monotonic()) if limits else 3600.0
+        seen = signal.sigtimedwait({*stops, signal.SIGCHLD}, timeout)
+        if seen is not None and seen.si_signo == signal.SIGCHLD:
+            continue
+        if seen is None and not limits:
+            continue
+        for child in left:
+            LOG.warning("%s has not stopped in time; it is killed", child.name)
+            os.kill(child.pid, signal.SIGKILL)
             os.waitpid(child.pid, 0)
             child.pid = 0

@@ -1,0 +1,69 @@
+"""One process of the API: answers, with granian, what comes to a socket, until a signal."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+from typing import Any
+
+from granian import constants, log, net
+from granian.server.mp import MPServer
+from oslo_config import cfg
+
+from ironic_lite.api import app, front, listening
+from ironic_lite.db import session
+from ironic_lite.rpc import client, transport
+
+_THREADS = 64
+"""Requests worked on at once. Most of their time they wait, for a conductor or the database;
+threads come with demand, and go when idle."""
+_IDLE_SECONDS = 60
+_LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagate": True}}}
+"""Have granian log through our own handlers."""
+
+
+def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
+    """Answer requests until SIGTERM or SIGINT; those in hand are finished then.
+
+    Database and RPC are opened here, so that a fork may come before.
+
+    :param opened: from `listening.listen`; this process gives it away.
+    """
+    database = session.configured(conf)
+    application = app.build(database, client.Client(transport.get()), conf)
+    pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
+    certificate, key = (pathlib.Path(path) if path else None for path in pair)
+    try:
+        _Granian(
+            "ironic_lite",
+            interface=constants.Interfaces.WSGI,
+            websockets=False,
+            backlog=listening.BACKLOG,
+            blocking_threads=_THREADS,
+            blocking_threads_idle_timeout=_IDLE_SECONDS,
+            log_level=log.LogLevels.warning,
+            log_dictconfig=_LOGGING,
+            ssl_cert=certificate,
+            ssl_key=key,
+            ssl_protocol_min=constants.SSLProtocols.tls12,
+        ).run(application, opened)
+    finally:
+        database.close()
+
+
+class _Granian(MPServer):
+    """Granian's worker without its master: the process that calls `run` is the worker.
+
+    Granian's own master opens a socket for each worker with SO_REUSEPORT: a second service on the
+    same port goes unnoticed, and a worker that dies takes its waiting connections along.
+    """
+
+    def run(self, application: front.Front, opened: socket.socket) -> None:
+        """Serve until a signal."""
+        holder: Any = net.SocketHolder  # type: ignore[attr-defined]  # its stub is incomplete
+        # From here on, granian closes it.
+        self._shd = holder(opened.detach(), False, self.backlog)
+        self._ssp = self._sso = None
+        self.runtime_mode = constants.RuntimeModes.mt
+        worker = self._spawn_worker(0, self._spawn_wsgi_worker, lambda: application)
+        worker.inner.run()
