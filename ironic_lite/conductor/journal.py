@@ -115,8 +115,15 @@ class Journal:
                 for (kind, ordinal), changes in self._steps.items()
             ]
             runs.update_steps(conn, self._run_uuid, rows)
+        self._end_steps(conn)
         if self._events:
             events.add(conn, self._events)
+
+    def _end_steps(self, conn: Connection) -> None:
+        """A run that ends badly may leave a step that nobody will end any more."""
+        ended = self._new_run or self._run_changes
+        if self._run_uuid and ended.get("state") in ("failed", "aborted"):
+            runs.end_steps(conn, self._run_uuid, state=ended["state"], at=ended["ended_at"])
 
     def settle(self) -> None:
         """Forget what has been committed."""

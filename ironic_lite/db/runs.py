@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,9 @@ _STEPS = (
     sa.select(models.run_steps).where(_STEP.run_uuid == sa.bindparam("k_run")).order_by(_STEP.id)
 )
 _INSERT_STEPS = models.run_steps.insert().inline()
+_END_STEPS = models.run_steps.update().where(
+    _STEP.run_uuid == sa.bindparam("k_run"), _STEP.state.in_(_OPEN)
+)
 
 
 def _update_steps() -> sa.Update:
@@ -164,6 +168,14 @@ def update_steps(conn: Connection, run_uuid: str, rows: Sequence[Mapping[str, An
         bound.append(values)
     if bound:
         conn.execute(_UPDATE_STEPS, bound)
+
+
+def end_steps(conn: Connection, run_uuid: str, *, state: str, at: datetime.datetime) -> None:
+    """End what still runs or waits of a run that has ended before its steps did.
+
+    :param state: ``failed`` or ``aborted``, as the run's own.
+    """
+    conn.execute(_END_STEPS, {"k_run": run_uuid, "state": state, "ended_at": at})
 
 
 def steps(conn: Connection, run_uuid: str) -> list[Row]:
