@@ -81,10 +81,13 @@ class Plan:
         self, rows: list[Row], linker: Linker, compute: Callable[[Row], None] | None = None
     ) -> list[Row]:
         """Do what `show_all` does for rows whose ``texts`` are the text of JSON."""
+        shaped = {column for column, _ in self.shapes}
         for column in self.texts:
+            # What nobody has to look into is passed on as it is stored.
+            read = orjson.loads if column in shaped else orjson.Fragment
             for row in rows:
                 if row[column] is not None:
-                    row[column] = orjson.Fragment(row[column])
+                    row[column] = read(row[column])
         return self.show_all(rows, linker, compute)
 
     def show_all(
@@ -151,13 +154,8 @@ def plan(resource: Resource, names: tuple[str, ...], version: int, *, full: bool
         names=tuple((str(f.stored), f.name) for f in stored if f.stored != f.name),
         drops=drops,
         below=tuple(name for name, since in resource.below if full and since <= version),
-        texts=tuple(str(f.stored) for f in stored if _is_passed_on(f, version)),
+        texts=tuple(str(f.stored) for f in stored if f.type is fields.Type.OBJECT),
     )
-
-
-def _is_passed_on(field: fields.Field, version: int) -> bool:
-    """Tell whether a JSON column is shown as it is stored, so that nobody need look into it."""
-    return field.type is fields.Type.OBJECT and not _shapes(field, version)
 
 
 def _shapes(field: fields.Field, version: int) -> list[Shape]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -9,6 +10,16 @@ import orjson
 NAME = "orjson"
 TEMPLATE = f"{NAME}:"
 _OPTIONS = orjson.OPT_NAIVE_UTC
+
+
+def items(values: list[Any]) -> bytes:
+    """Return JSON values as they stand in a list, without the brackets around them."""
+    return orjson.dumps(values, option=_OPTIONS)[1:-1]
+
+
+def joined(parts: Iterable[bytes]) -> orjson.Fragment:
+    """Return the list that parts made by `items` are of, as JSON to be put into a body."""
+    return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
 class Renderer:

@@ -1,4 +1,4 @@
-"""Read a page of nodes: one statement, traits and all.
+"""Read a page of nodes by one statement, traits and all.
 
 Only the filter ``conductor`` costs more: which conductor owns a node is computed, not stored, so
 the nodes are walked in their order until enough of that conductor's have been met.
@@ -6,6 +6,7 @@ the nodes are walked in their order until enough of that conductor's have been m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite import ring
@@ -22,8 +23,8 @@ _STRIDE = 1000
 
 def read(
     conn: Connection, service: Service, query: queries.Query, plan: documents.Plan
-) -> list[Row]:
-    """Return the rows of a page, with ``traits`` if the plan shows them.
+) -> Iterator[list[Row]]:
+    """Give the rows of a page some at a time, with ``traits`` if the plan shows them.
 
     :raises errors.NotFound: no node is the marker.
     """
@@ -33,7 +34,7 @@ def read(
     if host is not None:
         where["uuids"] = _owned(conn, service, query, where, host)
         marker = None
-    return nodes.page(
+    return nodes.parts(
         conn,
         columns=plan.columns,
         where=where,

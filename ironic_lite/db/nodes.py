@@ -80,9 +80,6 @@ _TRAITS = (
     .scalar_subquery()
     .label("traits")
 )
-_TRAITS_OF = sa.select(_TRAIT.node_uuid, _TRAIT.trait).where(
-    _TRAIT.node_uuid.in_(sa.bindparam("k_uuids", expanding=True))
-)
 
 
 @lru_cache(maxsize=256)
@@ -166,7 +163,6 @@ def page(
     sort: str = "id",
     direction: str = "asc",
     limit: int = 1000,
-    texts: Sequence[str] = (),
     with_traits: bool = False,
 ) -> list[Row]:
     """Return a page of nodes, as ``paging.Listing.page``.
@@ -176,15 +172,43 @@ def page(
         lessee), ``uuids`` (list), ``include_children`` (bool). Nodes with a parent are hidden
         unless include_children is true or parent_node is given.
     :param marker_id: UUID of the last node of the page before.
-    :param texts: JSON columns to return as their stored text.
     :param with_traits: adds ``traits``, a sorted list, by the same statement.
     :raises errors.NotFound: no node is the marker.
+    """
+    found = parts(
+        conn,
+        columns=columns,
+        where=where,
+        marker_id=marker_id,
+        sort=sort,
+        direction=direction,
+        limit=limit,
+        with_traits=with_traits,
+    )
+    return [row for some in found for row in some]
+
+
+def parts(
+    conn: Connection,
+    *,
+    columns: Sequence[str] | None,
+    where: Mapping[str, Any] | None,
+    marker_id: str | None,
+    sort: str,
+    direction: str,
+    limit: int,
+    texts: Sequence[str] = (),
+    with_traits: bool = False,
+) -> Iterator[list[Row]]:
+    """Give the nodes of `page` some at a time, as ``paging.Listing.parts``.
+
+    :param texts: JSON columns to return as their stored text.
     """
     chosen = dict(where or {})
     if "parent_node" not in chosen:
         chosen.setdefault("include_children", False)
     names = COLUMNS if columns is None else columns
-    rows = LISTING.page(
+    found = LISTING.parts(
         conn,
         columns=(*names, "traits") if with_traits else names,
         where=chosen,
@@ -194,26 +218,16 @@ def page(
         limit=limit,
         texts=texts,
     )
-    if with_traits:
-        for row in rows:
-            row["traits"] = _split(row["traits"])
-    return rows
+    for some in found:
+        if with_traits:
+            for row in some:
+                row["traits"] = _split(row["traits"])
+        yield some
 
 
 def _split(traits: str | None) -> list[str]:
     """Return the traits that one statement has joined; no name of one has a comma in it."""
     return sorted(traits.split(",")) if traits else []
-
-
-def traits_of(conn: Connection, uuids: Collection[str]) -> dict[str, list[str]]:
-    """Return node UUID -> sorted traits, for every UUID given, by one statement."""
-    found: dict[str, list[str]] = {uuid: [] for uuid in uuids}
-    if found:
-        for uuid, trait in conn.execute(_TRAITS_OF, {"k_uuids": list(found)}):
-            found[uuid].append(trait)
-    for traits in found.values():
-        traits.sort()
-    return found
 
 
 # -- writing ---------------------------------------------------------------------------------

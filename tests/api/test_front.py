@@ -199,6 +199,6 @@ def test_a_database_that_is_away_is_503(api: Client, monkeypatch: pytest.MonkeyP
     def away(*_: Any, **__: Any) -> None:
         raise errors.Unavailable("The database does not answer. Retry later.")
 
-    monkeypatch.setattr(nodes, "page", away)
+    monkeypatch.setattr(nodes, "parts", away)
     answer = api.get("/v1/nodes")
     assert (answer.status, answer.text) == (503, "The database does not answer. Retry later.")

@@ -53,14 +53,16 @@ def test_traits_come_with_the_node_by_the_same_statement(database: Database) -> 
     assert database.read(lambda conn: nodes.get(conn, bare, with_traits=True))["traits"] == []
 
 
-def test_traits_of_a_page_are_one_statement(database: Database) -> None:
+def test_a_page_with_traits_is_one_statement(database: Database) -> None:
     first, second = add_node(database), add_node(database)
     database.write(lambda conn: traits.replace(conn, first, ["B", "A"], generation=0))
     with count_statements(database) as sent:
-        found = database.read(lambda conn: nodes.traits_of(conn, [first, second]))
-    assert found == {first: ["A", "B"], second: []}
+        found = database.read(lambda conn: nodes.page(conn, columns=("uuid",), with_traits=True))
+    assert found == [
+        {"uuid": first, "traits": ["A", "B"]},
+        {"uuid": second, "traits": []},
+    ]
     assert len(sent) == 1, sent
-    assert database.read(lambda conn: nodes.traits_of(conn, [])) == {}
 
 
 def test_a_loaded_node_has_objects_where_the_columns_are_null(database: Database) -> None:

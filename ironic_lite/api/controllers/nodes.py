@@ -16,10 +16,12 @@ from ironic_lite.api import (
     idents,
     pages,
     queries,
+    render,
     rosters,
     types,
 )
 from ironic_lite.api.exchange import Request
+from ironic_lite.db.session import Connection
 
 Json = dict[str, Any]
 
@@ -84,14 +86,19 @@ class Nodes(expose.Controller):
         if among:
             query = dataclasses.replace(query, where={**query.where, **among})
         shown = pages.plan(documents.NODES, request, query)
-        rows = self.service.database.read(
-            lambda conn: rosters.read(conn, self.service, query, shown)
-        )
-        last = rows[-1]["uuid"] if rows else ""
         linker = documents.linker(shown, request.base)
-        found = shown.show_texts(rows, linker, self._computer(shown))
-        body: Json = {shown.collection: found}
-        link = queries.next_link(f"{request.base}/v1{request.path}", query, len(rows), last)
+        compute = self._computer(shown)
+
+        def read(conn: Connection) -> tuple[list[bytes], int, str]:
+            done, count, last = [], 0, ""
+            for rows in rosters.read(conn, self.service, query, shown):
+                count, last = count + len(rows), rows[-1]["uuid"]
+                done.append(render.items(shown.show_texts(rows, linker, compute)))
+            return done, count, last
+
+        done, count, last = self.service.database.read(read)
+        body: Json = {shown.collection: render.joined(done)}
+        link = queries.next_link(f"{request.base}/v1{request.path}", query, count, last)
         return {**body, "next": link} if link else body
 
     # -- showing -----------------------------------------------------------------------------
