@@ -89,41 +89,34 @@ def fill(opened: Database, count: int) -> list[str]:
 
 
 class Service:
-    """Processes that serve one port, with the database they share."""
+    """A process and its children that serve one port."""
 
-    def __init__(self, folder: pathlib.Path, port: int, processes: Sequence[Any]) -> None:
+    def __init__(self, folder: pathlib.Path, port: int, pid: int) -> None:
         self.folder = folder
         self.port = port
-        self._processes = [psutil.Process(one.pid) for one in processes]
+        self._parent = psutil.Process(pid)
 
     def cpu(self) -> float:
-        """Return the CPU seconds, user and system, that all its processes have used."""
-        family = [*self._processes]
-        for one in self._processes:
-            family += one.children(recursive=True)
+        """Return the CPU seconds, user and system, that all the processes have used."""
+        family = (self._parent, *self._parent.children(recursive=True))
         times = [one.cpu_times() for one in family]
         return float(sum(each.user + each.system for each in times))
 
 
 @contextlib.contextmanager
 def service(folder: pathlib.Path) -> Iterator[Service]:
-    """Run API and conductor on the database of a folder."""
+    """Run ``ironic-lite``, which is API and conductor, on the database of a folder."""
+    port = free_port()
     settings = folder / "bench.conf"
     settings.write_text(
         f"[DEFAULT]\nstate_path = {folder}\nhost = bench\nenabled_hardware_types = fake-hardware\n"
-        "[conductor]\nsync_power_state_interval = 0\n"
+        f"[api]\nport = {port}\n[conductor]\nsync_power_state_interval = 0\n"
     )
-    port = free_port()
-    conductor = (sys.executable, "-m", "ironic_lite.cmd.conductor", "--config-file", settings)
-    environment = {"IRONIC_LITE_CONFIG_FILES": str(settings)}
-    with (
-        _running(conductor, folder) as behind,
-        _running(_granian("ironic_lite.api.wsgi:application", port), folder, environment) as api,
-    ):
-        _wait_for(port, "/v1/nodes?limit=1", api)
-        found = Service(folder, port, (api, behind))
+    command = (sys.executable, "-m", "ironic_lite.cmd.all", "--config-file", settings)
+    with _running(command, folder) as process:
+        _wait_for(port, "/v1/nodes?limit=1", process)
         wait_until(lambda: orjson.loads(_conductors(port))["conductors"], "a conductor")
-        yield found
+        yield Service(folder, port, process.pid)
 
 
 @contextlib.contextmanager
@@ -133,12 +126,14 @@ def bare(folder: pathlib.Path) -> Iterator[Service]:
     command = _granian("benchmarks.bare:application", port)
     with _running(command, folder, {FOLDER: str(folder)}) as process:
         _wait_for(port, "/", process)
-        yield Service(folder, port, (process,))
+        yield Service(folder, port, process.pid)
 
 
 def _granian(application: str, port: int) -> tuple[str, ...]:
+    """Return the command that serves an application as ``ironic_lite.api.server`` serves ours."""
     server = (sys.executable, "-m", "granian", "--interface", "wsgi", "--no-ws")
-    return (*server, "--host", HOST, "--port", str(port), "--log-level", "warning", application)
+    threads = ("--blocking-threads", "64", "--runtime-mode", "mt", "--log-level", "warning")
+    return (*server, *threads, "--host", HOST, "--port", str(port), application)
 
 
 @contextlib.contextmanager
