@@ -60,10 +60,19 @@ def _same(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
+OBJECTS = ("driver_info", "driver_internal_info", "properties", "extra", "instance_info")
+"""JSON columns of a node that drivers and flows read without looking: NULL reads as {}."""
+
+
 class Node(Record):
     """A machine. The annotations name the columns that drivers meet; ``db.models`` has them all."""
 
     __slots__ = ()
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Node:
+        """Return the node of a row with all columns; NULL of the ``OBJECTS`` reads as {}."""
+        return cls({**row, **{name: row[name] or {} for name in OBJECTS}})
 
     id: int
     uuid: str

@@ -27,6 +27,8 @@ class Desk:
 
     ``conf`` is the oslo.config object with our groups; ``clean_priorities`` and
     ``verify_priorities`` map ``interface.step`` to the priority the operator configured (S2.5).
+    ``draining`` is set when the service begins to stop: nothing new is begun; ``stopping`` when
+    running work has had its time: it leaves its nodes.
     """
 
     host: str
@@ -37,4 +39,5 @@ class Desk:
     alarm: Alarm
     clean_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     verify_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
+    draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)

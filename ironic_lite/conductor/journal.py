@@ -28,12 +28,21 @@ class Journal:
             "request_id": context.request_id,
         }
         self._project = context.project
+        self.settle()
+
+    def settle(self) -> None:
+        """Forget what has been committed."""
         self._events: list[Row] = []
         self._new_run: Row | None = None
-        self._run_uuid: str | None = None
-        self._run_changes: Row = {}
+        self._runs: dict[str, Row] = {}
         self._new_steps: list[Row] = []
-        self._steps: dict[tuple[str, int], Row] = {}
+        self._steps: dict[str, dict[tuple[str, int], Row]] = {}
+
+    @property
+    def pending(self) -> bool:
+        """Whether anything waits to be written."""
+        gathered = (self._events, self._runs, self._new_steps, self._steps)
+        return self._new_run is not None or any(gathered)
 
     def event(self, kind: str, *, run: str | None = None, **facts: Any) -> None:
         """Add an event; ``facts`` are columns of the table (event, before, after, data)."""
@@ -46,10 +55,10 @@ class Journal:
 
     def start_run(self, verb: str) -> str:
         """Open a run and return its UUID."""
-        self._run_uuid = str(uuid.uuid4())
+        run_uuid = str(uuid.uuid4())
         self._new_run = {
             **self._who,
-            "uuid": self._run_uuid,
+            "uuid": run_uuid,
             "verb": verb,
             "project": self._project,
             "state": "running",
@@ -57,15 +66,14 @@ class Journal:
             "ended_at": None,
             "error": None,
         }
-        return self._run_uuid
+        return run_uuid
 
     def run(self, run_uuid: str, **changes: Any) -> None:
-        """Change the run: state, ended_at, error, conductor."""
+        """Change a run: state, ended_at, error, conductor."""
         if self._new_run is not None and self._new_run["uuid"] == run_uuid:
             self._new_run.update(changes)
         else:
-            self._run_uuid = run_uuid
-            self._run_changes.update(changes)
+            self._runs.setdefault(run_uuid, {}).update(changes)
 
     # -- its steps ---------------------------------------------------------------------------
 
@@ -96,8 +104,8 @@ class Journal:
             if (row["run_uuid"], row["kind"], row["ordinal"]) == (run_uuid, kind, ordinal):
                 row.update(changes)
                 return
-        self._run_uuid = run_uuid
-        self._steps.setdefault((kind, ordinal), {}).update(changes)
+        known = self._steps.setdefault(run_uuid, {})
+        known.setdefault((kind, ordinal), {}).update(changes)
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -105,30 +113,19 @@ class Journal:
         """Write what has gathered: one statement per kind of row. ``settle`` after the commit."""
         if self._new_run is not None:
             runs.insert(conn, self._new_run)
-        if self._run_changes and self._run_uuid:
-            runs.update(conn, self._run_uuid, self._run_changes)
+        for run_uuid, changes in self._runs.items():
+            runs.update(conn, run_uuid, changes)
         if self._new_steps:
             runs.insert_steps(conn, self._new_steps)
-        if self._steps and self._run_uuid:
-            rows = [
-                {"kind": kind, "ordinal": ordinal, **changes}
-                for (kind, ordinal), changes in self._steps.items()
-            ]
-            runs.update_steps(conn, self._run_uuid, rows)
+        for run_uuid, known in self._steps.items():
+            rows = [{"kind": kind, "ordinal": at, **new} for (kind, at), new in known.items()]
+            runs.update_steps(conn, run_uuid, rows)
         self._end_steps(conn)
         if self._events:
             events.add(conn, self._events)
 
     def _end_steps(self, conn: Connection) -> None:
         """A run that ends badly may leave a step that nobody will end any more."""
-        ended = self._new_run or self._run_changes
-        if self._run_uuid and ended.get("state") in ("failed", "aborted"):
-            runs.end_steps(conn, self._run_uuid, state=ended["state"], at=ended["ended_at"])
-
-    def settle(self) -> None:
-        """Forget what has been committed."""
-        self._events = []
-        self._new_run = None
-        self._run_changes = {}
-        self._new_steps = []
-        self._steps = {}
+        for run_uuid, changes in self._runs.items():
+            if changes.get("state") in ("failed", "aborted"):
+                runs.end_steps(conn, run_uuid, state=changes["state"], at=changes["ended_at"])

@@ -58,8 +58,7 @@ class Notes:
 
     def enlist(self, kind: StepKind, listed: list[Json]) -> None:
         """Take a new list, not begun."""
-        self._drop(f"{kind}_step_index")
-        self._put(**{f"{kind}_steps": listed})
+        self._put(**{f"{kind}_steps": listed, f"{kind}_step_index": None})
 
     def advance(self, kind: StepKind, index: int) -> None:
         """Say that step ``index`` runs."""
@@ -82,11 +81,16 @@ class Notes:
 
     # -- what was asked for ------------------------------------------------------------------
 
-    def request_clean(self, steps: list[Json] | None, *, ramdisk: bool) -> None:
-        """Note the body of a clean; ``steps`` None for an automated one."""
-        self._put(cleaning_disable_ramdisk=not ramdisk)
+    def request_clean(self, steps: list[Json] | None = None, *, ramdisk: bool = True) -> None:
+        """Note the body of a clean and forget the one before; no ``steps``: an automated one."""
+        self.settle_steps(StepKind.CLEAN, forget_list=True)
+        self._put(clean_step_index=None)
         if steps is not None:
-            self._put(clean_steps=steps, declarative_cleaning=True)
+            self._put(
+                clean_steps=steps,
+                declarative_cleaning=True,
+                cleaning_disable_ramdisk=not ramdisk,
+            )
 
     @property
     def manual_clean(self) -> list[Json] | None:
@@ -99,8 +103,9 @@ class Notes:
         return not self._get("cleaning_disable_ramdisk", False)
 
     def request_service(self, steps: list[Json], *, ramdisk: bool) -> None:
-        """Note the body of a service request."""
-        self._put(service_steps=steps, service_disable_ramdisk=not ramdisk)
+        """Note the body of a service request and forget the one before."""
+        self.settle_steps(StepKind.SERVICE, forget_list=True)
+        self._put(service_steps=steps, service_step_index=None, service_disable_ramdisk=not ramdisk)
 
     @property
     def service_ramdisk(self) -> bool:

@@ -24,8 +24,9 @@ class Phase:
     ``column`` is the node field naming the step under way; ``failure`` the error a failed step
     becomes; ``action`` the word for sentences; ``waiting`` the state between a step's WAIT and its
     end. ``prepare`` starts from the very beginning; ``begin`` makes the list and runs it (once a
-    ramdisk, if any, speaks); ``finish`` follows the last step; ``give_up`` a fault; ``call_off`` an
-    abort; ``redo`` says that every step may be run again after a crash (S2.24).
+    ramdisk, if any, speaks); ``finish`` follows the last step; ``give_up`` a fault. ``call_off``
+    is an abort: the state changes at once, and ``tidy`` then puts away what was set up. ``redo``
+    says that every step may be run again after a crash (S2.24).
     """
 
     kind: StepKind
@@ -38,4 +39,5 @@ class Phase:
     finish: Callable[[Task], None]
     give_up: Callable[[Task, errors.Error], None]
     call_off: Callable[[Task], None]
+    tidy: Callable[[Task], None]
     redo: bool = False

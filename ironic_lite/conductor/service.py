@@ -64,7 +64,7 @@ class Service:
         self._fleet = Fleet(self.desk)
         self._keepalive = Keepalive(self.tasks)
         self._orphans = Orphans(self.tasks, self._fleet)
-        self._sweeps = Sweeps(self.desk.stopping, self._plan())
+        self._sweeps = Sweeps(self.desk.draining, self._plan())
         self._server = Server(transport, conf.host, self.endpoints) if transport else None
 
     def _plan(self) -> list[Sweep]:
@@ -108,7 +108,7 @@ class Service:
         """
         limit = self._conf.conductor.graceful_shutdown_timeout if timeout is None else timeout
         host = self.desk.host
-        self._sweeps.halt()
+        self.desk.draining.set()
         self.desk.database.write(lambda conn: conductors.offline(conn, host, clock.now()))
         if self._server is not None:
             self._server.stop()

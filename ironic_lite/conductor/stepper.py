@@ -7,6 +7,7 @@ most that step (S2.13, S2.24). Only the engine moves the node; a step returns DO
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,8 +52,7 @@ def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
             _note(task, phase, index, state="waiting")
             task.move(event)
             return
-        if _ended(task, phase, index):
-            return
+        _ended(task, phase, index)
     phase.finish(task)
 
 
@@ -70,9 +70,15 @@ def resume(task: Task, phase: Phase, *, poll: bool) -> None:
     step = task.notes.listed(phase.kind)[index]
     if poll and step["step"] not in plans.RESERVED and not _polled(task, phase, index, step):
         return
+    # The step's end is saved with the move that follows: no crash can fall between the two.
+    _ended(task, phase, index)
+    current = getattr(task.node, phase.column) if phase.column else None
+    if (current or {}).get("abort_after"):
+        phase.call_off(task)
+        phase.tidy(task)
+        return
     task.move("resume")
-    if not _ended(task, phase, index):
-        run(task, phase, first=index + 1)
+    run(task, phase, first=index + 1)
 
 
 def redo(task: Task, phase: Phase) -> None:
@@ -85,9 +91,12 @@ def redo(task: Task, phase: Phase) -> None:
         phase.prepare(task)
         return
     step = task.notes.listed(phase.kind)[index]
-    if phase.redo or _rerunnable(task, phase.kind, step):
+    known = _recorded(task, phase, index)
+    if known.get("state") == "done":
+        run(task, phase, first=index + 1)
+    elif phase.redo or _rerunnable(task, phase.kind, step):
         LOG.info("Node %s: %s is run again", task.node.uuid, _title(step))
-        run(task, phase, first=index, attempt=_attempts(task, phase, index) + 1)
+        run(task, phase, first=index, attempt=known.get("attempt", 1) + 1)
     else:
         why = f"the conductor went away in mid-step, and {_title(step)} must not be run twice"
         _fail(task, phase, index, errors.HardwareError(reason=why))
@@ -99,6 +108,7 @@ def redo(task: Task, phase: Phase) -> None:
 def _begin(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
     step = task.notes.listed(phase.kind)[index]
     task.notes.advance(phase.kind, index)
+    task.node.wake_at = None  # a timer of an earlier step must not end this one
     if phase.column:
         setattr(task.node, phase.column, step)
     started = {"state": "running", "attempt": attempt, "started_at": clock.now()}
@@ -109,16 +119,13 @@ def _begin(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
     task.save()
 
 
-def _attempts(task: Task, phase: Phase, index: int) -> int:
-    """Return how often a step has been begun, by its record."""
+def _recorded(task: Task, phase: Phase, index: int) -> Json:
+    """Return what the run's record says of a step; nothing if there is none."""
     run_uuid = task.node.run_uuid
     if run_uuid is None:
-        return 1
+        return {}
     rows = task.desk.database.read(lambda conn: runs.steps(conn, run_uuid))
-    return max(
-        (row["attempt"] for row in rows if (row["kind"], row["ordinal"]) == (phase.kind, index)),
-        default=1,
-    )
+    return next((one for one in rows if (one["kind"], one["ordinal"]) == (phase.kind, index)), {})
 
 
 def _execute(task: Task, phase: Phase, step: Json) -> str | None:
@@ -161,18 +168,13 @@ def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
     return True
 
 
-def _ended(task: Task, phase: Phase, index: int) -> bool:
-    """Note that a step is done; True if an abort was waiting for that, which ends the run."""
+def _ended(task: Task, phase: Phase, index: int) -> None:
+    """Note, for the next save, that a step is done."""
     _note(task, phase, index, state="done", ended_at=clock.now())
     step = task.notes.listed(phase.kind)[index]
     task.journal.event(
         "step_ended", run=task.node.run_uuid, event=phase.kind, data=_about(index, step)
     )
-    current = getattr(task.node, phase.column) if phase.column else None
-    if not (current or {}).get("abort_after"):
-        return False
-    phase.call_off(task)
-    return True
 
 
 def _fail(task: Task, phase: Phase, index: int, why: Exception) -> None:
@@ -192,11 +194,9 @@ def _fail(task: Task, phase: Phase, index: int, why: Exception) -> None:
 
 
 def _failure(phase: Phase, step: Json, why: Exception) -> errors.StepFailed:
-    if isinstance(why, errors.StepFailed):
-        why.facts.setdefault("step", _title(step))
-        return why
     if isinstance(why, errors.Error):
-        text = why.message
+        text = why.facts.get("reason") if isinstance(why, errors.StepFailed) else None
+        text = text or why.message
     else:
         text = f"unexpected {type(why).__name__}: {why}"
     sentence = f"{str(phase.kind).capitalize()} step {_title(step)} failed: {text}"
@@ -215,15 +215,21 @@ def _reserved(task: Task, step: Json) -> str | None:
         task.node.power_state = base.POWER_ON
         return None
     state = base.POWER_ON if name == "power_on" else base.POWER_OFF
+    if state == base.POWER_OFF and task.node.disable_power_off:
+        raise errors.HardwareError(reason="the node's disable_power_off is set")
     task.driver.power.set_power_state(task, state)
     task.node.power_state = state
     return None
 
 
 def _wait(task: Task, args: Mapping[str, Any]) -> str | None:
-    if "seconds" not in args:
+    seconds = args.get("seconds")
+    if seconds is None:
         return "wait"
-    seconds = float(args["seconds"])
+    fits = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not fits or not 0 <= seconds < math.inf:
+        reason = f"{seconds!r} is not a number of seconds, 0 or more"
+        raise errors.InvalidParameter(path="args/seconds", reason=reason)
     if seconds <= task.desk.conf.conductor.max_conductor_wait_step_seconds:
         task.pause(seconds)
         return None

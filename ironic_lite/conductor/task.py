@@ -6,6 +6,7 @@ the stepper go on with it. Every write says ``WHERE lock_token = :mine`` (invari
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from ironic_lite.states import Kind, State
 LOG = logging.getLogger(__name__)
 
 Work = Callable[["Task"], None]
+_LONGEST = 366 * 24 * 3600.0  # seconds: a timer must stay a date
 
 
 class Task:
@@ -41,6 +43,8 @@ class Task:
         self.notes = Notes(node)
         self.journal = Journal(context, desk.host, node.uuid)
         self.work: Work | None = None
+        self.ring_at: datetime.datetime | None = None
+        """When the alarm is to ring for this node, once its lock has been given back."""
         self._driver = driver
         self._ports: Sequence[Port] | None = None
         self._token = token
@@ -70,7 +74,7 @@ class Task:
 
     def wake_after(self, seconds: float) -> None:
         """Have the waiting step polled after ``seconds``; durable from the next save on."""
-        self.node.wake_at = clock.after(max(0.0, seconds))
+        self.node.wake_at = clock.after(min(max(0.0, seconds), _LONGEST))
 
     def pause(self, seconds: float) -> None:
         """Sleep, unless the service stops.
@@ -104,7 +108,8 @@ class Task:
     ) -> None:
         """Follow one row of the state table and save everything that belongs to it at once.
 
-        :param verb: set when a caller's verb starts here: opens a run and clears last_error.
+        :param verb: set when a caller's verb starts here: opens a run, in place of one that waits.
+            If there is work to do, last_error is cleared.
         :param goal: a stable state other than the new state's own target.
         :param error: why, for a failure: last_error and the run's error.
         :param aborted: the run ends by request, not by fault.
@@ -118,8 +123,7 @@ class Task:
         self.node.target_provision_state = str(target) if target else None
         self.node.provision_updated_at = clock.now()
         if verb is not None:
-            self.node.last_error = None
-            self.node.run_uuid = self.journal.start_run(verb)
+            self._open_run(verb, before, after)
         if error is not None:
             self.node.last_error = error.message
         if states.kind(after) is not Kind.WAIT:
@@ -134,6 +138,15 @@ class Task:
             after,
             f" ({error.message})" if error else "",
         )
+
+    def _open_run(self, verb: str, before: State, after: State) -> None:
+        if self.node.run_uuid is not None:
+            text = f"The verb {verb} took the place of this run while the node was in {before}."
+            error = errors.Aborted(text, action=str(before), where="")
+            self._end_run(self.node.run_uuid, error, aborted=True)
+        if states.kind(after) is Kind.BUSY:
+            self.node.last_error = None
+        self.node.run_uuid = self.journal.start_run(verb)
 
     def _record(
         self,
@@ -184,17 +197,19 @@ class Task:
         changes = self.node.changes
         if "power_state" in changes:
             self._note_power(changes["power_state"])
+        if not changes and not self.journal.pending:
+            return
 
         def write(conn: Connection) -> None:
-            if changes:
-                nodes.save(conn, self.node.uuid, changes, token=token)
+            # Also without changes: history, too, is written by the lock's holder only.
+            nodes.save(conn, self.node.uuid, changes, token=token)
             self.journal.write(conn)
 
         self.desk.database.write(write)
         self.journal.settle()
         self.node.settle()
-        if "wake_at" in changes and self.node.wake_at is not None:
-            self.desk.alarm.set(self.node.uuid, self.node.wake_at)
+        if "wake_at" in changes:
+            self.ring_at = self.node.wake_at
 
     def _note_power(self, after: str | None) -> None:
         """Whoever changed the power - a request, a step, the sync - history tells of it."""

@@ -13,9 +13,9 @@ import threading
 import uuid
 from collections.abc import Iterator
 
-from ironic_lite import clock, errors, fields
+from ironic_lite import clock, errors, fields, states
 from ironic_lite.conductor.desk import Desk
-from ironic_lite.conductor.flows import failure
+from ironic_lite.conductor.flows import failure, faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.context import Context
 from ironic_lite.db import nodes
@@ -66,7 +66,7 @@ class Tasks:
         if worker:
             self.desk.workers.claim(reserved=reserved)
         handed_over = False
-        token = None
+        token = task = None
         try:
             token = self._acquire(node_uuid, patient=patient, stale=stale)
             node = self.desk.database.read(lambda conn: nodes.load(conn, node_uuid))
@@ -78,7 +78,7 @@ class Tasks:
         finally:
             if not handed_over:
                 if token is not None:
-                    self._release(node_uuid, token)
+                    self._release(node_uuid, token, task)
                 if worker:
                     self.desk.workers.leave()
 
@@ -87,7 +87,10 @@ class Tasks:
 
         :raises errors.NodeNotFound:
         """
-        node = self.desk.database.read(lambda conn: nodes.load(conn, node_uuid))
+        return self.view(context, self.desk.database.read(lambda c: nodes.load(c, node_uuid)))
+
+    def view(self, context: Context, node: Node) -> Task:
+        """Return a task that only reads, of a node that has just been read with many others."""
         return Task(self.desk, context, node, self.driver(node), None)
 
     def driver(self, node: Node) -> Driver:
@@ -103,40 +106,61 @@ class Tasks:
     def _acquire(self, node_uuid: str, *, patient: bool, stale: str | None = None) -> str:
         conf = self.desk.conf.conductor
         attempts = conf.node_locked_retry_attempts if patient else 1
-        token = str(uuid.uuid4())
-        for attempt in range(max(1, attempts)):
-            if attempt and self.desk.stopping.wait(conf.node_locked_retry_interval):
-                break
-            take = functools.partial(
-                nodes.lock,
-                uuid=node_uuid,
-                host=self.desk.host,
-                token=token,
-                expires=clock.after(conf.heartbeat_timeout),
-                steal=stale,
-            )
-            taken = self.desk.database.write(take)
-            if taken:
-                with self._guard:
-                    self._tokens.add(token)
-                return token
+        token, holder = str(uuid.uuid4()), None
+        # Known as ours before it is in the table, where the recovery sweep may find it at once.
+        with self._guard:
+            self._tokens.add(token)
+        try:
+            for attempt in range(max(1, attempts)):
+                if attempt and self.desk.stopping.wait(conf.node_locked_retry_interval):
+                    break
+                if self._take(node_uuid, token, stale):
+                    return token
+                holder = self._holder(node_uuid)
+        except BaseException:
+            self._forget(token)
+            raise
+        self._forget(token)
+        raise errors.NodeLocked(node=node_uuid, host=holder or "unknown")
+
+    def _take(self, node_uuid: str, token: str, stale: str | None) -> bool:
+        take = functools.partial(
+            nodes.lock,
+            uuid=node_uuid,
+            host=self.desk.host,
+            token=token,
+            expires=clock.after(self.desk.conf.conductor.heartbeat_timeout),
+            steal=stale,
+        )
+        return self.desk.database.write(take)
+
+    def _holder(self, node_uuid: str) -> str | None:
         row = self.desk.database.read(
             lambda conn: nodes.get(conn, node_uuid, ("uuid", "reservation"))
         )
-        raise errors.NodeLocked(node=node_uuid, host=row["reservation"] or "unknown")
+        holder: str | None = row["reservation"]
+        return holder
 
-    def _release(self, node_uuid: str, token: str) -> None:
+    def _forget(self, token: str) -> None:
         with self._guard:
             self._tokens.discard(token)
+
+    def _release(self, node_uuid: str, token: str, task: Task | None) -> None:
+        self._forget(token)  # first: if the next line fails, the lease must run out
         self.desk.database.write(lambda conn: nodes.unlock(conn, node_uuid, token=token))
+        if task is not None and task.ring_at is not None:
+            self.desk.alarm.set(node_uuid, task.ring_at)
 
     def _hand_over(self, task: Task, token: str) -> None:
         try:
             self.desk.workers.run(lambda: self._work(task, token))
         except errors.NoFreeWorker as refusal:  # the service began to stop a moment ago
-            failure.give_up(task, refusal)
-            self._release(task.node.uuid, token)
-            raise
+            try:
+                failure.turn_away(task, refusal)
+            finally:
+                self._release(task.node.uuid, token, task)
+            if states.kind(task.state) is not states.Kind.BUSY:
+                raise
 
     def _work(self, task: Task, token: str) -> None:
         """Run handed-over work to its end; whatever happens, the lock is given back."""
@@ -144,20 +168,24 @@ class Tasks:
             while task.work is not None:
                 work, task.work = task.work, None
                 work(task)
-        except errors.LockLost:
-            LOG.warning("Node %s: the lock was lost, its new owner goes on", task.node.uuid)
-        except errors.Stopping:
-            LOG.info("Node %s: left for whoever owns it after the stop", task.node.uuid)
         except Exception as why:
-            LOG.exception("Node %s: a worker failed", task.node.uuid)
-            self._stumble(task, why)
+            self._end(task, why)
         finally:
-            self._release(task.node.uuid, token)
+            self._release(task.node.uuid, token, task)
 
-    def _stumble(self, task: Task, why: Exception) -> None:
-        """Put a node into its fail state after an error no flow has dealt with."""
+    def _end(self, task: Task, why: Exception) -> None:
+        """Deal with what stopped a flow: a node that is ours goes into its fail state."""
+        node = task.node.uuid
+        if isinstance(why, errors.LockLost):
+            LOG.warning("Node %s: the lock was lost, its new owner goes on", node)
+            return
+        if isinstance(why, errors.Stopping):
+            LOG.info("Node %s: left for whoever owns it after the stop", node)
+            return
+        ours = isinstance(why, errors.Error)
+        LOG.warning("Node %s: %s", node, why, exc_info=None if ours else why)
         try:
-            failure.give_up(task, failure.as_error(why))
-        except errors.Error:
+            failure.give_up(task, faults.as_error(why))
+        except Exception:
             # The recovery sweep finds the node in its busy state without a lock and ends it.
-            LOG.exception("Node %s: could not be put into its fail state", task.node.uuid)
+            LOG.exception("Node %s: could not be put into its fail state", node)

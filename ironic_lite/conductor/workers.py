@@ -43,6 +43,11 @@ class Workers:
                 raise errors.NoFreeWorker
             self._busy += 1
 
+    def wait_place(self, timeout: float) -> bool:
+        """Wait until there is a place outside the reserve, at most ``timeout`` seconds."""
+        with self._idle:
+            return self._idle.wait_for(lambda: self._busy < self._open_to_all, timeout)
+
     def leave(self) -> None:
         """Give a claimed place back unused."""
         with self._idle:

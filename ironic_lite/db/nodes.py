@@ -23,8 +23,7 @@ from ironic_lite.db.session import Connection
 Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
-OBJECTS = ("driver_info", "driver_internal_info", "properties", "extra", "instance_info")
-"""JSON columns that drivers and flows read without looking: NULL reads as {}."""
+OBJECTS = records.OBJECTS
 
 _NODE = models.nodes.c
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -126,11 +125,7 @@ def load(conn: Connection, uuid: str) -> records.Node:
 
     :raises errors.NodeNotFound:
     """
-    row = get(conn, uuid)
-    for name in OBJECTS:
-        if row[name] is None:
-            row[name] = {}
-    return records.Node(row)
+    return records.Node.of(get(conn, uuid))
 
 
 LISTING = paging.Listing(

@@ -15,13 +15,7 @@ Row = dict[str, Any]
 
 _NODE = models.nodes.c
 _PLACE = ("uuid", "driver", "conductor_group", "provision_state")
-_POWER = (
-    "id",
-    *_PLACE,
-    "power_state",
-    "target_power_state",
-    "disable_power_off",
-)
+_WHOLE = models.columns(models.nodes)
 
 
 def _several(name: str) -> sa.BindParameter[Any]:
@@ -42,44 +36,57 @@ def _rows(
 
 # -- statements ------------------------------------------------------------------------------
 
+_SKIP = sa.bindparam("skip", type_=sa.Integer)
+_AFTER = _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger)
 _FREE = _NODE.reservation.is_(None)
 _IN_STATES = _NODE.provision_state.in_(_several("states"))
 _EXPIRED = _NODE.lock_expires < sa.bindparam("now")
 _OF_HOST = _NODE.reservation == sa.bindparam("host", type_=sa.String)
 
 _DUE_COLUMNS = (*_PLACE, "wake_at")
-_DUE = _nodes(_DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE).order_by(_NODE.wake_at)
-
-_OVERDUE_COLUMNS = (*_PLACE, "provision_updated_at")
-_OVERDUE = _nodes(
-    _OVERDUE_COLUMNS,
-    _NODE.provision_state == sa.bindparam("state", type_=sa.String),
-    _NODE.provision_updated_at < sa.bindparam("before"),
-    # One with a timer still running is looked after: its step will be polled.
-    sa.or_(_NODE.wake_at.is_(None), _NODE.wake_at < sa.bindparam("before")),
-    _FREE,
-    _NODE.maintenance.is_(sa.false()),
-).order_by(_NODE.provision_updated_at)
-
-_HOLD_COLUMNS = (*_PLACE, "reservation", "lock_token")
-_UNHELD = _nodes(_HOLD_COLUMNS, _IN_STATES, sa.or_(_FREE, _EXPIRED, _OF_HOST)).order_by(_NODE.id)
-_STALE = _nodes(_HOLD_COLUMNS, _NODE.reservation.is_not(None), sa.or_(_EXPIRED, _OF_HOST)).order_by(
-    _NODE.id
+_DUE = (
+    _nodes(_DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE)
+    .order_by(_NODE.wake_at, _NODE.id)
+    .offset(_SKIP)
 )
 
+_OVERDUE_COLUMNS = (*_PLACE, "provision_updated_at")
+_OVERDUE = (
+    _nodes(
+        _OVERDUE_COLUMNS,
+        _NODE.provision_state == sa.bindparam("state", type_=sa.String),
+        _NODE.provision_updated_at < sa.bindparam("before"),
+        # One with a timer still running is looked after: its step will be polled.
+        sa.or_(_NODE.wake_at.is_(None), _NODE.wake_at < sa.bindparam("before")),
+        _FREE,
+        _NODE.maintenance.is_(sa.false()),
+    )
+    .order_by(_NODE.provision_updated_at, _NODE.id)
+    .offset(_SKIP)
+)
+
+_HOLD_COLUMNS = ("id", *_PLACE, "reservation", "lock_token")
+_UNHELD = _nodes(_HOLD_COLUMNS, _AFTER, _IN_STATES, sa.or_(_FREE, _EXPIRED, _OF_HOST)).order_by(
+    _NODE.id
+)
+_STALE = _nodes(
+    _HOLD_COLUMNS, _AFTER, _NODE.reservation.is_not(None), sa.or_(_EXPIRED, _OF_HOST)
+).order_by(_NODE.id)
+
 _SYNCED = _nodes(
-    _POWER,
-    _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger),
+    _WHOLE,
+    _AFTER,
     _NODE.provision_state.not_in(_several("states")),
     _FREE,
     _NODE.maintenance.is_(sa.false()),
     _NODE.retired.is_(sa.false()),
 ).order_by(_NODE.id)
 _IN_FAULT = _nodes(
-    _POWER,
+    _WHOLE,
+    _AFTER,
     _NODE.fault == sa.bindparam("fault", type_=sa.String),
-    _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger),
     _FREE,
+    _NODE.retired.is_(sa.false()),
 ).order_by(_NODE.id)
 _COUNT = sa.select(sa.func.count()).select_from(models.nodes).where(_IN_STATES)
 
@@ -87,24 +94,28 @@ _COUNT = sa.select(sa.func.count()).select_from(models.nodes).where(_IN_STATES)
 # -- questions -------------------------------------------------------------------------------
 
 
-def due(conn: Connection, *, now: datetime.datetime, limit: int) -> list[Row]:
+def due(conn: Connection, *, now: datetime.datetime, limit: int, skip: int = 0) -> list[Row]:
     """Return the free nodes whose ``wake_at`` has come, the earliest first.
 
+    :param skip: how many to leave out at the start, those of the pages before.
     :returns: uuid, driver, conductor_group, provision_state, wake_at.
     """
-    found: list[Row] = _rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit)
+    found: list[Row] = _rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit, skip=skip)
     return found
 
 
-def overdue(conn: Connection, *, state: str, before: datetime.datetime, limit: int) -> list[Row]:
+def overdue(
+    conn: Connection, *, state: str, before: datetime.datetime, limit: int, skip: int = 0
+) -> list[Row]:
     """Return the free nodes that stand in ``state`` since before ``before``, the longest first.
 
     Nodes in maintenance are left out: somebody looks after them.
 
+    :param skip: as in `due`.
     :returns: uuid, driver, conductor_group, provision_state, provision_updated_at.
     """
     found: list[Row] = _rows(
-        conn, _OVERDUE, _OVERDUE_COLUMNS, state=state, before=before, limit_=limit
+        conn, _OVERDUE, _OVERDUE_COLUMNS, state=state, before=before, limit_=limit, skip=skip
     )
     return found
 
@@ -116,24 +127,27 @@ def unheld(
     now: datetime.datetime,
     host: str | None,
     limit: int,
+    after_id: int = 0,
 ) -> list[Row]:
     """Return the nodes in ``states`` that nobody alive works on: no lock, or an expired lease.
 
+    They come by id, after ``after_id``.
+
     :param host: also those locked by exactly this host, for a conductor that has just started and
         so cannot be working on them.
-    :returns: uuid, driver, conductor_group, provision_state, reservation, lock_token.
+    :returns: id, uuid, driver, conductor_group, provision_state, reservation, lock_token.
     """
-    found: list[Row] = _rows(
-        conn, _UNHELD, _HOLD_COLUMNS, states=list(states), now=now, host=host, limit_=limit
-    )
+    values = {"now": now, "host": host, "after_id": after_id, "limit_": limit}
+    found: list[Row] = _rows(conn, _UNHELD, _HOLD_COLUMNS, states=list(states), **values)
     return found
 
 
 def stale_locks(
-    conn: Connection, *, now: datetime.datetime, host: str | None, limit: int
+    conn: Connection, *, now: datetime.datetime, host: str | None, limit: int, after_id: int = 0
 ) -> list[Row]:
     """Return the nodes of any state whose lock is a dead conductor's; as `unheld`, but locked."""
-    found: list[Row] = _rows(conn, _STALE, _HOLD_COLUMNS, now=now, host=host, limit_=limit)
+    values = {"now": now, "host": host, "after_id": after_id, "limit_": limit}
+    found: list[Row] = _rows(conn, _STALE, _HOLD_COLUMNS, **values)
     return found
 
 
@@ -144,18 +158,20 @@ def for_power_sync(
 
     Left out are nodes in ``skip_states``, in maintenance, and retired ones (S4.14, conflict C24).
 
-    :returns: id, uuid, driver, conductor_group, provision_state, power_state, target_power_state,
-        disable_power_off.
+    :returns: all columns, so that the driver can be asked without another statement.
     """
     found: list[Row] = _rows(
-        conn, _SYNCED, _POWER, states=list(skip_states), after_id=after_id, limit_=limit
+        conn, _SYNCED, _WHOLE, states=list(skip_states), after_id=after_id, limit_=limit
     )
     return found
 
 
 def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> list[Row]:
-    """Return free nodes with this fault, by id after ``after_id``; columns as `for_power_sync`."""
-    found: list[Row] = _rows(conn, _IN_FAULT, _POWER, fault=fault, after_id=after_id, limit_=limit)
+    """Return free nodes with this fault, by id after ``after_id``, retired ones left out.
+
+    :returns: all columns.
+    """
+    found: list[Row] = _rows(conn, _IN_FAULT, _WHOLE, fault=fault, after_id=after_id, limit_=limit)
     return found
 
 

@@ -55,7 +55,8 @@ class Provision:
             _check(task, "clean")
             _validate(task, "cleaning", ramdisk=not disable_ramdisk)
             self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
-            task.notes.request_clean(clean_steps, ramdisk=not disable_ramdisk)
+            _refuse_children("clean_steps", clean_steps)
+            clean.request(task, clean_steps, ramdisk=not disable_ramdisk)
             task.move("clean", verb="clean", goal=State.MANAGEABLE)
             task.hand_over(clean.prepare)
 
@@ -98,7 +99,8 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "service")
             _validate(task, "servicing", ramdisk=not disable_ramdisk)
-            task.notes.request_service(service_steps, ramdisk=not disable_ramdisk)
+            _refuse_children("service_steps", service_steps)
+            service.request(task, service_steps, ramdisk=not disable_ramdisk)
             task.move("service", verb="service")
             task.hand_over(service.prepare)
 
@@ -150,6 +152,7 @@ class Provision:
 
     def _provide(self, task: Task) -> None:
         self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
+        clean.request(task)
         task.move("provide", verb="provide", goal=State.AVAILABLE)
         task.hand_over(clean.prepare)
 
@@ -178,7 +181,9 @@ class Provision:
         if phase is not None and _not_abortable(task, phase):
             _abort_later(task, phase)
             return
-        task.hand_over(_CALL_OFF[state])
+        call_off, tidy = _CALL_OFF[state]
+        call_off(task)
+        task.hand_over(tidy)
 
     # -- going on ----------------------------------------------------------------------------
 
@@ -198,7 +203,8 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             if task.state is not expected:
                 raise errors.InvalidState(verb="resume", node=node_uuid, state=str(task.state))
-            task.hand_over(resume, poll=False)
+            if task.node.wake_at is None:  # else a timer decides when the step ends
+                task.hand_over(resume, poll=False)
 
     def _room(self, task: Task, option: str, action: str, among: tuple[State, ...]) -> None:
         """Refuse one too many at once (503), over the whole cluster."""
@@ -218,9 +224,20 @@ def _check(task: Task, target: str) -> None:
         raise errors.NodeProtected(node=node.uuid)
     if verb.spares_retired and node.retired:
         raise errors.NodeRetired(node=node.uuid)
-    allowed = task.desk.conf.conductor.allow_provisioning_in_maintenance or target != "provide"
+    cleans = target in ("provide", "cleaned")
+    allowed = task.desk.conf.conductor.allow_provisioning_in_maintenance or not cleans
     if node.maintenance and not (verb.in_maintenance and allowed):
         raise errors.NodeInMaintenance(verb=target, node=node.uuid)
+
+
+def _refuse_children(path: str, listed: list[Json]) -> None:
+    """Steps for child nodes are not carried out yet; doing them on the parent would be wrong."""
+    for place, step in enumerate(listed):
+        if step.get("execute_on_child_nodes"):
+            reason = "steps on child nodes are not supported; list them for each child itself"
+            raise errors.InvalidParameter(
+                path=f"{path}/{place}/execute_on_child_nodes", reason=reason
+            )
 
 
 def _validate(task: Task, action: str, *, ramdisk: bool) -> None:
@@ -254,15 +271,16 @@ _PHASES: dict[State, Phase] = {
     State.DEPLOYWAIT: deploy.PHASE,
     State.SERVICEWAIT: service.PHASE,
 }
-_CALL_OFF: dict[State, Callable[[Task], None]] = {
-    State.CLEANWAIT: clean.call_off,
-    State.CLEANHOLD: clean.call_off,
-    State.DEPLOYWAIT: deploy.call_off,
-    State.DEPLOYHOLD: deploy.call_off,
-    State.INSPECTWAIT: inspect.call_off,
-    State.RESCUEWAIT: rescue.call_off,
-    State.SERVICEWAIT: service.call_off,
-    State.SERVICEHOLD: service.call_off,
+# What changes at once, so that no crash can lose the abort; and what may take its time.
+_CALL_OFF: dict[State, tuple[Callable[[Task], None], Callable[[Task], None]]] = {
+    State.CLEANWAIT: (clean.call_off, clean.tidy),
+    State.CLEANHOLD: (clean.call_off, clean.tidy),
+    State.DEPLOYWAIT: (deploy.call_off, deploy.tidy),
+    State.DEPLOYHOLD: (deploy.call_off, deploy.tidy),
+    State.INSPECTWAIT: (inspect.call_off, inspect.tidy),
+    State.RESCUEWAIT: (rescue.call_off, rescue.tidy),
+    State.SERVICEWAIT: (service.call_off, service.tidy),
+    State.SERVICEHOLD: (service.call_off, service.tidy),
 }
 _ACTIONS: dict[str, Callable[[Provision, Task], None]] = {
     "manage": Provision._manage,

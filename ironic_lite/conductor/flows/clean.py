@@ -1,16 +1,16 @@
 """Cleaning, automated and manual: prepare, list, run, put away (S1, S2).
 
 From ``endpoints/provision`` (verbs clean, provide, cleaned) and ``flows/delete``; on to
-``stepper.run``, which comes back here at the end.
+``stepper.run``, which comes back here at the end. Whatever is raised ends in ``give_up``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, plans, states
+from ironic_lite import errors, plans
 from ironic_lite.conductor import stepper
-from ironic_lite.conductor.flows import offers
+from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
@@ -25,6 +25,14 @@ def enabled(task: Task) -> bool:
     return bool(task.desk.conf.conductor.automated_clean_enable if own is None else own)
 
 
+def request(
+    task: Task, listed: list[dict[str, Any]] | None = None, *, ramdisk: bool = True
+) -> None:
+    """Note what was asked for, without trace of a clean before; no list: an automated clean."""
+    task.notes.request_clean(listed, ramdisk=ramdisk)
+    task.node.clean_step = {}
+
+
 def prepare(task: Task) -> None:
     """Get ready; an agent's steps are only known once its ramdisk speaks.
 
@@ -32,28 +40,21 @@ def prepare(task: Task) -> None:
     is skipped if it is switched off (S2.1).
     """
     if task.notes.manual_clean is None and not enabled(task):
+        _forget(task)
         _leave(task)
         return
-    task.node.clean_step = {}
-    try:
-        needs_wait = task.notes.clean_ramdisk and task.driver.deploy.prepare_cleaning(task) is WAIT
-    except errors.HardwareError as why:
-        give_up(task, why)
-        return
-    if needs_wait:
-        task.move("wait")  # the first heartbeat leads to begin()
-    else:
-        begin(task)
+    task.driver.power.validate(task)
+    if task.notes.clean_ramdisk:
+        task.driver.network.validate(task)
+        if task.driver.deploy.prepare_cleaning(task) is WAIT:
+            task.move("wait")  # the first heartbeat leads to begin()
+            return
+    begin(task)
 
 
 def begin(task: Task) -> None:
     """Make the whole list; nothing runs unless all of it is right (S1.16)."""
-    try:
-        listed = _listed(task)
-    except errors.Error as why:
-        give_up(task, _cannot(task, why))
-        return
-    stepper.start(task, PHASE, listed)
+    stepper.start(task, PHASE, _listed(task))
 
 
 def _listed(task: Task) -> list[dict[str, Any]]:
@@ -72,22 +73,17 @@ def _listed(task: Task) -> list[dict[str, Any]]:
     return plans.as_stored(chosen, StepKind.CLEAN)
 
 
-def _cannot(task: Task, why: errors.Error) -> errors.CleanStepFailed:
-    sentence = f"Cannot clean node {task.node.uuid}: {why.message}"
-    return errors.CleanStepFailed(sentence, step=None, reason=why.message)
-
-
 def finish(task: Task) -> None:
     """Every step is done: put the ramdisk away and go where this clean leads (S1.13, S4.5)."""
-    try:
-        task.driver.deploy.tear_down_cleaning(task)
-    except errors.HardwareError as why:
-        give_up(task, why)
-        return
-    task.node.clean_step = None
-    task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
+    task.driver.deploy.tear_down_cleaning(task)
+    _forget(task)
     task.notes.forget_agent()
     _leave(task)
+
+
+def _forget(task: Task) -> None:
+    task.node.clean_step = None
+    task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
 
 
 def _leave(task: Task) -> None:
@@ -97,8 +93,8 @@ def _leave(task: Task) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail: last_error, maintenance and fault; never a power-off (S1.4, S2.19, S2.20, C10)."""
-    error = _put_away(task, why)
-    if not task.node.maintenance:
+    error = _put_away(task, faults.cannot("clean", task, why))
+    if not task.node.maintenance or task.node.maintenance_reason is None:
         task.node.maintenance_reason = error.message
     task.node.maintenance = True
     task.node.fault = FAULT
@@ -115,29 +111,22 @@ def call_off(task: Task) -> None:
     if current:
         when = "after" if current.get("abort_after") else "during"
         where = f' {when} the step "{current["interface"]}.{current["step"]}"'
-    error = errors.Aborted(action="clean", where=where)
-    event = "abort" if states.allows(task.state, "abort") else "fail"
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
-    task.move(event, error=error, aborted=True)
-    tidy(task)
+    task.move("abort", error=errors.Aborted(action="clean", where=where), aborted=True)
 
 
 def tidy(task: Task) -> None:
     """Remove what cleaning set up, after the state has been settled."""
-    error = _put_away(task, errors.Aborted(task.node.last_error or "", action="clean", where=""))
+    error = _put_away(task, errors.Aborted(task.node.last_error, action="clean", where=""))
     task.notes.forget_agent()
     task.node.last_error = error.message
     task.save()
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    """Tear down; a fault in that is added to the sentence instead of hiding it."""
-    try:
-        task.driver.deploy.tear_down_cleaning(task)
-    except errors.HardwareError as more:
-        why.message = f"{why.message} Also, tearing down cleaning failed: {more.message}"
-    return why
+    tear_down = task.driver.deploy.tear_down_cleaning
+    return faults.besides(task, why, "tearing down cleaning", tear_down)
 
 
 PHASE = Phase(
@@ -151,5 +140,6 @@ PHASE = Phase(
     finish=finish,
     give_up=give_up,
     call_off=call_off,
+    tidy=tidy,
     redo=True,
 )

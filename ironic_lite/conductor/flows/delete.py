@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import clean
+from ironic_lite.conductor.flows import clean, faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
+from ironic_lite.steps import StepKind
 
 
 def start(task: Task) -> None:
     """Tear down, forget the instance, and go on to cleaning in the same run (S2.2, S2.30)."""
-    try:
-        task.driver.rescue.clean_up(task)
-        task.driver.deploy.tear_down(task)
-        task.driver.deploy.clean_up(task)
-    except errors.HardwareError as why:
-        give_up(task, why)
-        return
+    task.driver.rescue.clean_up(task)
+    task.driver.deploy.tear_down(task)
+    task.driver.deploy.clean_up(task)
     task.node.instance_info = {}
     task.node.instance_uuid = None
     task.node.instance_name = None
     task.node.deploy_step = None
     task.node.service_step = None
     task.notes.forget_deploy()
+    task.notes.forget_steps(StepKind.SERVICE)
     task.notes.forget_agent()
+    clean.request(task)
     # A retired machine never becomes available again (S4.5, C22).
     task.move("clean", goal=State.MANAGEABLE if task.node.retired else None)
     clean.prepare(task)
@@ -31,4 +30,4 @@ def start(task: Task) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail: the node shows ``error`` (C1) and ``deleted`` may be tried again."""
-    task.move("fail", error=why)
+    task.move("fail", error=faults.led_by(f"Failed to tear down node {task.node.uuid}", why))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ironic_lite import errors, plans, states
+from ironic_lite import errors, plans
 from ironic_lite.conductor import stepper
-from ironic_lite.conductor.flows import offers
+from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
@@ -51,25 +51,17 @@ def request(task: Task, user_steps: list[dict[str, Any]], configdrive: Any) -> N
 
 def prepare(task: Task) -> None:
     """Get the deploy interface ready, then run its steps."""
-    try:
-        task.driver.deploy.prepare(task)
-    except errors.Error as why:
-        give_up(task, why)
-        return
+    task.driver.deploy.prepare(task)
     begin(task)
 
 
 def begin(task: Task) -> None:
     """Run all steps; an interface of the old kind is run as one piece (S3.19)."""
-    try:
-        listed = compose(task, task.notes.user_deploy_steps)
-        if not listed:
-            _old_way(task)
-            return
-    except errors.Error as why:
-        give_up(task, why)
-        return
-    stepper.start(task, PHASE, listed)
+    listed = compose(task, task.notes.user_deploy_steps)
+    if listed:
+        stepper.start(task, PHASE, listed)
+    else:
+        _old_way(task)
 
 
 def _old_way(task: Task) -> None:
@@ -110,19 +102,26 @@ def finish(task: Task) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail; the step and the list stay to be read until the next try (S3.14, C18)."""
-    try:
-        task.driver.deploy.clean_up(task)
-    except errors.HardwareError as more:
-        why.message = f"{why.message} Also, cleaning up failed: {more.message}"
+    error = _put_away(task, faults.cannot("deploy", task, why))
     task.notes.forget_agent()
-    task.move("fail", error=why)
+    task.move("fail", error=error)
 
 
 def call_off(task: Task) -> None:
     """Abort by request: deploy failed, nothing is cleaned."""
     task.notes.forget_agent()
-    event = "abort" if states.allows(task.state, "abort") else "fail"
-    task.move(event, error=errors.Aborted(action="deploy", where=""), aborted=True)
+    task.move("abort", error=errors.Aborted(action="deploy", where=""), aborted=True)
+
+
+def tidy(task: Task) -> None:
+    """Remove what deploying left in files and caches, after the state has been settled."""
+    error = _put_away(task, errors.Aborted(task.node.last_error, action="deploy", where=""))
+    task.node.last_error = error.message
+    task.save()
+
+
+def _put_away(task: Task, why: errors.Error) -> errors.Error:
+    return faults.besides(task, why, "cleaning up", task.driver.deploy.clean_up)
 
 
 PHASE = Phase(
@@ -136,4 +135,5 @@ PHASE = Phase(
     finish=finish,
     give_up=give_up,
     call_off=call_off,
+    tidy=tidy,
 )

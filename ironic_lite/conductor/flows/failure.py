@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from ironic_lite import errors
+from ironic_lite import errors, states
 from ironic_lite.conductor.flows import (
     adopt,
     clean,
@@ -49,8 +49,12 @@ def give_up(task: Task, why: errors.Error) -> None:
         end(task, why)
 
 
-def as_error(why: Exception) -> errors.Error:
-    """Return an error of ours for whatever was raised, without its internals."""
-    if isinstance(why, errors.Error):
-        return why
-    return errors.Error(f"Unexpected {type(why).__name__}; the conductor's log has the details.")
+def turn_away(task: Task, refusal: errors.Error) -> None:
+    """Undo what an endpoint has noted for a worker that cannot be had any more.
+
+    Nothing is undone in a busy state: whoever owns the node next goes on with it.
+    """
+    if states.kind(task.state) is not states.Kind.BUSY and task.node.target_power_state:
+        task.node.target_power_state = None
+        task.node.last_error = refusal.message
+        task.save()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite import clock, errors
+from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.steps import WAIT
 
@@ -10,12 +11,7 @@ from ironic_lite.steps import WAIT
 def start(task: Task) -> None:
     """Ask the inspect interface; a waiting one reports or is polled later."""
     task.node.inspection_started_at = clock.now()
-    try:
-        outcome = task.driver.inspect.inspect_hardware(task)
-    except errors.Error as why:
-        give_up(task, why)
-        return
-    if outcome is WAIT:
+    if task.driver.inspect.inspect_hardware(task) is WAIT:
         task.move("wait")
     else:
         finish(task)
@@ -24,12 +20,7 @@ def start(task: Task) -> None:
 def resume(task: Task, *, poll: bool) -> None:
     """Go on from inspect wait."""
     task.node.wake_at = None
-    try:
-        waits = poll and task.driver.inspect.poll_inspection(task) is WAIT
-    except errors.Error as why:
-        give_up(task, why)
-        return
-    if waits:
+    if poll and task.driver.inspect.poll_inspection(task) is WAIT:
         task.node.provision_updated_at = clock.now()
         task.save()
     else:
@@ -45,15 +36,17 @@ def finish(task: Task) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail with the reason."""
-    sentence = f"Failed to inspect node {task.node.uuid}: {why.message}"
-    task.move("fail", error=type(why)(sentence, **why.facts))
+    task.move("fail", error=faults.led_by(f"Failed to inspect node {task.node.uuid}", why))
 
 
 def call_off(task: Task) -> None:
     """Abort a waiting inspection."""
     task.move("abort", error=errors.Aborted(action="inspect", where=""), aborted=True)
-    try:
-        task.driver.inspect.abort(task)
-    except errors.HardwareError as why:
-        task.node.last_error = f"{task.node.last_error} Also, stopping it failed: {why.message}"
-        task.save()
+
+
+def tidy(task: Task) -> None:
+    """Stop what still inspects, after the state has been settled."""
+    error = errors.Aborted(task.node.last_error, action="inspect", where="")
+    stop = task.driver.inspect.abort
+    task.node.last_error = faults.besides(task, error, "stopping it", stop).message
+    task.save()

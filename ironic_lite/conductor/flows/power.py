@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from ironic_lite import errors
+from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.drivers import base
+
+LOG = logging.getLogger(__name__)
 
 ENDS_IN = {
     base.POWER_ON: base.POWER_ON,
@@ -28,16 +33,24 @@ def change(task: Task, target: str, timeout: float | None) -> None:
     before = task.node.power_state
     try:
         _switch(task, target, timeout)
-    except errors.Error as why:
+    except Exception as why:  # drivers may raise anything; the request must not stay pending
+        LOG.warning("Node %s: changing its power failed", task.node.uuid, exc_info=why)
+        text = f"Failed to change power state to '{ENDS_IN[target]}': {_reason(why)}"
         task.node.target_power_state = None
-        task.node.last_error = f"Failed to change power state to '{ENDS_IN[target]}': {why.message}"
-        data = {"error": why.message}
+        task.node.last_error = text
+        data = {"error": text}
         task.journal.event("power", event="fail", before=before, after=before, data=data)
         task.save()
         return
     task.node.power_state = ENDS_IN[target]
     task.node.target_power_state = None
     task.save()
+
+
+def _reason(why: Exception) -> str:
+    if isinstance(why, errors.Stopping):
+        return "the conductor was stopped meanwhile. Look at power_state and repeat the request."
+    return faults.as_error(why).message
 
 
 def _switch(task: Task, target: str, timeout: float | None) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ironic_lite import clock, errors
+from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.steps import WAIT
 
+FAULT = "rescue abort failure"
 _PASSWORD_KEYS = ("rescue_password", "hashed_rescue_password")
 
 
@@ -16,26 +18,13 @@ def keep_password(task: Task, password: str) -> None:
 
 def start(task: Task) -> None:
     """Boot the rescue system."""
-    try:
-        outcome = task.driver.rescue.rescue(task)
-    except errors.Error as why:
-        give_up(task, why)
-        return
-    if outcome is WAIT:
-        task.move("wait")
-    else:
-        task.move("done")
+    task.move("wait" if task.driver.rescue.rescue(task) is WAIT else "done")
 
 
 def resume(task: Task, *, poll: bool) -> None:
     """Go on from rescue wait."""
     task.node.wake_at = None
-    try:
-        waits = poll and task.driver.rescue.poll_rescue(task) is WAIT
-    except errors.Error as why:
-        give_up(task, why)
-        return
-    if waits:
+    if poll and task.driver.rescue.poll_rescue(task) is WAIT:
         task.node.provision_updated_at = clock.now()
         task.save()
     else:
@@ -45,41 +34,44 @@ def resume(task: Task, *, poll: bool) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail; the password goes with it."""
-    error = _put_away(task, why)
+    error = _put_away(task, faults.led_by(f"Failed to rescue node {task.node.uuid}", why))
     task.move("fail", error=error)
 
 
 def call_off(task: Task) -> None:
     """Abort a waiting rescue: rescue failed, not a fault."""
-    error = _put_away(task, errors.Aborted(action="rescue", where=""))
-    task.move("abort", error=error, aborted=True)
+    task.move("abort", error=errors.Aborted(action="rescue", where=""), aborted=True)
+
+
+def tidy(task: Task) -> None:
+    """Take the rescue system away, after the state has been settled; failing at it is a fault."""
+    said = task.node.last_error
+    error = _put_away(task, errors.Aborted(said, action="rescue", where=""))
+    if error.message != said:
+        task.node.last_error = error.message
+        task.node.maintenance = True
+        task.node.maintenance_reason = task.node.maintenance_reason or error.message
+        task.node.fault = FAULT
+    task.save()
 
 
 def start_unrescue(task: Task) -> None:
     """Boot the instance again."""
-    try:
-        task.driver.rescue.unrescue(task)
-    except errors.Error as why:
-        give_up_unrescue(task, why)
-        return
+    task.driver.rescue.unrescue(task)
     _forget_password(task)
     task.move("done")
 
 
 def give_up_unrescue(task: Task, why: errors.Error) -> None:
     """Fail: unrescue failed."""
-    sentence = f"Failed to unrescue node {task.node.uuid}: {why.message}"
-    task.move("fail", error=type(why)(sentence, **why.facts))
+    task.move("fail", error=faults.led_by(f"Failed to unrescue node {task.node.uuid}", why))
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    try:
-        task.driver.rescue.clean_up(task)
-    except errors.HardwareError as more:
-        why.message = f"{why.message} Also, cleaning up failed: {more.message}"
+    error = faults.besides(task, why, "cleaning up", task.driver.rescue.clean_up)
     _forget_password(task)
     task.notes.forget_agent()
-    return why
+    return error
 
 
 def _forget_password(task: Task) -> None:

@@ -61,8 +61,12 @@ def recover(task: Task, dead: str) -> None:
 
     :param dead: the host that left it.
     """
+    data = {"from": dead}
+    task.journal.event("taken_over", run=task.node.run_uuid, before=str(task.state), data=data)
     phase = REDO.get(task.state)
     if phase is not None:
+        if task.node.run_uuid is not None:
+            task.journal.run(task.node.run_uuid, conductor=task.desk.host)
         stepper.redo(task, phase)
         return
     action = str(task.state)

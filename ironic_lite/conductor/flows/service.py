@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ironic_lite import errors, plans, states
+from typing import Any
+
+from ironic_lite import errors, plans
 from ironic_lite.conductor import stepper
-from ironic_lite.conductor.flows import offers
+from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
@@ -13,15 +15,16 @@ from ironic_lite.steps import WAIT, StepKind
 FAULT = "service failure"
 
 
+def request(task: Task, listed: list[dict[str, Any]], *, ramdisk: bool) -> None:
+    """Note what was asked for, without trace of a service run before."""
+    task.notes.request_service(listed, ramdisk=ramdisk)
+    task.node.service_step = {}
+
+
 def prepare(task: Task) -> None:
     """Get ready, then run the steps the notes list, in their order."""
-    task.node.service_step = {}
-    try:
-        needs_wait = task.notes.service_ramdisk and task.driver.deploy.prepare_service(task) is WAIT
-    except errors.HardwareError as why:
-        give_up(task, why)
-        return
-    if needs_wait:
+    task.driver.power.validate(task)
+    if task.notes.service_ramdisk and task.driver.deploy.prepare_service(task) is WAIT:
         task.move("wait")
     else:
         begin(task)
@@ -29,27 +32,18 @@ def prepare(task: Task) -> None:
 
 def begin(task: Task) -> None:
     """Check the whole list, then run it."""
-    try:
-        listed = plans.requested(
-            task.notes.listed(StepKind.SERVICE),
-            offers.offered(task, StepKind.SERVICE),
-            StepKind.SERVICE,
-            ramdisk=task.notes.service_ramdisk,
-        )
-    except errors.Error as why:
-        sentence = f"Cannot service node {task.node.uuid}: {why.message}"
-        give_up(task, errors.StepFailed(sentence, step=None, reason=why.message))
-        return
+    listed = plans.requested(
+        task.notes.listed(StepKind.SERVICE),
+        offers.offered(task, StepKind.SERVICE),
+        StepKind.SERVICE,
+        ramdisk=task.notes.service_ramdisk,
+    )
     stepper.start(task, PHASE, listed)
 
 
 def finish(task: Task) -> None:
     """Every step is done: active again."""
-    try:
-        task.driver.deploy.tear_down_service(task)
-    except errors.HardwareError as why:
-        give_up(task, why)
-        return
+    task.driver.deploy.tear_down_service(task)
     task.node.service_step = None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
     task.notes.forget_agent()
@@ -58,8 +52,8 @@ def finish(task: Task) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail with maintenance and fault, as cleaning does."""
-    error = _put_away(task, why)
-    if not task.node.maintenance:
+    error = _put_away(task, faults.cannot("service", task, why))
+    if not task.node.maintenance or task.node.maintenance_reason is None:
         task.node.maintenance_reason = error.message
     task.node.maintenance = True
     task.node.fault = FAULT
@@ -70,22 +64,22 @@ def give_up(task: Task, why: errors.Error) -> None:
 
 
 def call_off(task: Task) -> None:
-    """Abort by request: through service failed, which is not a fault, back to active."""
-    error = _put_away(task, errors.Aborted(action="service", where=""))
+    """Abort by request: service failed for as long as tidying up takes."""
     task.node.service_step = None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
+    task.move("abort", error=errors.Aborted(action="service", where=""), aborted=True)
+
+
+def tidy(task: Task) -> None:
+    """Remove what servicing set up, and be active again: an abort is not a fault."""
+    error = _put_away(task, errors.Aborted(task.node.last_error, action="service", where=""))
     task.notes.forget_agent()
-    event = "abort" if states.allows(task.state, "abort") else "fail"
-    task.move(event, error=error, aborted=True)
-    task.move("abort", error=error, aborted=True)
+    task.move("abort", error=error)
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    try:
-        task.driver.deploy.tear_down_service(task)
-    except errors.HardwareError as more:
-        why.message = f"{why.message} Also, tearing down service failed: {more.message}"
-    return why
+    tear_down = task.driver.deploy.tear_down_service
+    return faults.besides(task, why, "tearing down service", tear_down)
 
 
 PHASE = Phase(
@@ -99,4 +93,5 @@ PHASE = Phase(
     finish=finish,
     give_up=give_up,
     call_off=call_off,
+    tidy=tidy,
 )

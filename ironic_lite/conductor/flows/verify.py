@@ -6,7 +6,7 @@ import contextlib
 
 from ironic_lite import errors, plans
 from ironic_lite.conductor import stepper
-from ironic_lite.conductor.flows import offers
+from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.drivers import base
@@ -15,12 +15,8 @@ from ironic_lite.steps import StepKind
 
 def start(task: Task) -> None:
     """Really ask the machine for its power state, then run the drivers' verify steps."""
-    try:
-        task.driver.power.validate(task)
-        task.node.power_state = task.driver.power.get_power_state(task)
-    except errors.Error as why:
-        give_up(task, why)
-        return
+    task.driver.power.validate(task)
+    task.node.power_state = task.driver.power.get_power_state(task)
     begin(task)
 
 
@@ -38,11 +34,7 @@ def finish(task: Task) -> None:
     with contextlib.suppress(errors.Error):  # not every BMC has boot modes; nothing depends on it
         task.node.boot_mode = task.driver.management.get_boot_mode(task)
     if task.desk.conf.conductor.power_off_after_verify and not task.node.disable_power_off:
-        try:
-            task.driver.power.set_power_state(task, base.POWER_OFF)
-        except errors.Error as why:
-            give_up(task, why)
-            return
+        task.driver.power.set_power_state(task, base.POWER_OFF)
         task.node.power_state = base.POWER_OFF
     task.notes.forget_steps(StepKind.VERIFY)
     task.move("done")
@@ -51,8 +43,7 @@ def finish(task: Task) -> None:
 def give_up(task: Task, why: errors.Error) -> None:
     """Back to enroll with the reason (C1)."""
     task.notes.forget_steps(StepKind.VERIFY)
-    sentence = f"Failed to verify node {task.node.uuid}: {why.message}"
-    task.move("fail", error=type(why)(sentence, **why.facts))
+    task.move("fail", error=faults.led_by(f"Failed to verify node {task.node.uuid}", why))
 
 
 def call_off(task: Task) -> None:
@@ -71,4 +62,5 @@ PHASE = Phase(
     finish=finish,
     give_up=give_up,
     call_off=call_off,
+    tidy=call_off,
 )

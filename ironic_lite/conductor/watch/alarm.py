@@ -7,6 +7,7 @@ of what this one has set or seen, to ring in time. A slow look into the table fi
 from __future__ import annotations
 
 import datetime
+import functools
 import heapq
 import logging
 import threading
@@ -20,7 +21,7 @@ from ironic_lite.db import sweeps
 LOG = logging.getLogger(__name__)
 
 _LOOK_EVERY = 5.0  # seconds between two looks into the table for timers of other conductors
-_BATCH = 100
+_PAGE = 500
 _AGAIN = 1.0  # seconds until a node that could not be woken (locked, no worker) is tried again
 
 
@@ -75,8 +76,7 @@ class Alarm:
                 due.add(heapq.heappop(self._heap)[1])
         if now >= self._look_at:
             self._look_at = clock.after(_LOOK_EVERY)
-            rows = tasks.desk.database.read(lambda conn: sweeps.due(conn, now=now, limit=_BATCH))
-            due.update(row["uuid"] for row in rows if fleet.mine(row))
+            due.update(_listed(tasks, fleet, now))
         for node_uuid in due:
             self._wake(tasks, node_uuid)
 
@@ -93,3 +93,18 @@ class Alarm:
             self.set(node_uuid, clock.after(_AGAIN))
         except errors.NodeNotFound:
             LOG.debug("Node %s was deleted before its timer rang", node_uuid)
+        except errors.Error as why:  # one node's driver must not keep the others asleep
+            LOG.warning("Node %s cannot be woken: %s", node_uuid, why)
+
+
+def _listed(tasks: Tasks, fleet: Fleet, now: datetime.datetime) -> set[str]:
+    """Return all nodes of this conductor whose timer has rung, whoever has set it."""
+    found: set[str] = set()
+    seen = 0
+    while True:
+        question = functools.partial(sweeps.due, now=now, skip=seen, limit=_PAGE)
+        page = tasks.desk.database.read(question)
+        found.update(row["uuid"] for row in page if fleet.mine(row))
+        seen += len(page)
+        if len(page) < _PAGE:
+            return found

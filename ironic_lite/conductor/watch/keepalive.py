@@ -48,7 +48,7 @@ class Keepalive:
         expires = clock.after(desk.conf.conductor.heartbeat_timeout)
 
         def write(conn: Connection) -> None:
-            online = not desk.stopping.is_set()
+            online = not desk.draining.is_set()
             conductors.touch(conn, host=desk.host, now=clock.now(), online=online)
             if held:
                 nodes.renew(conn, host=desk.host, tokens=held, expires=expires)

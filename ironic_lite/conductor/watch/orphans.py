@@ -6,19 +6,25 @@ earlier life of this host took, belongs to nobody. The ring says who takes them.
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ironic_lite import clock, context, errors, states
 from ironic_lite.conductor.flows.resume import recover
+from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
 from ironic_lite.db import sweeps
 
 LOG = logging.getLogger(__name__)
 BUSY = tuple(sorted(str(state) for state in states.of_kind(states.Kind.BUSY)))
-_BATCH = 100
+_PAGE = 100
+_LOOK = 1.0  # seconds between two looks whether the service stops, while waiting for a worker
+
+Row = Mapping[str, Any]
 
 
 class Orphans:
@@ -28,31 +34,72 @@ class Orphans:
         self._tasks = tasks
         self._fleet = fleet
 
-    def take_back(self) -> None:
-        """At start: whatever this host still seems to hold is from an earlier life."""
-        self._go_through(self._tasks.desk.host)
+    def take_back(self) -> threading.Thread:
+        """At start: whatever this host still seems to hold is from an earlier life.
+
+        In a thread: with many nodes it waits for free workers, and calls are served meanwhile.
+        """
+        thread = threading.Thread(target=self._take_back, name="recovery", daemon=True)
+        thread.start()
+        return thread
 
     def sweep(self) -> None:
-        """Later: whatever belongs to nobody and is this conductor's by the ring."""
-        self._go_through(None)
+        """Later: whatever belongs to nobody and is this conductor's by the ring.
 
-    def _go_through(self, host: str | None) -> None:
-        database, now = self._tasks.desk.database, clock.now()
-        busy = database.read(
-            lambda conn: sweeps.unheld(conn, states=BUSY, now=now, host=host, limit=_BATCH)
-        )
-        idle = database.read(
-            lambda conn: sweeps.stale_locks(conn, now=now, host=host, limit=_BATCH)
-        )
-        held = self._tasks.held
-        for row in {row["uuid"]: row for row in (*busy, *idle)}.values():
-            own = host is not None and row["reservation"] == host
-            if row["lock_token"] not in held and (own or self._fleet.mine(row)):
+        Without a free worker it ends; the next sweep finds the rest.
+        """
+        for row in self._left(None):
+            try:
                 self._adopt(row)
+            except errors.NoFreeWorker as why:
+                LOG.info("Taking over nodes goes on later: %s", why)
+                return
 
-    def _adopt(self, row: Mapping[str, Any]) -> None:
+    def _take_back(self) -> None:
+        try:
+            for row in self._left(self._tasks.desk.host):
+                while not self._tried(row):
+                    self._tasks.desk.workers.wait_place(_LOOK)
+        except Exception:
+            LOG.exception("Taking back nodes failed; the sweep for orphans goes on with it")
+
+    def _tried(self, row: Row) -> bool:
+        if self._tasks.desk.draining.is_set():
+            return True
+        try:
+            self._adopt(row)
+        except errors.NoFreeWorker:
+            return False
+        return True
+
+    def _left(self, host: str | None) -> Iterator[Row]:
+        """Yield what nobody works on: first nodes in busy states, then other nodes' dead locks."""
+        unheld = functools.partial(sweeps.unheld, states=BUSY)
+        for ask in (unheld, sweeps.stale_locks):
+            for row in self._pages(ask, host):
+                own = host is not None and row["reservation"] == host
+                if row["lock_token"] not in self._tasks.held and (own or self._fleet.mine(row)):
+                    yield row
+
+    def _pages(self, ask: Callable[..., list[dict[str, Any]]], host: str | None) -> Iterator[Row]:
+        after = 0
+        while not self._tasks.desk.draining.is_set():
+            question = functools.partial(
+                ask, now=clock.now(), host=host, after_id=after, limit=_PAGE
+            )
+            page = self._tasks.desk.database.read(question)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1]["id"]
+
+    def _adopt(self, row: Row) -> None:
+        """Take one node over.
+
+        :raises errors.NoFreeWorker: nothing has changed.
+        """
         who = context.internal("recovery")
-        dead = row["reservation"] or "an earlier conductor"
+        dead = row["reservation"] or "that had it before"
         try:
             with self._tasks.lock(
                 who,
@@ -62,17 +109,22 @@ class Orphans:
                 reserved=False,
                 stale=row["lock_token"],
             ) as task:
-                LOG.warning(
-                    "Node %s was left in %s by %s; taking it over", row["uuid"], task.state, dead
-                )
-                if task.node.target_power_state is not None:
-                    task.node.target_power_state = None
-                    task.node.last_error = (
-                        f"The power change was cut short: conductor {dead} went away. "
-                        "Look at power_state and repeat the request."
-                    )
-                    task.save()
+                LOG.warning("Node %s was left in %s by %s", row["uuid"], task.state, dead)
+                _end_power_change(task, dead)
                 if states.kind(task.state) is states.Kind.BUSY:
                     task.hand_over(recover, dead)
-        except (errors.NodeLocked, errors.NodeNotFound, errors.Unavailable) as why:
-            LOG.info("Node %s: taking over is tried again later: %s", row["uuid"], why)
+        except errors.NoFreeWorker:
+            raise
+        except errors.Error as why:  # one node's driver must not keep the others from their owner
+            LOG.warning("Node %s: taking over is tried again later: %s", row["uuid"], why)
+
+
+def _end_power_change(task: Task, dead: str) -> None:
+    if task.node.target_power_state is None:
+        return
+    task.node.target_power_state = None
+    task.node.last_error = (
+        f"The power change was cut short: the conductor {dead} went away. "
+        "Look at power_state and repeat the request."
+    )
+    task.save()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ironic_lite import clock, context, errors
 from ironic_lite.conductor.flows import failure
@@ -18,17 +20,28 @@ from ironic_lite.states import State
 
 LOG = logging.getLogger(__name__)
 
-# wait state -> (option of [conductor], the word for the sentence)
-LIMITS: Mapping[State, tuple[str, str]] = MappingProxyType(
+
+class Limit(NamedTuple):
+    """How long a wait may last: an option of [conductor]; the column naming the step that waits;
+    and the words between "Timeout reached while" and the node."""
+
+    option: str
+    column: str | None
+    action: str
+
+
+LIMITS: Mapping[State, Limit] = MappingProxyType(
     {
-        State.CLEANWAIT: ("clean_callback_timeout", "cleaning"),
-        State.DEPLOYWAIT: ("deploy_callback_timeout", "waiting for callback for"),
-        State.SERVICEWAIT: ("service_callback_timeout", "servicing"),
-        State.RESCUEWAIT: ("rescue_callback_timeout", "rescuing"),
-        State.INSPECTWAIT: ("inspect_wait_timeout", "inspecting"),
+        State.CLEANWAIT: Limit("clean_callback_timeout", "clean_step", "cleaning the node"),
+        State.DEPLOYWAIT: Limit(
+            "deploy_callback_timeout", "deploy_step", "waiting for callback for node"
+        ),
+        State.SERVICEWAIT: Limit("service_callback_timeout", "service_step", "servicing the node"),
+        State.RESCUEWAIT: Limit("rescue_callback_timeout", None, "rescuing the node"),
+        State.INSPECTWAIT: Limit("inspect_wait_timeout", None, "inspecting the node"),
     }
 )
-_BATCH = 8  # nodes of one state in one sweep, oldest first
+_PAGE = 100
 
 
 class Timeouts:
@@ -39,35 +52,54 @@ class Timeouts:
         self._fleet = fleet
 
     def sweep(self) -> None:
-        """Look at every wait state once."""
-        desk = self._tasks.desk
-        for state, (option, action) in LIMITS.items():
-            limit = getattr(desk.conf.conductor, option)
-            if limit <= 0:
+        """Look at every wait state once, at most [conductor]periodic_max_workers nodes each."""
+        settings = self._tasks.desk.conf.conductor
+        for state, limit in LIMITS.items():
+            seconds = getattr(settings, limit.option)
+            if seconds <= 0:
                 continue
-            before = clock.after(-limit)
-            question = functools.partial(
-                sweeps.overdue, state=str(state), before=before, limit=_BATCH
-            )
-            rows = desk.database.read(question)
-            for row in rows:
-                if self._fleet.mine(row):
-                    self._end(row["uuid"], state, before, action)
+            before = clock.after(-seconds)
+            mine = itertools.islice(self._overdue(state, before), settings.periodic_max_workers)
+            for node_uuid in list(mine):
+                self._end(node_uuid, state, before)
 
-    def _end(self, node_uuid: str, state: State, before: datetime.datetime, action: str) -> None:
+    def _overdue(self, state: State, before: datetime.datetime) -> Iterator[str]:
+        """Yield this conductor's nodes that wait too long, by age; others' must not hide them."""
+        seen = 0
+        while True:
+            question = functools.partial(
+                sweeps.overdue, state=str(state), before=before, skip=seen, limit=_PAGE
+            )
+            page = self._tasks.desk.database.read(question)
+            yield from (row["uuid"] for row in page if self._fleet.mine(row))
+            seen += len(page)
+            if len(page) < _PAGE:
+                return
+
+    def _end(self, node_uuid: str, state: State, before: datetime.datetime) -> None:
         who = context.internal("time-outs")
         try:
             with self._tasks.lock(
                 who, node_uuid, worker=True, patient=False, reserved=False
             ) as task:
-                since = task.node.provision_updated_at
-                if task.state is state and since is not None and since <= before:
-                    task.hand_over(_time_out, action)
-        except (errors.NodeLocked, errors.NodeNotFound, errors.Unavailable) as why:
+                if _is_over(task, state, before):
+                    task.hand_over(_time_out, LIMITS[state])
+        except errors.Error as why:
             LOG.info("Node %s: the time-out is looked at again later: %s", node_uuid, why)
 
 
-def _time_out(task: Task, action: str) -> None:
-    step = task.node.clean_step or task.node.deploy_step or task.node.service_step
+def _is_over(task: Task, state: State, before: datetime.datetime) -> bool:
+    """Tell whether what the table said a moment ago still holds under the lock."""
+    node = task.node
+    since, wake_at = node.provision_updated_at, node.wake_at
+    if task.state is not state or node.maintenance:
+        return False
+    return since is not None and since <= before and (wake_at is None or wake_at <= before)
+
+
+def _time_out(task: Task, limit: Limit) -> None:
+    step = getattr(task.node, limit.column) if limit.column else None
     hint = f"Failed on step {step}." if step else "No agent or BMC has reported."
-    failure.give_up(task, errors.TimedOut(action=action, node=task.node.uuid, hint=hint))
+    sentence = f"Timeout reached while {limit.action} {task.node.uuid}. {hint}"
+    facts = {"action": limit.action, "node": task.node.uuid, "hint": hint}
+    failure.give_up(task, errors.TimedOut(sentence, **facts))

@@ -1,0 +1,47 @@
+"""What flows say of errors: one of ours for whatever was raised, and what failed besides it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ironic_lite import errors
+from ironic_lite.conductor.task import Task
+
+LOG = logging.getLogger(__name__)
+
+_SENTENCES = (errors.StepFailed, errors.TimedOut, errors.Aborted)
+
+
+def as_error(why: Exception) -> errors.Error:
+    """Return an error of ours for whatever was raised, without its internals."""
+    if isinstance(why, errors.Error):
+        return why
+    return errors.Error(f"Unexpected {type(why).__name__}; the conductor's log has the details.")
+
+
+def led_by(what: str, why: errors.Error) -> errors.Error:
+    """Return the same error, its sentence led by what could not be done."""
+    return type(why)(f"{what}: {why.message}", **why.facts)
+
+
+def cannot(verb: str, task: Task, why: errors.Error) -> errors.Error:
+    """Return ``why`` as "Cannot <verb> node ...", unless it names a step or a wait already."""
+    if isinstance(why, _SENTENCES):
+        return why
+    return led_by(f"Cannot {verb} node {task.node.uuid}", why)
+
+
+def besides(
+    task: Task, why: errors.Error, what: str, act: Callable[[Task], object]
+) -> errors.Error:
+    """Clean up after ``why``: a failure of that is added to its message, and stops nothing.
+
+    :param what: the act's name for the sentence, such as "tearing down cleaning".
+    """
+    try:
+        act(task)
+    except Exception as more:  # drivers may raise anything, and the node must reach its fail state
+        LOG.warning("Node %s: %s failed", task.node.uuid, what, exc_info=more)
+        why.message = f"{why.message} Also, {what} failed: {as_error(more).message}"
+    return why
