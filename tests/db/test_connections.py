@@ -6,6 +6,8 @@ import os
 import pathlib
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -177,6 +179,31 @@ def test_a_new_sqlite_file_is_readable_by_its_owner_only(tmp_path: pathlib.Path)
     finally:
         os.umask(mask)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+_TRY_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "rb+") as opened:
+    try:
+        fcntl.lockf(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        print("locked")
+"""
+
+
+def test_opening_a_sqlite_file_again_keeps_the_locks_of_its_connections(
+    sqlite_database: Database,
+) -> None:
+    """Else the next process to close the database deletes the log that we still read and write."""
+    path = str(sqlite_database.url.database)
+
+    def work(conn: Connection) -> str:
+        conn.execute(sa.text("SELECT 1 FROM nodes")).all()
+        session.open_database(sqlite_database.url).close()
+        attempt = (sys.executable, "-c", _TRY_LOCK, path)
+        return subprocess.run(attempt, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert sqlite_database.read(work) == "locked"
 
 
 def test_servers_read_what_is_committed(server_database: Database) -> None:
