@@ -368,8 +368,8 @@ def _keep_private(address: sa.URL) -> None:
     path = str(address.database)
     if path.startswith("file:"):
         return
-    # A missing or forbidden folder is reported by the first use, with the path. A file that is there
-    # must not be opened here: closing it would drop all locks this process has on it, and the next
-    # process to close the database would take its log away from under our connections.
+    # A missing or forbidden folder is reported by the first use, with the path. A file that exists
+    # must not be opened here: to close it again would drop all locks this process has on it, and
+    # the next process to close the database would delete the log that our connections still use.
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
