@@ -8,10 +8,7 @@ threads.native()
 
 import pathlib  # noqa: E402  threads.native() must run before anything imports an oslo library
 import shutil  # noqa: E402
-import socket  # noqa: E402
-import subprocess  # noqa: E402
 import tempfile  # noqa: E402
-import uuid  # noqa: E402
 from collections.abc import Callable, Iterator  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -20,9 +17,8 @@ import pytest  # noqa: E402
 from ironic_lite import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
 from ironic_lite.rpc.local import options  # noqa: E402
+from tests import rabbit  # noqa: E402
 from tests.rpc import stage  # noqa: E402
-
-RABBIT = ("127.0.0.1", 5672)
 
 
 @pytest.fixture(autouse=True)
@@ -47,27 +43,10 @@ def local(folder: pathlib.Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def rabbit_host() -> Iterator[str]:
-    """A fresh virtual host of the RabbitMQ on this machine, else its default one."""
-    try:
-        socket.create_connection(RABBIT, timeout=2).close()
-    except OSError as why:
-        pytest.skip(f"NOT TESTED: no RabbitMQ answers at {RABBIT[0]}:{RABBIT[1]}: {why}")
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    if not _rabbitmqctl("add_vhost", name):
-        yield ""
-        return
-    assert _rabbitmqctl("set_permissions", "-p", name, "guest", ".*", ".*", ".*")
-    yield name
-    _rabbitmqctl("delete_vhost", name)
-
-
-def _rabbitmqctl(*args: str) -> bool:
-    try:
-        done = subprocess.run(["rabbitmqctl", *args], capture_output=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+def rabbit_url() -> Iterator[str]:
+    """The URL of a fresh virtual host of the RabbitMQ on this machine."""
+    with rabbit.own_url() as url:
+        yield url
 
 
 @pytest.fixture(params=["local", "rabbit"])
@@ -75,8 +54,7 @@ def url(request: pytest.FixtureRequest) -> str:
     """A transport URL; tests that ask for it run on both transports."""
     if request.param == "local":
         return str(request.getfixturevalue("local"))
-    host, port = RABBIT
-    return f"rabbit://guest:guest@{host}:{port}/{request.getfixturevalue('rabbit_host')}"
+    return str(request.getfixturevalue("rabbit_url"))
 
 
 @pytest.fixture

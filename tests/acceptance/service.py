@@ -1,0 +1,213 @@
+"""The service as real processes, for tests: started, asked over HTTP, and gone afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import psutil
+import requests
+
+ROOT = pathlib.Path(__file__).parents[2]
+SCRIPTS = pathlib.Path(sys.executable).parent
+HOST = "127.0.0.1"
+PATIENCE = 60.0
+"""Seconds anything may take; nothing here is expected to take that long."""
+
+API_UP = r"^\S+ \S+ (?P<pid>\d+) INFO ironic_lite\.cmd\.api Listening on "
+CONDUCTOR_UP = r"^\S+ \S+ (?P<pid>\d+) INFO ironic_lite\.conductor\.service Conductor \S+ is up"
+
+T = TypeVar("T")
+
+
+def until(ask: Callable[[], T], about: str) -> T:
+    """Return the first true value of ``ask()``; until then it may find nobody there."""
+    end = time.monotonic() + PATIENCE
+    found: Any = None
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if found := ask():
+                return found
+        time.sleep(0.02)
+    raise AssertionError(f"{about}: not within {PATIENCE:g} s, last seen {found!r}")
+
+
+def free_port() -> int:
+    with socket.create_server((HOST, 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+@contextlib.contextmanager
+def short_folder() -> Iterator[pathlib.Path]:
+    """A folder with a short name: the path of a unix socket has 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="il-") as path:
+        yield pathlib.Path(path)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment without what a developer may have set for our programs."""
+    ours = ("IRONIC_LITE", "OS_", "COLUMNS")
+    return {key: value for key, value in os.environ.items() if not key.startswith(ours)} | more
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """Return a process and all that descend from it."""
+    try:
+        parent = psutil.Process(pid)
+        return [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def gone(processes: list[psutil.Process]) -> bool:
+    """Say whether none of the processes is left."""
+    return not any(alive(one) for one in processes)
+
+
+def alive(process: psutil.Process) -> bool:
+    """Say whether a process still runs; one that is dead and not collected does not."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+class Program:
+    """One of our programs, running, with what it prints in a file."""
+
+    def __init__(self, command: list[str], log: pathlib.Path, **options: Any) -> None:
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment(),
+                start_new_session=True,
+                **options,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def said(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+    def pids(self, line: str) -> list[int]:
+        """Return the processes that have logged such a line, in order."""
+        found = re.finditer(line, self.said(), re.MULTILINE)
+        return [int(one["pid"]) for one in found]
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and return the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE)
+
+    def clear(self) -> None:
+        """Leave nothing of it behind, whatever state it is in."""
+        left = family(self.pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        for one in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        self.process.wait(PATIENCE)
+
+
+class Service:
+    """A configuration with a folder of its own, and the programs that run on it."""
+
+    def __init__(self, folder: pathlib.Path, more: str = "", scheme: str = "http") -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"{scheme}://{HOST}:{self.port}"
+        self.settings = folder / "test.conf"
+        self.settings.write_text(
+            f"[DEFAULT]\nstate_path = {folder}/state\nhost = tester\n"
+            f"[api]\nport = {self.port}\n[conductor]\nsync_power_state_interval = 0\n{more}",
+            encoding="utf-8",
+        )
+        self.session = requests.Session()
+        self.session.trust_env = False
+        self._programs: list[Program] = []
+
+    def start(self, script: str = "ironic-lite", *words: str, host: str | None = None) -> Program:
+        """Start a program; ``words`` end its command line, ``host`` is its name if not the usual."""
+        command = [str(SCRIPTS / script), "--config-file", str(self.settings), *words]
+        if host is not None:
+            named = self.folder / f"{host}.conf"
+            named.write_text(f"[DEFAULT]\nhost = {host}\n", encoding="utf-8")
+            command += ["--config-file", str(named)]
+        program = Program(command, self.folder / f"{script}-{len(self._programs)}.log")
+        self._programs.append(program)
+        return program
+
+    def clear(self) -> None:
+        for program in self._programs:
+            program.clear()
+        self.session.close()
+
+    def ask(self, method: str, path: str, body: Any = None) -> requests.Response:
+        return self.session.request(method, self.url + path, json=body, timeout=PATIENCE)
+
+    def get(self, path: str) -> Any:
+        """Return the body of a 200, None for any other answer."""
+        answer = self.ask("GET", path)
+        return answer.json() if answer.ok else None
+
+    def up(self) -> None:
+        """Return when the API answers and a conductor takes calls."""
+        until(lambda: self.get("/v1/nodes"), "the API")
+        until(lambda: any(one.pids(CONDUCTOR_UP) for one in self._running()), "a conductor")
+
+    def _running(self) -> list[Program]:
+        return [one for one in self._programs if one.process.poll() is None]
+
+    def create(self, name: str, **fields: Any) -> str:
+        """Create a fake node and return its UUID."""
+        body = {"driver": "fake-hardware", "name": name, **fields}
+        answer = self.ask("POST", "/v1/nodes", body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["uuid"])
+
+    def provision(self, name: str, target: str, wanted: str, **more: Any) -> dict[str, Any]:
+        """Ask for a state and return the node when it is there."""
+        path = f"/v1/nodes/{name}/states/provision"
+        answer = self.ask("PUT", path, {"target": target, **more})
+        assert answer.status_code == 202, answer.text
+        return self.settled(name, wanted)
+
+    def settled(self, name: str, wanted: str) -> dict[str, Any]:
+        """Return the node when it has come to rest in a state."""
+
+        def look() -> dict[str, Any] | None:
+            node: dict[str, Any] | None = self.get(f"/v1/nodes/{name}")
+            assert node is None or "fail" not in node["provision_state"], node["last_error"]
+            return node if node and node["provision_state"] == wanted else None
+
+        found = until(look, f"{name} {wanted}")
+        assert found is not None
+        return found
+
+
+@contextlib.contextmanager
+def service(more: str = "", scheme: str = "http") -> Iterator[Service]:
+    """Give a configuration; whatever is started on it is gone at the end."""
+    with short_folder() as folder:
+        found = Service(folder, more, scheme)
+        try:
+            yield found
+        finally:
+            found.clear()
