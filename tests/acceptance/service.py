@@ -144,7 +144,7 @@ class Service:
         self._programs: list[Program] = []
 
     def start(self, script: str = "ironic-lite", *words: str, host: str | None = None) -> Program:
-        """Start a program; ``words`` end its command line, ``host`` is its name if not the usual."""
+        """Start a program; ``words`` end its command line, ``host`` names its conductor."""
         command = [str(SCRIPTS / script), "--config-file", str(self.settings), *words]
         if host is not None:
             named = self.folder / f"{host}.conf"

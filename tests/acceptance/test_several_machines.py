@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 from collections.abc import Iterator
 
@@ -57,7 +58,7 @@ def test_two_conductors_share_the_fleet_over_a_broker(fleet: Service) -> None:
     assert first.stop() == 0
     service.until(lambda: conductors(fleet) == {"second"}, "one conductor")
     for name in names:
-        service.until(lambda name=name: _deleted(fleet, name), f"{name} deleted by the other")
+        service.until(functools.partial(_deleted, fleet, name), f"{name} deleted by the other")
         fleet.settled(name, "available")
     assert [second.stop(), api.stop(signal.SIGTERM)] == [0, 0]
 

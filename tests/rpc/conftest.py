@@ -8,6 +8,7 @@ threads.native()
 
 import pathlib  # noqa: E402  threads.native() must run before anything imports an oslo library
 import shutil  # noqa: E402
+import subprocess  # noqa: E402
 import tempfile  # noqa: E402
 from collections.abc import Callable, Iterator  # noqa: E402
 from typing import Any  # noqa: E402
