@@ -7,7 +7,6 @@ from ironic_lite import threads
 threads.native()  # before anything imports an oslo library
 
 import gc  # noqa: E402
-import logging  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
@@ -30,14 +29,14 @@ def _prepare(conf: Any) -> int:
     In a process of its own, because the tools of a migration are big and used once, and because
     drivers are anybody's code.
     """
-    database = checks.database(conf)
-    migrate.upgrade(database)
-    database.close()
-    checks.run(conf)
-    # The conductor loads them again, and says then what is odd about them.
-    logging.disable()
-    registry = entry.load("ironic_lite.drivers.registry")
-    registry.Registry.load(registry.Settings.read(conf))
+    with checks.quiet():
+        database = checks.database(conf)
+        migrate.upgrade(database)
+        database.close()
+        checks.claim(conf)
+        # The conductor loads them again, and then says what is odd about them.
+        registry = entry.load("ironic_lite.drivers.registry")
+        registry.Registry.load(registry.Settings.read(conf))
     return 0
 
 

@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite import config, errors
 from ironic_lite.db import migrate, session
 from ironic_lite.db.session import Database
-from ironic_lite.rpc import transport
+from ironic_lite.rpc import server, transport
+
+_NOT_USABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def database(conf: Any) -> Database:
     """Return the database; nothing is connected yet.
 
-    :raises config.ConfigError: its URL cannot be used.
+    :raises config.ConfigError: its URL cannot be used, or names a file that is no database.
     """
     try:
-        return session.configured(conf)
+        found = session.configured(conf)
     except errors.InvalidParameter as why:
-        raise config.ConfigError(reason=f"[database]connection: {why.message}") from None
+        raise config.ConfigError(reason=why.message) from None
+    _try_file(found)
+    return found
+
+
+def _try_file(found: Database) -> None:
+    """Refuse a file that SQLite cannot use: to wait, as for a server that is away, is no help."""
+    path = found.url.database
+    if found.kind != "sqlite" or not path or path.startswith((":", "file:")):
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as opened:
+            opened.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.DatabaseError as why:
+        # The low byte is the kind of error, the rest its finer points.
+        if why.sqlite_errorcode & 0xFF in _NOT_USABLE:
+            raise config.ConfigError(reason=f"[database]connection: {path}: {why}") from None
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Log nothing: what is wrong is told by one exception, which becomes one line."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def run(conf: Any) -> None:
@@ -28,6 +59,18 @@ def run(conf: Any) -> None:
     :raises config.ConfigError: a URL cannot be used.
     :raises errors.Error: the database is away, has no tables, or those of another release.
     """
-    transport.build()
-    with contextlib.closing(database(conf)) as found:
+    with quiet(), contextlib.closing(database(conf)) as found:
+        transport.build()
         migrate.check(found)
+
+
+def claim(conf: Any) -> None:
+    """Make sure that the conductor's address is free and can be used; a broker is not asked.
+
+    Call it in a process that ends soon: only then the address is free again.
+
+    :raises config.ConfigError: another conductor has it, or the path is too long for a socket.
+    """
+    found = transport.build()
+    if transport.is_local(found):
+        server.Server(found, conf.host, object()).start()

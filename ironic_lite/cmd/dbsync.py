@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,11 +54,8 @@ def _add_commands(commands: Any) -> None:
 
 
 def _body(conf: Any) -> int:
-    database = checks.database(conf)
-    try:
+    with checks.quiet(), contextlib.closing(checks.database(conf)) as database:
         conf.command.act(conf, database)
-    finally:
-        database.close()
     return 0
 
 

@@ -1,0 +1,255 @@
+"""The processes of the service start, stop, die and come back, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+import requests
+
+from tests.acceptance import service
+from tests.acceptance.service import API_UP, CONDUCTOR_UP, Program, Service
+from tests.emulators import redfish
+
+
+@pytest.fixture
+def fresh() -> Iterator[Service]:
+    """A configuration with nothing started yet."""
+    with service.service() as found:
+        yield found
+
+
+def kill(program: Program, line: str) -> None:
+    """Kill the process that logged such a line last, and wait until another has logged it."""
+    before = program.pids(line)
+    os.kill(before[-1], signal.SIGKILL)
+    service.until(lambda: len(program.pids(line)) > len(before), "another one")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_it_starts_on_nothing_answers_and_stops_on_a_signal(
+    fresh: Service, number: signal.Signals
+) -> None:
+    program = fresh.start()
+    fresh.up()
+    assert fresh.get("/v1/nodes") == {"nodes": []}
+    processes = service.family(program.pid)
+    assert len(processes) == 3
+    assert program.stop(number) == 0
+    assert service.gone(processes)
+    assert "Traceback" not in program.said()
+
+
+def test_ctrl_c_in_a_terminal_reaches_all_processes_and_still_stops_them_in_order(
+    fresh: Service,
+) -> None:
+    program = fresh.start()
+    fresh.up()
+    os.killpg(program.pid, signal.SIGINT)
+    assert program.process.wait(service.PATIENCE) == 0
+    assert "started again" not in program.said()
+
+
+def test_it_starts_again_on_the_state_it_left(fresh: Service) -> None:
+    program = fresh.start()
+    fresh.up()
+    node = fresh.create("kept")
+    program.stop()
+    fresh.start()
+    fresh.up()
+    assert fresh.get("/v1/nodes/kept")["uuid"] == node
+
+
+def test_a_killed_api_comes_back_and_no_connection_is_refused_meanwhile(fresh: Service) -> None:
+    program = fresh.start()
+    fresh.up()
+    node = fresh.create("kept")
+    before = program.pids(API_UP)
+    killed = psutil.Process(before[-1])
+    killed.kill()
+    service.until(lambda: not service.alive(killed), "its death")
+    # Its own connections die with it. The socket is open still: a new one waits for the next
+    # process.
+    fresh.session.close()
+    assert fresh.ask("GET", "/v1/nodes/kept").json()["uuid"] == node
+    assert len(program.pids(API_UP)) == len(before) + 1
+
+
+def test_a_killed_conductor_comes_back(fresh: Service) -> None:
+    program = fresh.start()
+    fresh.up()
+    fresh.create("worked-on")
+    kill(program, CONDUCTOR_UP)
+    assert fresh.provision("worked-on", "manage", "manageable")["last_error"] is None
+    assert "conductor ended by SIGKILL; it is started again" in program.said()
+
+
+def test_a_killed_supervisor_leaves_nothing_and_frees_the_port(fresh: Service) -> None:
+    program = fresh.start()
+    fresh.up()
+    processes = service.family(program.pid)
+    program.stop(signal.SIGKILL)
+    service.until(lambda: service.gone(processes), "all of them gone")
+    fresh.start()
+    fresh.up()
+
+
+def test_every_api_worker_that_is_killed_comes_back() -> None:
+    with service.service("[api]\nworkers = 3\n") as found:
+        program = found.start()
+        service.until(lambda: len(program.pids(API_UP)) == 3, "three workers")
+        for pid in program.pids(API_UP):
+            os.kill(pid, signal.SIGKILL)
+        service.until(lambda: len(program.pids(API_UP)) == 6, "three more")
+        found.up()
+        assert len(service.family(program.pid)) == 5
+
+
+def test_sigterm_lets_a_request_finish_that_waits_for_a_machine(fresh: Service) -> None:
+    program = fresh.start()
+    fresh.up()
+    with socket.create_server((service.HOST, 0)) as bmc:
+        address = f"http://{service.HOST}:{bmc.getsockname()[1]}"
+        fresh.create(
+            "slow",
+            driver="redfish",
+            driver_info={"redfish_address": address, "redfish_system_id": "/redfish/v1/Systems/1"},
+        )
+        path = f"{fresh.url}/v1/nodes/slow/management/boot_device"
+        fetch = f"import requests; print(requests.get({path!r}, timeout=60).status_code)"
+        with subprocess.Popen(
+            [sys.executable, "-c", fetch], stdout=subprocess.PIPE, env=service.environment()
+        ) as client:
+            bmc.settimeout(service.PATIENCE)
+            line, _ = bmc.accept()
+            program.process.send_signal(signal.SIGTERM)
+            service.until(lambda: "Stopping" in program.said(), "the signal taken")
+            service.until(lambda: refused(fresh), "a closed door")
+            # Only now the machine says anything, which is not worth much.
+            bmc.close()
+            line.close()
+            answered, _ = client.communicate(timeout=service.PATIENCE)
+    assert 400 <= int(answered) < 600
+    assert program.process.wait(service.PATIENCE) == 0
+
+
+def refused(asked: Service) -> bool:
+    try:
+        socket.create_connection((service.HOST, asked.port), timeout=1).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_sigterm_lets_a_request_finish_that_is_still_arriving(fresh: Service) -> None:
+    program = fresh.start()
+    fresh.up()
+    body = b'{"driver": "fake-hardware", "name": "late"}'
+    with socket.create_connection((service.HOST, fresh.port), timeout=service.PATIENCE) as line:
+        line.sendall(
+            b"POST /v1/nodes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
+        )
+        assert line.recv(100).startswith(b"HTTP/1.1 100 ")
+        program.process.send_signal(signal.SIGTERM)
+        service.until(lambda: refused(fresh), "a closed door")
+        line.sendall(body)
+        assert line.recv(4096).startswith(b"HTTP/1.1 201 ")
+    assert program.process.wait(service.PATIENCE) == 0
+
+
+def test_a_conductor_killed_during_a_clean_does_the_step_again_and_finishes(
+    fresh: Service,
+) -> None:
+    program = fresh.start()
+    fresh.up()
+    fresh.create("cleaned", driver_info={"fake_step_seconds": 1})
+    fresh.provision("cleaned", "manage", "manageable")
+    steps = [
+        {"interface": "management", "step": "reset_bmc"},
+        {"interface": "power", "step": "cycle"},
+    ]
+    body = {"target": "clean", "clean_steps": steps}
+    assert fresh.ask("PUT", "/v1/nodes/cleaned/states/provision", body).status_code == 202
+
+    def second_step_runs() -> bool:
+        step = fresh.get("/v1/nodes/cleaned")["clean_step"]
+        return bool(step and step["step"] == "cycle")
+
+    service.until(second_step_runs, "the second step")
+    kill(program, CONDUCTOR_UP)
+    assert fresh.settled("cleaned", "manageable")["last_error"] is None
+    assert attempts(fresh, "cleaned") == {"reset_bmc": (1, "done"), "cycle": (2, "done")}
+
+
+def attempts(asked: Service, name: str) -> dict[str, tuple[int, str]]:
+    """Return how often each step of a node's clean was begun, and how it ended."""
+    query = (
+        "SELECT step, attempt, run_steps.state FROM run_steps "
+        "JOIN runs ON runs.uuid = run_steps.run_uuid JOIN nodes ON nodes.uuid = node_uuid "
+        "WHERE name = ? AND verb = 'clean'"
+    )
+    path = asked.folder / "state" / "ironic-lite.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return {row[0]: (row[1], row[2]) for row in database.execute(query, (name,))}
+
+
+def test_without_a_conductor_the_api_reads_and_says_who_is_away(fresh: Service) -> None:
+    program = fresh.start()
+    fresh.up()
+    fresh.create("alone")
+    program.stop()
+    fresh.start("ironic-lite-api")
+    service.until(lambda: fresh.get("/v1/nodes/alone"), "the API")
+    answer = fresh.ask("PUT", "/v1/nodes/alone/states/provision", {"target": "manage"})
+    assert answer.status_code == 503
+    assert "conductor" in answer.json()["error_message"]
+    assert fresh.get("/v1/nodes/alone")["provision_state"] == "enroll"
+
+
+def test_the_parts_run_apart_and_find_each_other(fresh: Service) -> None:
+    assert fresh.start("ironic-lite-api").process.wait(service.PATIENCE) == 1
+    sync = [str(service.SCRIPTS / "ironic-lite-dbsync"), "--config-file", str(fresh.settings)]
+    subprocess.run([*sync, "upgrade"], check=True, capture_output=True, timeout=60)
+    programs = [fresh.start("ironic-lite-api"), fresh.start("ironic-lite-conductor")]
+    fresh.up()
+    fresh.create("shared")
+    assert fresh.provision("shared", "manage", "manageable")["last_error"] is None
+    processes = [one for program in programs for one in service.family(program.pid)]
+    assert [program.stop() for program in programs] == [0, 0]
+    assert service.gone(processes)
+
+
+def test_a_second_service_on_the_same_port_is_refused_and_the_first_goes_on(
+    fresh: Service,
+) -> None:
+    fresh.start()
+    fresh.up()
+    second = fresh.start()
+    assert second.process.wait(service.PATIENCE) == 2
+    assert second.said().count("\n") == 1
+    assert "Address already in use" in second.said()
+    assert fresh.get("/v1/nodes") == {"nodes": []}
+
+
+def test_it_serves_tls() -> None:
+    with service.short_folder() as keys:
+        certificate, key = redfish.certificate(keys)
+        more = f"[api]\nssl_cert_file = {certificate}\nssl_key_file = {key}\n"
+        with service.service(more, scheme="https") as found:
+            found.session.verify = str(certificate)
+            found.start()
+            found.up()
+            assert found.get("/v1/nodes") == {"nodes": []}
+            links = found.get("/v1")["links"]
+            assert links[0]["href"].startswith("https://")
+            with pytest.raises(requests.ConnectionError):
+                requests.get(f"http://{service.HOST}:{found.port}/v1", timeout=service.PATIENCE)
