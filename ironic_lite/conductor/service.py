@@ -96,7 +96,7 @@ class Service:
         self._alarm.start(self.tasks, self._fleet)
         if self._server is not None:
             self._server.start()
-        self._orphans.take_back()
+        self.recovery = self._orphans.take_back()
         self._sweeps.start()
         LOG.info("Conductor %s is up", self.desk.host)
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 import uuid
 from collections.abc import Callable
 from typing import Any
 
+from oslo_config import cfg
+
 from ironic_lite import config, context
 from ironic_lite.conductor.service import Service
-from ironic_lite.db import nodes, runs
 from ironic_lite.db import events as db_events
+from ironic_lite.db import nodes, runs
 from ironic_lite.db.session import Database
 from ironic_lite.drivers.registry import Registry, Settings
 
-_PATIENCE = 20.0  # seconds before a condition that does not come true fails the test
+_PATIENCE = 10.0  # seconds before a condition that does not come true fails the test
 
 
 def wait_for(what: Callable[[], Any], about: object = None) -> Any:
@@ -25,7 +28,7 @@ def wait_for(what: Callable[[], Any], about: object = None) -> Any:
         found = what()
         if found:
             return found
-        time.sleep(0.005)
+        time.sleep(0.003)
     raise AssertionError(f"never became true: {about() if callable(about) else about}")
 
 
@@ -44,14 +47,22 @@ class Rig:
         """What the API would call."""
         return self.service.endpoints
 
+    @property
+    def tasks(self) -> Any:
+        """The conductor's locks."""
+        return self.service.tasks
+
+    # -- nodes -------------------------------------------------------------------------------
+
     def node(self, state: str = "manageable", **values: Any) -> str:
-        """Add a node and return its UUID."""
+        """Add a node and return its UUID; ``fake_`` keys go into driver_info."""
         node_uuid = str(uuid.uuid4())
+        told = {key: values.pop(key) for key in list(values) if key.startswith("fake_")}
         row = {
             "uuid": node_uuid,
             "driver": "fake-hardware",
             "provision_state": state,
-            "driver_info": {},
+            "driver_info": told,
             "properties": {},
             "extra": {},
             "instance_info": {},
@@ -65,29 +76,70 @@ class Rig:
         """Return the node's row."""
         return self.database.read(lambda conn: nodes.get(conn, node_uuid))
 
+    def edit(self, node_uuid: str, **values: Any) -> None:
+        """Change columns of a node nobody works on, as a PATCH would."""
+        generation = self.get(node_uuid)["generation"]
+        self.database.write(
+            lambda conn: nodes.edit(conn, node_uuid, values, generation=generation)
+        )
+
+    # -- verbs -------------------------------------------------------------------------------
+
+    def ask(self, method: str, node_uuid: str, **args: Any) -> None:
+        """Call an endpoint."""
+        getattr(self.endpoints, method)(self.who, node_uuid=node_uuid, **args)
+
     def call(self, method: str, node_uuid: str, **args: Any) -> dict[str, Any]:
         """Call an endpoint, wait for the worker, return the node."""
-        getattr(self.endpoints, method)(self.who, node_uuid=node_uuid, **args)
+        self.ask(method, node_uuid, **args)
         return self.settled(node_uuid)
 
     def act(self, action: str, node_uuid: str) -> dict[str, Any]:
         """Carry out a verb without a body."""
         return self.call("do_provisioning_action", node_uuid, action=action)
 
+    def clean(self, node_uuid: str, *titles: str, **args: Any) -> dict[str, Any]:
+        """Start a manual clean with these ``interface.step`` and wait for the worker."""
+        return self.call("do_node_clean", node_uuid, clean_steps=listed(*titles), **args)
+
+    # -- waiting -----------------------------------------------------------------------------
+
     def settled(self, node_uuid: str) -> dict[str, Any]:
         """Wait until nobody holds the node, and return it."""
-        return wait_for(lambda: self._free(node_uuid), lambda: self.get(node_uuid))
+        return wait_for(lambda: self._free(node_uuid), lambda: self._about(node_uuid))
 
     def reaches(self, node_uuid: str, state: str) -> dict[str, Any]:
         """Wait until the node rests in ``state``, and return it."""
         return wait_for(
             lambda: (row := self._free(node_uuid)) and row["provision_state"] == state and row,
-            lambda: self.get(node_uuid),
+            lambda: self._about(node_uuid),
         )
+
+    def enters(self, node_uuid: str, state: str) -> dict[str, Any]:
+        """Wait until the node is in ``state``, worked on or not, and return it."""
+        return wait_for(
+            lambda: (row := self.get(node_uuid))["provision_state"] == state and row,
+            lambda: self._about(node_uuid),
+        )
+
+    def _about(self, node_uuid: str) -> dict[str, Any]:
+        row = self.get(node_uuid)
+        told = ("provision_state", "reservation", "last_error", "wake_at", "clean_step")
+        return {name: row[name] for name in told} | {"path": self.path(node_uuid)}
 
     def _free(self, node_uuid: str) -> dict[str, Any] | None:
         row = self.get(node_uuid)
         return row if row["reservation"] is None else None
+
+    def ring(self, node_uuid: str) -> None:
+        """Let a waiting node's timer ring now; steps take no time from here on."""
+        with self.tasks.lock(self.who, node_uuid) as task:
+            told = task.node.driver_info
+            task.node.driver_info = {k: told[k] for k in told if k != "fake_step_seconds"}
+            task.wake_after(0)
+            task.save()
+
+    # -- history -----------------------------------------------------------------------------
 
     def events(self, node_uuid: str, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the node's history."""
@@ -100,6 +152,10 @@ class Rig:
         """Return the provision states the node went through."""
         return [row["after"] for row in self.events(node_uuid, "provision")]
 
+    def started(self, node_uuid: str) -> list[str]:
+        """Return the steps begun, in order, each as often as it was begun."""
+        return [row["data"]["step"] for row in self.events(node_uuid, "step_started")]
+
     def runs(self, node_uuid: str) -> list[dict[str, Any]]:
         """Return the node's runs, oldest first, each with its steps."""
         found = self.database.read(
@@ -110,15 +166,45 @@ class Rig:
             run["steps"] = self.database.read(lambda conn, key=key: runs.steps(conn, key))
         return found
 
+    def run(self, node_uuid: str) -> dict[str, Any]:
+        """Return the node's newest run with its steps."""
+        return self.runs(node_uuid)[-1]
+
+    def step_states(self, node_uuid: str) -> list[str]:
+        """Return the states of the newest run's steps."""
+        return [step["state"] for step in self.run(node_uuid)["steps"]]
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def bury(self) -> None:
+        """End the threads of a conductor that died: without a word to the database."""
+        self.service.desk.draining.set()
+        self.service.desk.stopping.set()
+        self.service._keepalive.stop()
+        self.service._alarm.stop()
+        self.service.desk.workers.close()
+
+
+def listed(*titles: str) -> list[dict[str, Any]]:
+    """Return a request's steps from ``interface.step``."""
+    split = (title.split(".") for title in titles)
+    return [{"interface": interface, "step": step} for interface, step in split]
+
 
 def configure(**values: Any) -> Any:
     """Return the configuration of a test conductor; keys are ``group__option``."""
-    conf = config.load("ironic-lite-conductor", ["--config-file", "/dev/null"])
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
     settings = {
         "DEFAULT__host": "here",
         "DEFAULT__enabled_hardware_types": ["fake-hardware"],
         "conductor__workers_pool_size": 20,
         "conductor__node_locked_retry_interval": 1,
+        "conductor__check_provision_state_interval": 0,
+        "conductor__sync_power_state_interval": 0,
+        "conductor__power_failure_recovery_interval": 0,
+        "conductor__hash_ring_reset_interval": 0,
         **values,
     }
     for name, value in settings.items():
@@ -127,14 +213,18 @@ def configure(**values: Any) -> Any:
     return conf
 
 
-def build(database: Database, **values: Any) -> Rig:
-    """Return a rig whose conductor is registered, listens to timers, and runs no sweep."""
-    off = {
-        "conductor__check_provision_state_interval": 0,
-        "conductor__sync_power_state_interval": 0,
-        "conductor__power_failure_recovery_interval": 0,
-    }
-    conf = configure(**{**off, **values})
-    service = Service(conf, database, Registry.load(Settings.read(conf)), None)
+@functools.cache
+def drivers() -> Registry:
+    """Return the drivers of the default configuration: they hold no state, so all may share."""
+    return Registry.load(Settings.read(configure()))
+
+
+def build(database: Database, registry: Registry | None = None, **values: Any) -> Rig:
+    """Return a rig whose conductor is registered, listens to timers, and runs no sweep.
+
+    :param values: options as ``group__option``.
+    """
+    service = Service(configure(**values), database, registry or drivers(), None)
     service.start()
+    service.recovery.join(_PATIENCE)
     return Rig(database, service)

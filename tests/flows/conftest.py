@@ -1,0 +1,34 @@
+"""Conductors for flows: each test has a database of its own, and stops what it has started."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite.db.session import Database
+from tests.flows import rig as rigs
+from tests.flows.rig import Rig
+
+
+@pytest.fixture
+def build(sqlite_database: Database) -> Iterator[Callable[..., Rig]]:
+    """A function that starts one more conductor on the test's database."""
+    built: list[Rig] = []
+
+    def make(database: Database | None = None, **values: Any) -> Rig:
+        built.append(rigs.build(database or sqlite_database, **values))
+        return built[-1]
+
+    yield make
+    for rig in built:
+        rig.bury()
+    for rig in built:
+        rig.service.desk.workers.wait_idle(5)
+
+
+@pytest.fixture
+def rig(build: Callable[..., Rig]) -> Rig:
+    """One conductor."""
+    return build()

@@ -1,0 +1,145 @@
+"""Conductors that die at a chosen moment: after a commit, or after a call of a driver.
+
+Death is a ``BaseException`` in whatever thread gets there, and silence from then on: the database
+of a dead conductor takes no more statements, so nothing is tidied up.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from ironic_lite.db.session import Connection, Database
+from ironic_lite.drivers import base
+from ironic_lite.drivers.registry import Registry
+
+
+class Died(BaseException):
+    """What no ``except Exception`` of a conductor catches."""
+
+
+class Life:
+    """How many more commits or driver calls a conductor lives; None: for ever."""
+
+    def __init__(self, commits: int | None = None, calls: int | None = None) -> None:
+        self.dead = False
+        self._left = {"commit": commits, "call": calls}
+        self._guard = threading.Lock()
+
+    def check(self) -> None:
+        """Stop a thread of a dead conductor."""
+        if self.dead:
+            raise Died
+
+    def spend(self, what: str) -> None:
+        """Count one commit or call, and die after the last."""
+        with self._guard:
+            left = self._left[what]
+            if left is not None:
+                self._left[what] = left - 1
+                self.dead = self.dead or left == 1
+        self.check()
+
+
+class MortalDatabase:
+    """A database as one mortal conductor sees it."""
+
+    def __init__(self, inner: Database, life: Life) -> None:
+        self._inner = inner
+        self._life = life
+
+    def read(self, work: Callable[[Connection], Any]) -> Any:
+        """Read, if alive."""
+        self._life.check()
+        return self._inner.read(work)
+
+    def write(self, work: Callable[[Connection], Any], **more: Any) -> Any:
+        """Write, if alive; and perhaps die."""
+        self._life.check()
+        found = self._inner.write(work, **more)
+        self._life.spend("commit")
+        return found
+
+
+def database(inner: Database, life: Life) -> Database:
+    """Return ``inner`` for a conductor with this life."""
+    return cast(Database, MortalDatabase(inner, life))
+
+
+_CALLS = (
+    "get_power_state",
+    "set_power_state",
+    "reboot",
+    "prepare",
+    "tear_down",
+    "clean_up",
+    "adopt",
+    "prepare_cleaning",
+    "tear_down_cleaning",
+    "prepare_service",
+    "tear_down_service",
+    "inspect_hardware",
+    "poll_inspection",
+    "rescue",
+    "poll_rescue",
+    "unrescue",
+    "poll_step",
+    "execute_clean_step",
+    "execute_deploy_step",
+    "execute_service_step",
+    "execute_verify_step",
+    "abort",
+)
+
+
+class Drivers:
+    """The drivers of a registry with something to do after, or instead of, every call.
+
+    :param around: called with the interface kind, the method's name and the call itself; what it
+        returns is what the conductor sees.
+    """
+
+    def __init__(
+        self, inner: Registry, around: Callable[[str, str, Callable[[], Any]], Any]
+    ) -> None:
+        self._inner = inner
+        self._around = around
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def driver_for(self, *args: Any) -> base.Driver:
+        """Return the node's driver, each of its interfaces wrapped."""
+        driver = self._inner.driver_for(*args)
+        wrapped = {kind: self._wrap(kind, driver.interface(kind)) for kind in base.KINDS}
+        return dataclasses.replace(driver, **cast(Any, wrapped))
+
+    def _wrap(self, kind: str, interface: base.Interface) -> base.Interface:
+        twin = copy.copy(interface)
+        for name in _CALLS:
+            method = getattr(interface, name, None)
+            if method is not None:
+                object.__setattr__(twin, name, self._wrapped(kind, name, method))
+        return twin
+
+    def _wrapped(self, kind: str, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._around(kind, name, functools.partial(method, *args, **kwargs))
+
+        return call
+
+
+def drivers(inner: Registry, life: Life) -> Registry:
+    """Return drivers after whose calls the conductor may die."""
+
+    def around(_kind: str, _name: str, call: Callable[[], Any]) -> Any:
+        life.check()
+        found = call()
+        life.spend("call")
+        return found
+
+    return cast(Registry, Drivers(inner, around))

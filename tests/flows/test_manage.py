@@ -1,0 +1,146 @@
+"""Taking machines under management, and the ways out of a failed clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ironic_lite import errors
+from tests.flows.rig import Rig
+
+
+def test_manage_asks_the_machine_and_ends_manageable(rig: Rig) -> None:
+    node = rig.node("enroll", last_error="an old one")
+    row = rig.act("manage", node)
+    assert row["provision_state"] == "manageable"
+    assert row["target_provision_state"] is None
+    assert row["power_state"] == "power off"
+    assert row["last_error"] is None
+    assert rig.path(node) == ["verifying", "manageable"]
+    run = rig.run(node)
+    assert (run["verb"], run["state"], run["error"]) == ("manage", "done", None)
+    assert (run["requester"], run["request_id"], run["conductor"]) == ("tester", "req-test", "here")
+    assert row["run_uuid"] is None
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"fake_fail_power": "no route to BMC"}, "no route to BMC"),
+        ({"fake_step_seconds": -1}, "driver_info/fake_step_seconds"),
+    ],
+)
+def test_a_machine_that_does_not_answer_goes_back_to_enroll(
+    rig: Rig, told: dict[str, object], said: str
+) -> None:
+    node = rig.node("enroll", **told)
+    row = rig.act("manage", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("enroll", None)
+    assert "Failed to verify" in row["last_error"]
+    assert said in row["last_error"]
+    assert not row["maintenance"]
+    assert rig.run(node)["state"] == "failed"
+
+
+def test_verification_may_end_with_the_power_off(build: Callable[..., Rig]) -> None:
+    rig = build(conductor__power_off_after_verify=True)
+    on = {"driver_notes": {"fake_power_state": "power on"}}
+    node = rig.node("enroll", driver_internal_info=on)
+    spared = rig.node("enroll", driver_internal_info=on, disable_power_off=True)
+    assert rig.act("manage", node)["power_state"] == "power off"
+    assert rig.act("manage", spared)["power_state"] == "power on"
+
+
+@pytest.mark.parametrize("state", ["available", "inspect failed", "adopt failed"])
+def test_manage_leaves_a_state_at_rest_without_work(rig: Rig, state: str) -> None:
+    node = rig.node(state)
+    row = rig.act("manage", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("manageable", None)
+    assert rig.path(node) == ["manageable"]
+
+
+def test_manage_from_clean_failed_changes_the_state_only(rig: Rig) -> None:
+    kept = {
+        "last_error": "it broke",
+        "maintenance": True,
+        "maintenance_reason": "it broke",
+        "fault": "clean failure",
+    }
+    node = rig.node("clean failed", target_provision_state="available", **kept)
+    row = rig.act("manage", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("manageable", None)
+    assert {name: row[name] for name in kept} == kept
+
+
+@pytest.mark.parametrize("verb", ["provide", "cleaned"])
+def test_a_failed_clean_can_be_repeated_although_in_maintenance(rig: Rig, verb: str) -> None:
+    node = rig.node(
+        "clean failed",
+        target_provision_state="manageable",
+        maintenance=True,
+        driver_internal_info={"clean_steps": [{"interface": "raid", "step": "old"}]},
+    )
+    row = rig.act(verb, node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("available", None)
+    assert rig.started(node) == ["deploy.erase_devices_metadata", "deploy.erase_devices"]
+
+
+def test_a_failed_clean_can_be_skipped(rig: Rig) -> None:
+    node = rig.node("clean failed", target_provision_state="available", maintenance=True)
+    row = rig.act("available", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("available", None)
+    assert rig.started(node) == []
+
+
+@pytest.mark.parametrize("verb", ["provide", "cleaned", "available"])
+def test_a_retired_node_is_not_made_available(rig: Rig, verb: str) -> None:
+    node = rig.node("clean failed", retired=True)
+    before = rig.get(node)
+    with pytest.raises(errors.NodeRetired):
+        rig.act(verb, node)
+    assert rig.get(node) == before
+
+
+@pytest.mark.parametrize("verb", ["provide", "cleaned"])
+def test_an_option_keeps_nodes_in_maintenance_from_cleaning(
+    build: Callable[..., Rig], verb: str
+) -> None:
+    rig = build(conductor__allow_provisioning_in_maintenance=False)
+    node = rig.node("manageable", maintenance=True)
+    with pytest.raises(errors.NodeInMaintenance):
+        rig.act(verb, node)
+    assert rig.get(node)["provision_state"] == "manageable"
+
+
+def test_adoption_takes_in_a_running_machine(rig: Rig) -> None:
+    node = rig.node()
+    row = rig.act("adopt", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("active", None)
+    assert row["power_state"] == "power off"
+    assert rig.path(node) == ["adopting", "active"]
+
+
+def test_a_failed_adoption_says_why_and_can_be_repeated(rig: Rig) -> None:
+    node = rig.node(fake_fail_verbs={"adopt": "no instance"})
+    row = rig.act("adopt", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("adopt failed", "active")
+    assert "no instance" in row["last_error"]
+    rig.edit(node, driver_info={})
+    row = rig.act("adopt", node)
+    assert (row["provision_state"], row["last_error"]) == ("active", None)
+
+
+@pytest.mark.parametrize("state", ["active", "cleaning", "clean wait", "deploying", "deleting"])
+def test_an_impossible_verb_changes_nothing(rig: Rig, state: str) -> None:
+    node = rig.node(state)
+    before = rig.get(node)
+    with pytest.raises(errors.InvalidState):
+        rig.act("manage", node)
+    assert rig.get(node) == before
+    assert rig.events(node) == []
+
+
+def test_an_unknown_action_is_refused(rig: Rig) -> None:
+    with pytest.raises(errors.InvalidParameter, match="dance"):
+        rig.act("dance", rig.node())
