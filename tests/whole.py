@@ -36,10 +36,9 @@ class Whole:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.rig = rig.build(database)
+        self.rig = rig.build(database, conductor__hash_ring_reset_interval=3600)
         self.api = Client(app.build(database, _Wire(self.rig), self.rig.service.desk.conf))
-        self.api.get("/v1/nodes")
-        self.api.get("/v1/nodes/detail")  # now the API knows who is alive, which it asks at times
+        self.api.get("/v1/nodes/detail")  # now the API knows for an hour who is alive
 
     def sent(self, ask: Callable[[Client], Response], status: int = 200) -> Statements:
         """Return the statements of a request, and of all the work it started."""
