@@ -41,7 +41,7 @@ _DRIVERS = {
     "mysql": "mysql+pymysql",
     "mariadb": "mariadb+pymysql",
 }
-_EXTRAS = {"postgresql": "postgresql", "mysql": "mysql", "mariadb": "mysql"}
+_EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _WAL_ATTEMPTS = 50
 
 
@@ -223,7 +223,8 @@ def open_database(
     :param url: SQLAlchemy URL; without a driver, psycopg and PyMySQL are taken.
     :param statement_timeout: seconds for one statement on PostgreSQL and MariaDB, 0 for no limit.
         The other parameters are those of ``[database]``, all times in seconds.
-    :raises errors.InvalidParameter: the URL cannot be used, or its driver is not installed.
+    :raises config.ConfigError: the URL cannot be used, or its driver is not installed. Of an option
+        of the URL that its driver does not know, the first use says so.
     """
     options = dict(locals())
     del options["url"]
@@ -242,12 +243,14 @@ def open_database(
             hide_parameters=True,  # an error's text must not show the secrets of a node
             **_engine_options(kind, options),
         )
-    except sa.exc.ArgumentError as error:
-        raise _bad_url(str(error)) from error
+    except ValueError as error:
+        raise _bad_url(f"a parameter after the ? has no usable value: {error}") from error
     except ModuleNotFoundError as error:
+        extra = _EXTRAS[address.get_driver_name()]
         raise _bad_url(
-            f"the driver {error.name} is not installed; pip install ironic_lite[{_EXTRAS[kind]}]"
+            f"the driver {error.name} is not installed; pip install ironic_lite[{extra}]"
         ) from error
+    sa.event.listen(engine, "do_connect", _connect)
     if kind == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite(sqlite_busy_timeout))
         _keep_private(address)
@@ -256,22 +259,38 @@ def open_database(
     return Database(address, engine, options)
 
 
-def _bad_url(reason: str) -> errors.InvalidParameter:
-    return errors.InvalidParameter(path="[database]connection", reason=reason)
+def _bad_url(reason: str) -> config.ConfigError:
+    return config.ConfigError(reason=f"[database]connection: {reason}")
 
 
 def _address(url: str | sa.URL) -> sa.URL:
     try:
         address = sa.make_url(url)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):
+        # The reasons of these would show a part of the URL, which may be one of the password.
         raise _bad_url("not a database URL such as sqlite:////path/file") from None
-    if address.drivername in _DRIVERS:
-        address = address.set(drivername=_DRIVERS[address.drivername])
-    if address.get_backend_name() not in ("sqlite", "postgresql", "mysql", "mariadb"):
-        raise _bad_url(f"{address.drivername} is none of {', '.join(_DRIVERS)}")
-    if address.get_backend_name() == "sqlite" and address.database in (None, "", ":memory:"):
-        raise _bad_url("SQLite needs a file: several processes share it")
+    address = address.set(drivername=_DRIVERS.get(address.drivername, address.drivername))
+    if address.drivername not in {*_DRIVERS.values(), "sqlite+pysqlite"}:
+        known = ", ".join(dict.fromkeys(_DRIVERS.values()))
+        raise _bad_url(f"{address.drivername} is none of {known}")
+    if address.get_backend_name() == "sqlite":
+        if address.database in (None, "", ":memory:"):
+            raise _bad_url("SQLite needs a file: several processes share it")
+    elif not address.database and "service" not in address.query:
+        raise _bad_url("names no database: it ends like postgresql://user:password@host/name")
+    elif "@" in (address.database or ""):
+        # What looks like the host is a part of the password then, and would be shown.
+        raise _bad_url("write an @ of the password as %40 and a / of it as %2F")
     return address
+
+
+def _connect(dialect: sa.Dialect, _record: Any, args: Any, options: Any) -> Any:
+    """Make a connection; a driver says only here that it does not know an option of the URL."""
+    driver: Any = dialect.loaded_dbapi
+    try:
+        return driver.connect(*args, **options)
+    except (TypeError, ValueError, driver.ProgrammingError) as error:
+        raise _bad_url(faults.reason(error)) from error
 
 
 def _engine_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:

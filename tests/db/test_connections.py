@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import errors
-from ironic_lite.db import nodes, session
+from ironic_lite import config, errors
+from ironic_lite.db import migrate, nodes, session
 from ironic_lite.db.session import Connection, Database
 from tests.db import servers
 from tests.db.rows import add_node, get_node
@@ -148,12 +148,47 @@ def test_a_file_that_is_no_database_is_named(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["", "nonsense", "oracle://x/y", "sqlite://", "sqlite:///:memory:", "postgresql+nosuch://x/y"],
+    ("url", "said"),
+    [
+        ("", "not a database URL"),
+        ("nonsense", "not a database URL"),
+        ("postgresql://me:s3cret@host:port/name", "not a database URL"),
+        ("oracle://x/y", "oracle is none of sqlite, postgresql[+]psycopg"),
+        ("postgresql+nosuch://x/y", "postgresql[+]nosuch is none of"),
+        ("postgresql+psycopg2://x/y", "postgresql[+]psycopg2 is none of"),
+        ("sqlite+aiosqlite:////x/y", "sqlite[+]aiosqlite is none of"),
+        ("sqlite://", "SQLite needs a file"),
+        ("sqlite:///:memory:", "SQLite needs a file"),
+        ("sqlite:////x/y?timeout=s3cret", "no usable value"),
+        ("postgresql://me:s3cret@host", "names no database"),
+        ("mysql://me:s3cret@host/", "names no database"),
+        ("mysql://me:to@s3cret/place@host/name", "write an @ of the password as %40"),
+        ("mysql://me@host/name?connect_timeout=soon", "no usable value"),
+    ],
 )
-def test_a_url_of_no_use_is_the_operators_fault(url: str) -> None:
-    with pytest.raises(errors.InvalidParameter, match=r"\[database\]connection: "):
+def test_a_url_of_no_use_is_a_fault_of_the_configuration(url: str, said: str) -> None:
+    with pytest.raises(config.ConfigError, match=rf"^\[database\]connection: .*{said}") as caught:
         session.open_database(url)
+    assert "me:s3cret" not in caught.value.message
+    assert "s3cret/place" not in caught.value.message
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql", "mariadb"])
+def test_an_option_that_the_driver_does_not_know_is_named_at_the_first_use(scheme: str) -> None:
+    database = session.open_database(f"{scheme}://me@127.0.0.1:1/things?frobnicate=1")
+    for use in (database.read, database.write):
+        with pytest.raises(config.ConfigError, match=r"^\[database\]connection: .*frobnicate"):
+            use(lambda conn: nodes.count_in(conn, []))
+
+
+@pytest.mark.parametrize("charset", ["utf8mb4", "utf8", "latin1"])
+def test_whatever_charset_a_url_asks_for_all_text_is_stored(charset: str) -> None:
+    with servers.own_database("mysql", "charset") as url:
+        database = session.open_database(f"{url}?charset={charset}")
+        migrate.upgrade(database)
+        node = add_node(database, name="\N{GRINNING FACE}")
+        assert get_node(database, node)["name"] == "\N{GRINNING FACE}"
+        database.close()
 
 
 # -- how it is opened ------------------------------------------------------------------------
