@@ -39,11 +39,14 @@ def serve(conf: Any) -> int:
     """Run one conductor until SIGTERM or SIGINT; returns the exit status.
 
     :raises config.ConfigError: drivers, database or transport cannot be used as configured.
+    :raises errors.Error: the database is away, has no tables, or those of another release.
     """
     stop = processes.StopRequest()
+    registry, messaging = Registry.load(Settings.read(conf)), transport.get()
     database = checks.database(conf)
-    migrate.check(database)
-    service = Service(conf, database, Registry.load(Settings.read(conf)), transport.get())
+    with checks.quiet():
+        migrate.check(database)
+    service = Service(conf, database, registry, messaging)
     service.start()
     stop.wait()
     finished = service.stop()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from ironic_lite import threads
 
-from oslo_config import cfg
+threads.native()  # before anything imports an oslo library
 
-from ironic_lite import config
-from ironic_lite.cmd import checks, entry
-from ironic_lite.db import migrate
-from ironic_lite.db.session import Database
+import contextlib  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
+from typing import Any  # noqa: E402
+
+from oslo_config import cfg  # noqa: E402
+
+from ironic_lite import config  # noqa: E402
+from ironic_lite.cmd import checks, entry  # noqa: E402
+from ironic_lite.db import migrate  # noqa: E402
+from ironic_lite.db.session import Database  # noqa: E402
 
 PROG = "ironic-lite-dbsync"
 

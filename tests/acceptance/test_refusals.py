@@ -1,0 +1,181 @@
+"""A configuration that cannot be used is one line and exit status 2, whatever part it is of."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.acceptance import service
+from tests.emulators import redfish
+
+# Words of the line, and what is wrong: {folder} holds what `folder` makes.
+BAD = {
+    "a port that is no number": ("[api]port", "[api]\nport = many\n"),
+    "an unknown name": ("did you mean port?", "[api]\nprot = 6385\n"),
+    "no configuration": ("test.conf", "what is this\n"),
+    "a state path below a file": ("state_path", "[DEFAULT]\nstate_path = {folder}/file/state\n"),
+    "a state path too long for a socket": (
+        "bytes shorter",
+        f"[DEFAULT]\nstate_path = {{folder}}/{'long' * 30}\n",
+    ),
+    "a log nobody can write": ("log", "[DEFAULT]\nlog_file = {folder}/nowhere/at/all.log\n"),
+    "an address of somebody else": (
+        "Cannot assign requested address",
+        "[api]\nhost = 192.0.2.1\nallow_unauthenticated_bind = true\n",
+    ),
+    "an address for all without a login": ("[api]host", "[api]\nhost = 0.0.0.0\n"),
+    "a certificate without its key": ("ssl_key_file", "[api]\nssl_cert_file = {folder}/bmc.pem\n"),
+    "a certificate that is none": (
+        "ssl_cert_file",
+        "[api]\nssl_cert_file = {folder}/file\nssl_key_file = {folder}/bmc.key\n",
+    ),
+    "a key of another certificate": (
+        "KEY_VALUES_MISMATCH",
+        "[api]\nssl_cert_file = {folder}/bmc.pem\nssl_key_file = {folder}/other/bmc.key\n",
+    ),
+    "a key with a password": (
+        "unencrypted key",
+        "[api]\nssl_cert_file = {folder}/bmc.pem\nssl_key_file = {folder}/locked.key\n",
+    ),
+    "a database of an unknown kind": ("[database]connection", "[database]\nconnection = x://y/z\n"),
+    "a database that is no URL": ("not a database URL", "[database]\nconnection = nonsense\n"),
+    "a database that is a folder": (
+        "unable to open database file",
+        "[database]\nconnection = sqlite:///{folder}\n",
+    ),
+    "a database that is some other file": (
+        "file is not a database",
+        "[database]\nconnection = sqlite:///{folder}/file\n",
+    ),
+    "an unknown transport": ("transport_url", "[DEFAULT]\ntransport_url = pigeon://\n"),
+    "a transport that is no URL": ("transport_url", "[DEFAULT]\ntransport_url = pigeon\n"),
+    "an unknown hardware type": (
+        "enabled_hardware_types",
+        "[DEFAULT]\nenabled_hardware_types = fake-hardware,steam\n",
+    ),
+    "an unknown interface": (
+        "enabled_power_interfaces",
+        "[DEFAULT]\nenabled_power_interfaces = steam\n",
+    ),
+    "a default that is not enabled": (
+        "default_power_interface",
+        "[DEFAULT]\ndefault_power_interface = steam\n",
+    ),
+    "a priority that is none": (
+        "clean_step_priority_override",
+        "[conductor]\nclean_step_priority_override = first\n",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[pathlib.Path]:
+    """Certificates, keys, and a file that is none of these."""
+    with service.short_folder() as path:
+        (path / "file").write_text("A line of text, long enough to be no empty database.\n" * 20)
+        (path / "other").mkdir()
+        _, key = redfish.certificate(path)
+        redfish.certificate(path / "other")
+        command = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", "pass:secret"]
+        command += ["-out", str(path / "locked.key")]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        yield path
+
+
+def run(script: str, *words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end."""
+    return subprocess.run(
+        [service.SCRIPTS / script, *words],
+        env=service.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=service.PATIENCE,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_a_bad_configuration_is_one_line_and_status_2(folder: pathlib.Path, fault: str) -> None:
+    words, more = BAD[fault]
+    with service.service(more.format(folder=folder)) as found:
+        done = run("ironic-lite", "--config-file", found.settings)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("ironic-lite: ")
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    "script", ["ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"]
+)
+def test_every_program_refuses_in_the_same_way(script: str) -> None:
+    done = run(script, "--config-file", "/no/such/file", *(["version"] if "db" in script else []))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{script}: cannot read the configuration: ")
+    assert done.stderr.endswith(": /no/such/file\n")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "script", ["ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"]
+)
+def test_every_program_tells_what_it_is_for_and_its_version(script: str) -> None:
+    helped, version = run(script, "--help"), run(script, "--version")
+    assert (helped.returncode, version.returncode) == (0, 0)
+    assert "ironic-lite.conf.sample" in helped.stdout
+    assert "--config-file" in helped.stdout
+    assert version.stdout.strip()[0].isdigit()
+
+
+@pytest.mark.parametrize("script", ["ironic-lite", "ironic-lite-api", "ironic-lite-conductor"])
+def test_a_database_server_that_is_away_is_one_line_without_the_password(script: str) -> None:
+    more = "[database]\nconnection = postgresql://user:hidden@127.0.0.1:1/none\n"
+    with service.service(more) as found:
+        done = run(script, "--config-file", found.settings)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "does not answer" in done.stderr
+    assert "hidden" not in done.stderr
+
+
+@pytest.mark.parametrize("script", ["ironic-lite-api", "ironic-lite-conductor"])
+def test_a_database_without_tables_is_one_line_that_says_what_to_do(script: str) -> None:
+    with service.service() as found:
+        done = run(script, "--config-file", found.settings)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+    assert "run ironic-lite-dbsync upgrade" in done.stderr
+
+
+def test_dbsync_makes_a_database_and_tells_of_it() -> None:
+    with service.service() as found:
+
+        def sync(*words: str) -> str:
+            done = run("ironic-lite-dbsync", "--config-file", found.settings, *words)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        assert sync("revision") == "none\n"
+        assert "this database none" in sync("version")
+        head = sync("upgrade").strip()
+        assert sync("upgrade", "--revision", head).strip() == head
+        assert sync("revision").strip() == head
+        assert f"newest schema {head}" in sync("version")
+        assert f"this database {head}" in sync("version")
+        assert sync("history").splitlines()[-1].startswith(f"* {head}  ")
+
+
+def test_dbsync_refuses_what_it_does_not_know() -> None:
+    with service.service() as found:
+        unknown = run(
+            "ironic-lite-dbsync", "--config-file", found.settings, "upgrade", "--revision", "9999"
+        )
+        nothing = run("ironic-lite-dbsync", "--config-file", found.settings)
+    assert unknown.returncode == 1
+    assert "9999" in unknown.stderr
+    assert unknown.stderr.count("\n") == 1
+    assert nothing.returncode == 2
+    assert "Traceback" not in nothing.stderr
