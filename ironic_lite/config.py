@@ -300,6 +300,12 @@ def _check_conductor(conf: cfg.ConfigOpts) -> str | None:
 
 
 def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
+    """Log to standard error unless the configuration names another place.
+
+    oslo.log would take standard output, which is for what a command has to say.
+    """
+    elsewhere = conf.log_file or conf.log_dir or conf.use_journal
+    conf.set_default("use_stderr", not elsewhere)
     try:
         log.setup(conf, prog, version(), fix_eventlet=False)
     except (cfg.Error, OSError, ValueError, log.LogConfigError) as error:

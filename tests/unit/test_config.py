@@ -152,6 +152,31 @@ def test_a_name_that_is_no_misspelling_is_only_warned_of(load: Load, text: str) 
     assert load(text).api.workers == 1
 
 
+def test_log_lines_go_to_standard_error_or_to_the_file_that_is_named(
+    tmp_path: pathlib.Path,
+) -> None:
+    code = (
+        "import logging, sys\n"
+        "from ironic_lite import config\n"
+        "config.load('ironic-lite', sys.argv[1:])\n"
+        "logging.getLogger('ironic_lite').warning('hear me')"
+    )
+    log, none = tmp_path / "log", tmp_path / "none.conf"
+    none.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n")
+
+    def said(*argv: str) -> tuple[bool, bool, bool]:
+        command = [sys.executable, "-c", code, "--config-file", str(none), *argv]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return (
+            "hear me" in done.stdout,
+            "hear me" in done.stderr,
+            log.exists() and "hear me" in log.read_text(),
+        )
+
+    assert said() == (False, True, False)
+    assert said("--log-file", str(log)) == (False, False, True)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "metal.example.org"])
 def test_without_login_only_loopback_is_listened_on(load: Load, host: str) -> None:
     assert "allow_unauthenticated_bind" in refusal(load, f"[api]\nhost = {host}")
