@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import config
 from ironic_lite.db import migrate, session
 from ironic_lite.db.session import Database
 from ironic_lite.rpc import server, transport
@@ -21,10 +21,7 @@ def database(conf: Any) -> Database:
 
     :raises config.ConfigError: its URL cannot be used, or names a file that is no database.
     """
-    try:
-        found = session.configured(conf)
-    except errors.InvalidParameter as why:
-        raise config.ConfigError(reason=why.message) from None
+    found = session.configured(conf)
     _try_file(found)
     return found
 
