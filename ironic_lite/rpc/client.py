@@ -36,6 +36,11 @@ _RETRIES = 2
 _BROKER_LIBRARIES = frozenset({"amqp", "kombu"})
 """Their exceptions come through at times; nobody imports them only to name them."""
 
+_BROKER_AWAY = (
+    "The message broker between API and conductors does not answer. Check it, and "
+    "[DEFAULT]transport_url; retry when it is back."
+)
+
 _UNKNOWN = frozenset({"NoSuchMethod", "UnsupportedVersion"})
 
 
@@ -172,10 +177,10 @@ def _translated(why: Exception, host: str | None, method: str) -> Exception:
             error = errors.TooLarge(f"Conductor {who}: {why}.", limit=why.limit // 1024)
         case oslo_messaging.MessagingTimeout():
             error = errors.NoConductor(host=who, reason=f"no answer to {method} in time")
-        case oslo_messaging.MessageDeliveryFailure() | oslo_messaging.MessageUndeliverable():
+        case oslo_messaging.MessageUndeliverable() | faults.PeerAbsent() | faults.PeerLost():
             error = errors.NoConductor(host=who, reason=str(why) or "no queue of that name")
-        case Exception() if type(why).__module__.partition(".")[0] in _BROKER_LIBRARIES:
-            error = errors.NoConductor(host=who, reason=f"the message broker fails: {why}")
+        case Exception() if _of_broker(why):
+            error = errors.NoConductor(_BROKER_AWAY, host=who, reason=str(why))
         case oslo_messaging.RemoteError(exc_type=kind) if kind in _UNKNOWN:
             error = errors.UnknownMethod(host=who, method=method, version="another")
         case oslo_messaging.MessagingException():
@@ -186,3 +191,8 @@ def _translated(why: Exception, host: str | None, method: str) -> Exception:
         case TypeError() if "ecursion" in str(why):
             error = errors.InvalidRequest("The request is nested too deeply.")
     return error
+
+
+def _of_broker(why: Exception) -> bool:
+    library = type(why).__module__.partition(".")[0]
+    return isinstance(why, oslo_messaging.MessageDeliveryFailure) or library in _BROKER_LIBRARIES

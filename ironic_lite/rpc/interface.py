@@ -11,7 +11,10 @@ from typing import Any, Protocol
 
 from ironic_lite.context import Context
 
-HISTORY: tuple[tuple[str, str], ...] = (("1.0", "The first contract: everything below."),)
+HISTORY: tuple[tuple[str, str], ...] = (
+    # version, what it brought
+    ("1.0", "The first contract: everything below."),
+)
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
 EXCHANGE = "ironic_lite"

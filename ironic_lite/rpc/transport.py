@@ -34,16 +34,29 @@ def build(url: str | None = None) -> Any:
     :raises config.ConfigError: the URL cannot be used.
     """
     oslo_messaging.set_transport_defaults(interface.EXCHANGE)
+    parsed = _parsed(url)
+    if parsed.transport == "local" and not (parsed.virtual_host or parsed.hosts):
+        parsed.virtual_host = str(config.state_path().resolve() / "rpc").lstrip("/")
     try:
-        # This registers the option transport_url, too.
-        parsed = oslo_messaging.TransportURL.parse(config.CONF, url or _configured())
-        if parsed.transport == "local" and not (parsed.virtual_host or parsed.hosts):
-            parsed.virtual_host = str(config.state_path().resolve() / "rpc").lstrip("/")
         return oslo_messaging.get_rpc_transport(
             config.CONF, url=parsed, allowed_remote_exmods=list(REMOTE_MODULES)
         )
-    except (oslo_messaging.InvalidTransportURL, oslo_messaging.DriverLoadFailure) as why:
+    except (oslo_messaging.DriverLoadFailure, ModuleNotFoundError) as why:
         raise config.ConfigError(reason=f"[DEFAULT]transport_url: {why}") from None
+
+
+def _parsed(url: str | None) -> oslo_messaging.TransportURL:
+    try:
+        # This registers the option transport_url, too.
+        return oslo_messaging.TransportURL.parse(config.CONF, url or _configured())
+    except oslo_messaging.InvalidTransportURL as why:
+        raise config.ConfigError(reason=f"[DEFAULT]transport_url: {why}") from None
+    except ValueError:
+        # Its reason would show a part of the URL, which may be one of the password.
+        raise config.ConfigError(
+            reason="[DEFAULT]transport_url: not a URL such as rabbit://user:password@host:5672/vhost"
+            "; write a / of the password as %2F and an @ of it as %40"
+        ) from None
 
 
 def _configured() -> str:

@@ -51,6 +51,28 @@ def test_the_sockets_are_in_the_state_path_by_default(
     assert one.wait(stage.SECONDS)
 
 
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("rabbit//me:s3cret@host", "No scheme specified"),
+        ("rabbit://me:s3cret@host:port/", "not a URL such as rabbit://"),
+        ("rabbit://me:s3c/ret@host/", "not a URL such as rabbit://"),
+        ("rabbit://me:s3cret@[::1/", "not a URL such as rabbit://"),
+        ("pigeon://me:s3cret@host/", "Failed to load transport driver"),
+        ("kafka://me:s3cret@host/", "No module named"),
+        ("local://me:s3cret@host/x", "takes a directory and no host"),
+    ],
+)
+def test_a_url_of_no_use_is_one_line_without_its_password(url: str, said: str) -> None:
+    with pytest.raises(config.ConfigError) as caught:
+        transport.build(url)
+    line = caught.value.message
+    assert line.startswith("[DEFAULT]transport_url: ")
+    assert said in line
+    assert "s3c" not in line
+    assert "\n" not in line
+
+
 def test_transport_url_says_where_else(state: pathlib.Path) -> None:
     _set(f"local://{state}/else%20where")
     one = server.Server(transport.get(), "one", stage.Endpoint())

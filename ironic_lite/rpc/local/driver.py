@@ -193,8 +193,8 @@ class LocalDriver(base.BaseDriver):  # type: ignore[misc]
 def _path(url: oslo_messaging.TransportURL) -> str:
     if url.hosts or not url.virtual_host:
         raise config.ConfigError(
-            reason=f"transport_url: {url} does not name a directory; write it with three slashes, "
-            "as in local:///var/lib/ironic-lite/rpc"
+            reason="[DEFAULT]transport_url: local:// takes a directory and no host; write it with "
+            "three slashes, as in local:///var/lib/ironic-lite/rpc"
         )
     path: str = url.virtual_host
     return "/" + path.strip("/")

@@ -2,12 +2,14 @@
 
 ::
 
-    oslo_messaging.MessagingException +- oslo_messaging.MessagingTimeout        no answer in time
-    (raised as it is) +- oslo_messaging.MessageDeliveryFailure |  +- PeerAbsent
-    nobody listens there: nothing was done |  +- PeerLost                            it went away
-    before the answer: who knows what was done +- FrameTooLarge                          a message
-    beyond the limit, of either side +- BadFrame                               no message, or an
-    answer without JSON form
+    oslo_messaging.MessagingException
+    +- oslo_messaging.MessagingTimeout            no answer in time (raised as it is)
+    +- oslo_messaging.MessageDeliveryFailure
+    |  +- PeerAbsent                              nobody listens there: nothing was done
+    |  +- PeerLost                                it went away before the answer: who knows
+    |                                             what was done
+    +- FrameTooLarge                              a message beyond the limit, of either side
+    +- BadFrame                                   no message, or an answer without JSON form
 """
 
 from __future__ import annotations
