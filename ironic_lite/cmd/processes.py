@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import logging
 import os
@@ -11,12 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from ironic_lite import errors
+from ironic_lite import errors, lifeline
 from ironic_lite.cmd import entry
 
 LOG = logging.getLogger(__name__)
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _STEADY = 10.0  # seconds of life after which a child's death does not count as one more in a row
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 10.0
@@ -75,13 +73,18 @@ class Child:
         self._deaths = 0
 
     def start(self) -> None:
-        """Fork it."""
+        """Fork it; if the system has no room for it, it is due again later."""
         sys.stdout.flush()
         sys.stderr.flush()
         self.start_at = None
         self._started = time.monotonic()
         parent = os.getpid()
-        self.pid = os.fork()
+        try:
+            self.pid = os.fork()
+        except OSError as why:
+            LOG.error("%s cannot be started now: %s", self.name, why)
+            self.died()
+            return
         if self.pid == 0:
             self._live(parent)
 
@@ -110,10 +113,8 @@ class Child:
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGINT, signal.SIGHUP})
-        if self._orphaned is not None and sys.platform == "linux":
-            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, self._orphaned)
-        if self._orphaned is not None and os.getppid() != parent:  # gone before the line above
-            raise SystemExit(entry.EXIT_FAULT)
+        if self._orphaned is not None:
+            lifeline.end_with(parent, self._orphaned)
 
     def died(self) -> None:
         """Note its death and when it is to be started again: later each time in a row."""
