@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import http.server
 import json
 import ssl
@@ -76,16 +75,16 @@ class Liar:
         self._server.server_close()
         self._thread.join()
 
-    @contextlib.contextmanager
-    def counted(self) -> Any:
+    def enter(self) -> None:
+        """Count a request that has come."""
         with self._guard:
             self._here += 1
             self.most_at_once = max(self.most_at_once, self._here)
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._here -= 1
+
+    def leave(self) -> None:
+        """Count a request off whose answer is about to go out, or never will."""
+        with self._guard:
+            self._here -= 1
 
     def documents(self) -> dict[str, Any]:
         """Return what it has at each path."""
@@ -134,6 +133,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     server: _Server
     body: bytes = b""
+    here = False
 
     @property
     def liar(self) -> Liar:
@@ -151,9 +151,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         title = f"{self.command} {self.path}"
         self.liar.log.append(title)
-        with self.liar.counted():
+        self.liar.enter()
+        self.here = True
+        try:
             trick = self.liar.tricks.get(title, Handler.truth)
             trick(self)
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        if self.here:
+            self.here = False
+            self.liar.leave()
 
     # -- the truth --------------------------------------------------------------------------
 
@@ -183,6 +192,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
+        # Whoever has the whole answer may ask the next question before this thread runs again.
+        self._leave()
         self.end_headers()
         self.wfile.write(body)
 
@@ -240,6 +251,12 @@ def says_first(times: int, trick: Trick) -> Trick:
 def silent(handler: Handler) -> None:
     """Never answer."""
     handler.liar.stopping.wait(60)
+
+
+def thinks(handler: Handler) -> None:
+    """Take a moment, so that requests at the same time meet."""
+    handler.liar.stopping.wait(0.01)
+    handler.truth()
 
 
 def drips(handler: Handler) -> None:

@@ -198,6 +198,7 @@ def test_without_a_cache_each_call_logs_in_and_out(liar: liars.Liar, cache_of: A
 
 def test_one_thread_at_a_time_speaks_to_a_bmc(liar: liars.Liar) -> None:
     task = member(liar)
+    liar.tricks[READ] = liars.thinks
     with futures.ThreadPoolExecutor(8) as pool:
         states = list(pool.map(lambda _: POWER.get_power_state(task), range(40)))
     assert states == [base.POWER_OFF] * 40
