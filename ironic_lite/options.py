@@ -449,7 +449,7 @@ _WATCH = (
 
 CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH)
 
-# -- [deploy], [agent], [fake], [redfish] ----------------------------------------------------
+# -- [deploy], [agent], [fake], [redfish], [oslo_messaging_local] ----------------------------
 
 DEPLOY = (
     *(
@@ -465,12 +465,6 @@ DEPLOY = (
             ("create_configuration", "raid.create_configuration"),
             ("delete_configuration", "raid.delete_configuration"),
         )
-    ),
-    cfg.StrOpt(
-        "default_boot_mode",
-        default="uefi",
-        choices=[("uefi", "the firmware of today"), ("bios", "the firmware of old machines")],
-        help="Boot mode of nodes that ask for none.",
     ),
 )
 
@@ -520,6 +514,17 @@ REDFISH = (
     ),
 )
 
+LOCAL = (
+    cfg.IntOpt(
+        "frame_limit_mib",
+        default=72,
+        min=1,
+        max=4095,
+        help="Largest message between API and conductor, in MiB. A provision request may carry a "
+        "config drive of 64 MiB; a request that is larger than this is refused with status 413.",
+    ),
+)
+
 # -- put together ----------------------------------------------------------------------------
 
 GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
@@ -531,6 +536,7 @@ GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "agent": AGENT,
     "fake": FAKE,
     "redfish": REDFISH,
+    "oslo_messaging_local": LOCAL,
 }
 """What `config.register` registers: options by group."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 from collections.abc import Iterator
 
 from ironic_lite import options
@@ -18,28 +19,34 @@ def trees() -> Iterator[tuple[str, ast.AST]]:
             yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
 
 
-def written() -> set[str]:
-    """Return all attribute names and pieces of strings in the code: where a name can be read."""
+def written() -> tuple[set[str], list[re.Pattern[str]]]:
+    """Return all attribute names and strings in the code, and the forms of names it puts together.
+
+    A form is an f-string that begins and ends with words, as in ``f"enabled_{kind}_interfaces"``.
+    """
     nodes = [node for _, tree in trees() for node in ast.walk(tree)]
     names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
-    return names | {value for value in constants if isinstance(value, str)}
+    names |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+    forms = [
+        re.compile("".join(map(form, node.values)))
+        for node in nodes
+        if isinstance(node, ast.JoinedStr)
+        and all(isinstance(end, ast.Constant) for end in (node.values[0], node.values[-1]))
+    ]
+    return names, forms
 
 
-def is_made(name: str, pieces: set[str]) -> bool:
-    """Say whether code makes ``name`` of two pieces, as in ``f"enabled_{kind}_interfaces"``."""
-    heads = [piece for piece in pieces if piece.endswith("_") and name.startswith(piece)]
-    tails = [piece for piece in pieces if piece.startswith("_") and name.endswith(piece)]
-    return any(len(head) + len(tail) < len(name) for head in heads for tail in tails)
+def form(part: ast.expr) -> str:
+    return re.escape(str(part.value)) if isinstance(part, ast.Constant) else "[a-z_]+"
 
 
 def test_every_option_is_read_somewhere() -> None:
-    pieces = written()
+    names, forms = written()
     idle = {
         f"[{group}]{opt.name}"
         for group, opts in options.GROUPS.items()
         for opt in opts
-        if opt.dest not in pieces and not is_made(opt.dest, pieces)
+        if opt.dest not in names and not any(made.fullmatch(opt.dest) for made in forms)
     }
     assert idle == set()
 

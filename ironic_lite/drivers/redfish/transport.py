@@ -202,7 +202,8 @@ class _Session(requests.Session):
         for part in response.iter_content(_CHUNK):
             body += part
             if len(body) > LIMIT:
-                # Sixteen megabytes of compressed nothing are sixteen gigabytes unpacked.
+                # Sixteen megabytes of compressed nothing are sixteen gigabytes unpacked; urllib3
+                # unpacks no more than a part at a time since 2.6.
                 response.close()
                 raise requests.exceptions.ContentDecodingError(_TOO_LARGE)
         response._content = bytes(body)
