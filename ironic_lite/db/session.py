@@ -230,15 +230,26 @@ def open_database(
     del options["url"]
     address = _address(url)
     kind = address.get_backend_name()
+    engine = _engine(address, kind, options)
+    sa.event.listen(engine, "do_connect", _connect)
+    if kind == "sqlite":
+        sa.event.listen(engine, "connect", _prepare_sqlite(sqlite_busy_timeout))
+        _keep_private(address)
+    elif kind in ("mysql", "mariadb"):
+        sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout))
+    return Database(address, engine, options)
+
+
+def _engine(address: sa.URL, kind: str, options: dict[str, Any]) -> sa.Engine:
     try:
-        engine = sa.create_engine(
+        return sa.create_engine(
             address,
             json_serializer=_to_json,
             json_deserializer=orjson.loads,
-            pool_size=max_pool_size,
-            max_overflow=max_overflow,
-            pool_timeout=pool_timeout,
-            pool_recycle=int(connection_recycle_time),
+            pool_size=options["max_pool_size"],
+            max_overflow=options["max_overflow"],
+            pool_timeout=options["pool_timeout"],
+            pool_recycle=int(options["connection_recycle_time"]),
             pool_use_lifo=True,
             hide_parameters=True,  # an error's text must not show the secrets of a node
             **_engine_options(kind, options),
@@ -250,13 +261,6 @@ def open_database(
         raise _bad_url(
             f"the driver {error.name} is not installed; pip install ironic_lite[{extra}]"
         ) from error
-    sa.event.listen(engine, "do_connect", _connect)
-    if kind == "sqlite":
-        sa.event.listen(engine, "connect", _prepare_sqlite(sqlite_busy_timeout))
-        _keep_private(address)
-    elif kind in ("mysql", "mariadb"):
-        sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout))
-    return Database(address, engine, options)
 
 
 def _bad_url(reason: str) -> config.ConfigError:
