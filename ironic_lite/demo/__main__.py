@@ -1,0 +1,144 @@
+"""``make demo``: the whole service on real machines of a Redfish emulator, in one command."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from ironic_lite.demo import backstage, display, emulator, journey
+from ironic_lite.demo.client import ApiError, Client
+from ironic_lite.demo.display import say
+
+MACHINES = 3
+LIMIT = 90.0
+"""Seconds the machines may take, all together."""
+_INTERRUPTED = 130
+_POWER_SECONDS = 0.2
+_STEP_SECONDS = 0.4
+_FAULTS = (ApiError, backstage.ServiceError, emulator.EmulatorError, journey.JourneyError)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demonstration; return the exit status."""
+    wanted = _parse(argv)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    try:
+        return _run(wanted)
+    except KeyboardInterrupt:
+        say("\nStopped.")
+        return _INTERRUPTED
+    except _FAULTS as why:
+        say(f"\n{why}")
+        return 1
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m ironic_lite.demo",
+        description="Start ironic-lite and a Redfish emulator on this machine, and take three "
+        "machines from enroll to available, active, and back.",
+    )
+    parser.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
+    parser.add_argument("--port", type=int, default=6385, help="of the API (default: 6385)")
+    return parser.parse_args(argv)
+
+
+def _run(wanted: argparse.Namespace) -> int:
+    began = time.monotonic()
+    say(f"Starting ironic-lite and a Redfish emulator with {MACHINES} machines ...")
+    with (
+        backstage.Service(wanted.port) as service,
+        emulator.Emulator(count=MACHINES, power_delay=_POWER_SECONDS) as bmc,
+    ):
+        try:
+            api = _ready(service)
+            names = _enroll(api, bmc)
+            say(f"{service.url} answers; {bmc.address} is the BMC of {', '.join(names)}.\n")
+            with display.board() as show:
+                done = journey.travel(api, names, show, LIMIT)
+        except _FAULTS:
+            say(f"\nThe end of the log of ironic-lite:\n{service.tail()}")
+            raise
+        _summarise(done, time.monotonic() - began)
+        _invite(service, wanted.keep)
+        if wanted.keep:
+            _keep(service)
+    return 0
+
+
+def _keep(service: backstage.Service) -> None:
+    """Let it run until Ctrl-C.
+
+    :raises backstage.ServiceError: it has ended by itself.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        service.wait()
+        service.check()
+    say("\nStopped.")
+
+
+def _ready(service: backstage.Service) -> Client:
+    """Return a client when the API answers and a conductor drives Redfish."""
+    api = Client(service.url)
+    end = time.monotonic() + LIMIT
+    impatient = Client(service.url, patience=0)
+    while time.monotonic() < end:
+        service.check()
+        try:
+            if any(each["name"] == "redfish" for each in impatient.get("/v1/drivers")["drivers"]):
+                return api
+        except ApiError:
+            pass
+        time.sleep(journey.PAUSE)
+    raise backstage.ServiceError(f"{service.url} does not answer within {LIMIT:g} s")
+
+
+def _enroll(api: Client, bmc: emulator.Emulator) -> list[str]:
+    """Tell the API of the machines; return their names."""
+    names = []
+    for number, machine in enumerate(bmc.machines, 1):
+        node = {
+            "name": f"demo-{number}",
+            "driver": "redfish",
+            "driver_info": {
+                "redfish_address": bmc.address,
+                "redfish_system_id": machine.system_id,
+                "redfish_username": "admin",
+                "redfish_password": "password",
+                "fake_step_seconds": _STEP_SECONDS,
+            },
+            # There are no disks to write to: power is real, the rest is rehearsed.
+            **{f"{kind}_interface": "fake" for kind in ("boot", "deploy", "raid")},
+        }
+        created = api.ask("POST", "/v1/nodes", node)
+        api.ask("POST", "/v1/ports", {"node_uuid": created["uuid"], "address": machine.mac})
+        names.append(node["name"])
+    return [str(name) for name in names]
+
+
+def _summarise(done: Sequence[journey.Traveller], seconds: float) -> None:
+    say()
+    for one in done:
+        say(f"{one.name} took {one.seconds:.1f} s: {', '.join(one.path)}")
+    say(f"All of it took {seconds:.1f} s.\n")
+
+
+def _invite(service: backstage.Service, kept: bool) -> None:
+    nodes = f"{service.url}/v1/nodes"
+    put = "curl -X PUT -H 'Content-Type: application/json'"
+    if kept:
+        say(f"It goes on until Ctrl-C, and logs to {service.log}. From another terminal:")
+    else:
+        say("To go on, let `make demo ARGS=--keep` leave it running, and from another terminal:")
+    say(f"  curl {nodes}/demo-1")
+    say(f"""  {put} -d '{{"target": "power on"}}' {nodes}/demo-2/states/power""")
+    say(f"""  {put} -d '{{"target": "active"}}' {nodes}/demo-3/states/provision""")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""The service for the demonstration: real processes in a folder that is gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import types
+
+from ironic_lite import lifeline
+
+HOST = "127.0.0.1"
+_STOP_SECONDS = 20.0
+_TAIL = 30
+
+_SETTINGS = """\
+[DEFAULT]
+state_path = {folder}/state
+host = demo
+enabled_hardware_types = redfish,fake-hardware
+
+[api]
+host = {host}
+port = {port}
+
+[conductor]
+graceful_shutdown_timeout = 5
+"""
+
+
+class ServiceError(Exception):
+    """The service cannot be started, or has ended; the text says why."""
+
+
+class Service:
+    """``ironic-lite``, from entering this context to leaving it.
+
+    It runs in a process group of its own, so that Ctrl-C reaches the demonstration alone, which
+    then stops it; and it ends with the demonstration, however that ends.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://{HOST}:{port}"
+        self._port = port
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder = pathlib.Path()
+
+    @property
+    def log(self) -> pathlib.Path:
+        """Return the file with what it has logged."""
+        return self._folder / "log"
+
+    def __enter__(self) -> Service:
+        """Start it.
+
+        :raises ServiceError: its port is taken.
+        """
+        if _taken(self._port):
+            raise ServiceError(
+                f"Port {self._port} of {HOST} is taken: another ironic-lite may be running. Stop "
+                "it, or choose another port: make demo ARGS='--port 6386'"
+            )
+        # A short path: that of a unix socket has 107 bytes at most.
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="ironic-lite-demo-"))
+        settings = self._folder / "ironic-lite.conf"
+        settings.write_text(
+            _SETTINGS.format(folder=self._folder, host=HOST, port=self._port), encoding="utf-8"
+        )
+        command = [sys.executable, "-m", "ironic_lite.cmd.all", "--config-file", str(settings)]
+        parent = os.getpid()
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                # Nothing here has started a thread.
+                preexec_fn=lambda: lifeline.end_with(parent, signal.SIGTERM),  # noqa: PLW1509
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        """Stop it, by force if need be."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def check(self) -> None:
+        """Raise ServiceError if it has ended."""
+        if self._process is not None and self._process.poll() is not None:
+            raise ServiceError(f"ironic-lite has ended with status {self._process.returncode}")
+
+    def wait(self) -> None:
+        """Return when it ends."""
+        if self._process is not None:
+            self._process.wait()
+
+    def tail(self) -> str:
+        """Return the end of its log."""
+        try:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join(lines[-_TAIL:])
+
+
+def _taken(port: int) -> bool:
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError:
+        return True
+    return False

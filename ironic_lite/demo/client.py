@@ -1,0 +1,75 @@
+"""What a caller needs to speak with the API: JSON over HTTP, and patience while it starts."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+_TIMEOUT = 30.0
+"""Seconds one request may take."""
+_PAUSE = 0.1
+_AWAY = {http.client.SERVICE_UNAVAILABLE}
+
+
+class ApiError(Exception):
+    """A request was refused, or nobody answered; the text is what the API says of it."""
+
+
+class Client:
+    """The API at one address.
+
+    :param patience: seconds to try again while nobody is there, or the conductor is not.
+    """
+
+    def __init__(self, url: str, patience: float = _TIMEOUT) -> None:
+        self.url = url
+        self._patience = patience
+        # Nobody's proxy leads to this machine.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def get(self, path: str) -> Any:
+        """Return the body of an answer."""
+        return self.ask("GET", path)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Send a request and return the body of its answer, None if it has none.
+
+        :raises ApiError: it was refused, or there was no answer in time.
+        """
+        end = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._once(method, path, body)
+            except urllib.error.HTTPError as answer:
+                refusal = ApiError(f"{method} {path}: {answer.code} {_reason(answer.read())}")
+                if answer.code not in _AWAY:
+                    raise refusal from None
+            except OSError as why:
+                refusal = ApiError(f"{method} {path}: no answer: {why}")
+            if time.monotonic() > end:
+                raise refusal
+            time.sleep(_PAUSE)
+
+    def _once(self, method: str, path: str, body: Any) -> Any:
+        request = urllib.request.Request(
+            self.url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with self._opener.open(request, timeout=_TIMEOUT) as answer:
+            said = answer.read()
+        return json.loads(said) if said else None
+
+
+def _reason(body: bytes) -> str:
+    """Return the sentence within Ironic's error body."""
+    try:
+        inner = json.loads(json.loads(body)["error_message"])
+        return str(inner["faultstring"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode("utf-8", "replace")

@@ -1,0 +1,74 @@
+"""Show where the machines are: a live table on a terminal, elsewhere one line for each change."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ironic_lite.demo.journey import Traveller
+
+Show = Callable[[Sequence[Traveller], Sequence[Traveller]], None]
+_COLUMNS = {"machine": 8, "state": 14, "step": 30, "power": 9, "elapsed": 7}
+"""Headings, and how wide a column is at least: it should not jump."""
+
+
+def say(text: str = "") -> None:
+    """Print a line at once, into a pipe too."""
+    print(text, flush=True)
+
+
+@contextlib.contextmanager
+def board() -> Iterator[Show]:
+    """Give what shows all machines, and those with news, in the way this output can."""
+    rich = _rich() if sys.stdout.isatty() else None
+    if rich is None:
+        yield _Lines()
+        return
+    live, table = rich
+    # Ours is the only clock: nothing moves between two looks.
+    with live.Live(auto_refresh=False) as screen:
+
+        def show(everybody: Sequence[Traveller], news: Sequence[Traveller]) -> None:
+            screen.update(_table(table, everybody), refresh=True)
+
+        yield show
+
+
+def _rich() -> Any:
+    """Return the library's modules, None if it is not installed: it is for show alone."""
+    # Loaded here, because it takes a tenth of a second that lines do not need.
+    try:
+        return importlib.import_module("rich.live"), importlib.import_module("rich.table")
+    except ImportError:
+        return None
+
+
+def _table(library: Any, everybody: Sequence[Traveller]) -> Any:
+    table = library.Table(box=None, pad_edge=False)
+    for heading, width in _COLUMNS.items():
+        table.add_column(heading, min_width=width, no_wrap=True)
+    for one in everybody:
+        style = "green" if one.arrived else None
+        table.add_row(*_cells(one), style=style)
+    return table
+
+
+def _cells(one: Traveller) -> tuple[str, ...]:
+    return (one.name, one.state, one.step, one.power or "", f"{one.seconds:5.1f} s")
+
+
+class _Lines:
+    """A line for each change, which a log can hold."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def __call__(self, everybody: Sequence[Traveller], news: Sequence[Traveller]) -> None:
+        elapsed = time.monotonic() - self._began
+        for one in news:
+            details = ", ".join(filter(None, (one.step, one.power)))
+            say(f"{elapsed:6.2f} s  {one.name:<8} {one.state:<14} {details}".rstrip())
