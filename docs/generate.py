@@ -1,8 +1,8 @@
 """Write the generated parts of the documentation from the tables of the code.
 
 ``python docs/generate.py`` rewrites all of ``states.dot`` and, in ``states.rst``, what stands
-between ``.. generated: NAME`` and ``.. end of generated part``. ``--check`` writes nothing; its exit
-status 1 tells that something would change.
+between ``.. generated: NAME`` and ``.. end of generated part``. With ``--check`` it writes nothing;
+exit status 1 tells that something would change.
 """
 
 from __future__ import annotations

@@ -1,0 +1,123 @@
+"""The documentation is whole: links lead somewhere, options exist, generated parts are fresh."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from ironic_lite import options, states, verbs
+
+ROOT = pathlib.Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SAMPLE = ROOT / "etc/ironic-lite/ironic-lite.conf.sample"
+PAGES = sorted(DOCS.glob("*.rst"))
+
+_LINK = re.compile(r"`[^`<]+\s+<(?P<to>[^`>]+)>`__?", re.DOTALL)
+_ROLE = re.compile(r":(?P<role>[a-z]+):`[^`]*`")
+_OPTION = re.compile(r"\[(?P<group>[a-zA-Z_]+)\](?P<name>[a-z][a-z0-9_]*)")
+_TITLE = re.compile(r"^(?P<title>\S.*)\n(?P<line>([=\-~^])\3+)$", re.MULTILINE)
+
+
+def known_options() -> set[tuple[str, str]]:
+    """Return (group, name) of all options: ours, their old names, and those of the sample."""
+    known = {("DEFAULT", str(opt.dest)) for opt in options.LIBRARY}
+    for group, opts in options.GROUPS.items():
+        for opt in opts:
+            known |= {(group, name) for name in (opt.dest, *old_names(opt))}
+    for section in re.split(r"^\[", SAMPLE.read_text(), flags=re.MULTILINE)[1:]:
+        group, _, text = section.partition("]")
+        known |= {(group, name) for name in re.findall(r"^#?([a-z]\w*) =", text, re.MULTILINE)}
+    return known
+
+
+def old_names(opt: Any) -> list[str]:
+    return [old.name for old in opt.deprecated_opts if old.name]
+
+
+def titles(page: pathlib.Path) -> list[tuple[str, str]]:
+    return [(found["title"], found["line"]) for found in _TITLE.finditer(page.read_text())]
+
+
+def anchors(page: pathlib.Path) -> set[str]:
+    """Return the fragments of a page's sections, as docutils and GitHub make them."""
+    return {re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") for title, _ in titles(page)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_file_leads_to_one(page: pathlib.Path) -> None:
+    for found in _LINK.finditer(page.read_text()):
+        path, _, anchor = re.sub(r"\s", "", found["to"]).partition("#")
+        if "://" in path:
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), found["to"]
+        assert ROOT in target.parents, found["to"]
+        assert not anchor or anchor in anchors(target), found["to"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_are_plain_rst_that_any_viewer_shows(page: pathlib.Path) -> None:
+    assert [found[0] for found in _ROLE.finditer(page.read_text())] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_option_that_is_named_exists(page: pathlib.Path) -> None:
+    named = {(found["group"], found["name"]) for found in _OPTION.finditer(page.read_text())}
+    # Groups of packaging, as in "ironic_lite[postgresql]", stand before no option.
+    assert named - known_options() == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_title_is_underlined_in_its_full_length(page: pathlib.Path) -> None:
+    assert [title for title, line in titles(page) if len(line) < len(title)] == []
+
+
+def test_the_index_leads_to_every_page() -> None:
+    index = DOCS / "index.rst"
+    linked = {found["to"] for found in _LINK.finditer(index.read_text())}
+    assert {page.name for page in PAGES} - {index.name} <= linked
+
+
+def test_generated_parts_are_those_of_the_tables() -> None:
+    command = [sys.executable, str(DOCS / "generate.py"), "--check"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_the_page_of_the_state_machine_has_every_state_and_every_verb() -> None:
+    page = (DOCS / "states.rst").read_text()
+    words = [*map(str, states.State), *(verb.target for verb in verbs.TABLE)]
+    assert [word for word in words if f"``{word}``" not in page] == []
+
+
+def test_the_diagram_has_every_transition() -> None:
+    drawn = {
+        (source, after, event)
+        for source, after, events in re.findall(
+            r'"([^"]+)" -> "([^"]+)" \[label="([^"]+)"', (DOCS / "states.dot").read_text()
+        )
+        for event in events.split(", ")
+    }
+    table = {
+        (str(source), str(row.to), row.event) for row in states.TABLE for source in row.sources
+    }
+    assert drawn == table
+
+
+def test_a_page_on_the_flow_names_modules_that_exist() -> None:
+    page = (DOCS / "flow.rst").read_text()
+    named = re.findall(r"``((?:api|conductor|rpc|db|flows|endpoints)/[a-z_/]+)``", page)
+    package = ROOT / "ironic_lite"
+    places = (package, package / "conductor")
+    missing = [
+        name for name in named if not any((place / f"{name}.py").exists() for place in places)
+    ]
+    assert named
+    assert missing == []
