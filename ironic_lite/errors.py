@@ -14,14 +14,16 @@ The branch tells a caller what to do, so branches are few::
     |  +- UnsupportedDriverExtension    the driver cannot do that at all
     |  +- NoValidHost                   no living conductor drives this hardware type
     +- Unauthorized                401
-    +- Forbidden                   403  protected node, closed endpoint
+    +- Forbidden                   403  closed endpoint
+    |  +- NodeProtected                 end the protection first
     +- NotFound                    404
-    |  +- NodeNotFound PortNotFound ...
+    |  +- NodeNotFound, PortNotFound, ChassisNotFound, DriverNotFound, ConductorNotFound
     +- NotAcceptable               406  newer than the version asked for
     +- Conflict                    409  retry when the other thing is over
     |  +- NodeLocked                    somebody works on the node
     |  +- LockLost                      our lease is gone: stop at once
     |  +- Duplicate                     a unique value is taken
+    |  +- NodeRetired                   take it back into service first
     +- TooLarge                    413
     +- Unavailable                 503  retry later
     |  +- NoFreeWorker
@@ -31,11 +33,13 @@ The branch tells a caller what to do, so branches are few::
     +- HardwareError               500  the machine or its BMC said no, or nothing
     |  +- BmcUnreachable                retryable
     |  +- BmcAccessDenied               wrong credentials
+    |  +- BmcBadAnswer                  it answered, and not what Redfish or we can use
     |  +- PowerFailure
-    |  +- CleanStepFailed, DeployStepFailed, StepFailed
+    |  +- StepFailed                    the parent of CleanStepFailed and DeployStepFailed
     |  +- TimedOut
-    +- Aborted                     by request
-    +- Interrupted                 by the death of a conductor
+    +- UnknownMethod               500  the conductor is older than the API
+    +- Aborted                     500  by request; only ever the end of a run
+    +- Interrupted                 500  by the death of a conductor; only ever the end of a run
     +- StepsUnavailable            202  the step list is not known yet (S1.26)
 
 ``retryable`` is a fact of the class. Errors cross RPC by class name and facts, see ``as_data`` and
@@ -156,7 +160,7 @@ class NoValidHost(InvalidRequest):
     )
 
 
-# -- 401, 403, 404, 405, 406 -----------------------------------------------------------------
+# -- 401, 403, 404, 406 ----------------------------------------------------------------------
 
 
 class Unauthorized(Error):
@@ -206,7 +210,7 @@ class NotAcceptable(Error):
     text = "Request not acceptable. {what} needs API version 1.{since} or newer."
 
 
-# -- 409: wait, or undo the other thing first ------------------------------------------------
+# -- 409, 413: wait, undo the other thing first, or send less --------------------------------
 
 
 class Conflict(Error):

@@ -180,3 +180,8 @@ def test_broken_data_are_a_plain_error(data: dict[str, object]) -> None:
     error = errors.from_data(data)
     assert type(error) is errors.Error
     assert error.message == errors.Error.text
+
+
+def test_the_drawing_at_the_top_shows_every_class() -> None:
+    drawn = set(re.findall(r"[A-Z][A-Za-z]+", errors.__doc__ or ""))
+    assert {kind.__name__ for kind in OURS} - drawn == set()
