@@ -18,7 +18,7 @@ from ironic_lite import errors
 Method = TypeVar("Method", bound=Callable[..., Any])
 Priority = int | float
 _MARKS = "__ironic_lite_steps__"
-_HIGHEST = sys.maxsize  # JSON and the database hold no larger integer
+_HIGHEST = sys.maxsize  # orjson writes no integer beyond 64 bits
 
 
 class Outcome(enum.Enum):
@@ -259,24 +259,11 @@ def collect(interface: str, implementation: object, kind: StepKind) -> list[Step
 
 # -- the wire --------------------------------------------------------------------------------
 
+_DEPLOY_KEYS = ("step", "priority", "abortable", "argsinfo", "interface")
 _WIRE_KEYS: Mapping[StepKind, tuple[str, ...]] = {
-    StepKind.CLEAN: (
-        "step",
-        "priority",
-        "abortable",
-        "argsinfo",
-        "interface",
-        "requires_ramdisk",
-    ),
-    StepKind.DEPLOY: ("step", "priority", "abortable", "argsinfo", "interface"),
-    StepKind.SERVICE: (
-        "step",
-        "priority",
-        "abortable",
-        "argsinfo",
-        "interface",
-        "requires_ramdisk",
-    ),
+    StepKind.CLEAN: (*_DEPLOY_KEYS, "requires_ramdisk"),
+    StepKind.DEPLOY: _DEPLOY_KEYS,
+    StepKind.SERVICE: (*_DEPLOY_KEYS, "requires_ramdisk"),
     StepKind.VERIFY: ("step", "priority", "interface"),
 }
 
@@ -313,14 +300,13 @@ def as_offer(step: Step) -> dict[str, Any]:
 
 def from_dict(data: Mapping[str, Any]) -> Step:
     """Read a step back from any of its wire forms; keys that only travel are kept in ``extra``."""
-    info = data.get("argsinfo")
     known = {"interface", "step", "priority", "abortable", "argsinfo", "requires_ramdisk", "args"}
     return Step(
         interface=str(data["interface"]),
         name=str(data["step"]),
         priority=data.get("priority") or 0,
         abortable=bool(data.get("abortable", False)),
-        argsinfo=_argsinfo(info),
+        argsinfo=_argsinfo(data.get("argsinfo")),
         requires_ramdisk=bool(data.get("requires_ramdisk", True)),
         args=data.get("args") or {},
         extra={key: value for key, value in data.items() if key not in known},
