@@ -137,13 +137,18 @@ def _faults(
     asked: Mapping[str, Any], known: Step | None, kind: StepKind, *, ramdisk: bool
 ) -> list[str]:
     if known is None:
-        return [f"node does not support this {kind} step: {dict(asked)}"]
+        return [_unsupported(asked, kind)]
     found = argument_faults(asked, known, kind)
     if known.requires_ramdisk and not ramdisk:
         found.append(
             f"{kind} step {known.title} requires booting a ramdisk, which was disabled by request"
         )
     return found
+
+
+def _unsupported(asked: Mapping[str, Any], kind: StepKind) -> str:
+    # Without the arguments: they may be secret, and this becomes last_error and a line of the log.
+    return f"node does not support this {kind} step: {asked['interface']}.{asked['step']}"
 
 
 def argument_faults(asked: Mapping[str, Any], known: Step, kind: StepKind) -> list[str]:
@@ -223,5 +228,5 @@ def _user_faults(
         elif title in known:
             faults += argument_faults(asked, known[title], StepKind.DEPLOY)
         elif complete and asked["step"] not in RESERVED:
-            faults.append(f"node does not support this deploy step: {dict(asked)}")
+            faults.append(_unsupported(asked, StepKind.DEPLOY))
     return faults

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from typing import Any
 
 from ironic_lite import errors
@@ -40,18 +39,18 @@ class FakeBIOS(stage.Staged, base.BIOS):
 
 
 def _pairs(settings: object) -> dict[str, Any]:
+    # No value is repeated: one of them may be a password of the firmware.
     if not isinstance(settings, list) or not settings:
         raise errors.InvalidParameter(
             path="settings",
-            reason=f"{reprlib.repr(settings)} is not a list of dictionaries with name and value",
+            reason="must be a list of dictionaries with name and value, one at least",
         )
     found: dict[str, Any] = {}
     for position, entry in enumerate(settings):
         path = f"settings/{position}"
         if not isinstance(entry, dict) or set(entry) != {"name", "value"}:
             raise errors.InvalidParameter(
-                path=path,
-                reason=f"{reprlib.repr(entry)} is not a dictionary with name and value only",
+                path=path, reason="must be a dictionary with name and value, and nothing else"
             )
         if not isinstance(entry["name"], str) or not entry["name"]:
             raise errors.InvalidParameter(path=f"{path}/name", reason="is not a name")
