@@ -77,10 +77,12 @@ class Tasks:
                 self._hand_over(task, token)
         finally:
             if not handed_over:
-                if token is not None:
-                    self._release(node_uuid, token, task)
-                if worker:
-                    self.desk.workers.leave()
+                try:
+                    if token is not None:
+                        self._release(node_uuid, token, task)
+                finally:  # a database that is away must not cost a worker's place
+                    if worker:
+                        self.desk.workers.leave()
 
     def look(self, context: Context, node_uuid: str) -> Task:
         """Return a task that only reads; it neither takes nor waits for the lock.

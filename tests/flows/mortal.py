@@ -23,12 +23,16 @@ class Died(BaseException):
 
 
 class Life:
-    """How many more commits or driver calls a conductor lives; None: for ever."""
+    """How many more commits or driver calls a conductor lives; for ever until armed."""
 
-    def __init__(self, commits: int | None = None, calls: int | None = None) -> None:
+    def __init__(self) -> None:
         self.dead = False
-        self._left = {"commit": commits, "call": calls}
+        self._left: dict[str, int | None] = {"commit": None, "call": None}
         self._guard = threading.Lock()
+
+    def arm(self, **left: int) -> None:
+        """Die after so many commits (``commit``) or driver calls (``call``) from now on."""
+        self._left.update(left)
 
     def check(self) -> None:
         """Stop a thread of a dead conductor."""

@@ -79,9 +79,7 @@ class Rig:
     def edit(self, node_uuid: str, **values: Any) -> None:
         """Change columns of a node nobody works on, as a PATCH would."""
         generation = self.get(node_uuid)["generation"]
-        self.database.write(
-            lambda conn: nodes.edit(conn, node_uuid, values, generation=generation)
-        )
+        self.database.write(lambda conn: nodes.edit(conn, node_uuid, values, generation=generation))
 
     # -- verbs -------------------------------------------------------------------------------
 

@@ -111,6 +111,7 @@ class Orphans:
             ) as task:
                 LOG.warning("Node %s was left in %s by %s", row["uuid"], task.state, dead)
                 _end_power_change(task, dead)
+                task.ring_at = task.node.wake_at
                 if states.kind(task.state) is states.Kind.BUSY:
                     task.hand_over(recover, dead)
         except errors.NoFreeWorker:

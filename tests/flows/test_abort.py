@@ -1,0 +1,157 @@
+"""Abort: where it is let in, what it leaves, and when it has to wait for a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed
+
+ABORTABLE = "deploy.erase_devices"
+STUBBORN = "bios.factory_reset"
+HOUR = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
+
+
+def test_an_abortable_clean_step_is_called_off_at_once(rig: Rig) -> None:
+    node = rig.node(**HOUR)
+    rig.clean(node, ABORTABLE, STUBBORN)
+    row = rig.act("abort", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("clean failed", "manageable")
+    assert row["last_error"] == (
+        f'By request, the clean operation was aborted during the step "{ABORTABLE}".'
+    )
+    assert (row["maintenance"], row["maintenance_reason"], row["fault"]) == (False, None, None)
+    assert (row["clean_step"], row["wake_at"]) == ({}, None)
+    info = row["driver_internal_info"]
+    assert info["clean_steps"] is None
+    assert not {"clean_step_index", "declarative_cleaning"} & set(info)
+    run = rig.run(node)
+    assert (run["state"], run["error"]["code"]) == ("aborted", "Aborted")
+    assert rig.step_states(node) == ["aborted", "pending"]
+
+
+def test_a_step_that_must_not_be_cut_short_ends_before_the_abort_does(rig: Rig) -> None:
+    node = rig.node(**HOUR)
+    rig.clean(node, STUBBORN, ABORTABLE)
+    row = rig.act("abort", node)
+    assert row["provision_state"] == "clean wait"
+    assert row["clean_step"]["abort_after"] is True
+    assert row["last_error"] is None
+    rig.ring(node)
+    row = rig.reaches(node, "clean failed")
+    assert row["last_error"] == (
+        f'By request, the clean operation was aborted after the step "{STUBBORN}".'
+    )
+    assert not row["maintenance"]
+    assert rig.step_states(node) == ["done", "pending"]
+    assert rig.run(node)["state"] == "aborted"
+    assert rig.path(node) == ["cleaning", "clean wait", "clean failed"]
+
+
+def test_a_held_clean_can_be_called_off(rig: Rig) -> None:
+    node = rig.node()
+    rig.clean(node, "power.hold")
+    row = rig.act("abort", node)
+    assert (row["provision_state"], row["maintenance"]) == ("clean failed", False)
+
+
+@pytest.mark.parametrize("steps", [None, [{**listed("bios.hold")[0], "args": {}, "priority": 200}]])
+def test_a_deployment_is_called_off_without_cleaning(
+    rig: Rig, steps: list[dict[str, Any]] | None
+) -> None:
+    node = rig.node("available", **HOUR)
+    row = rig.call("do_node_deploy", node, deploy_steps=steps)
+    assert row["provision_state"] == ("deploy hold" if steps else "wait call-back")
+    row = rig.act("abort", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("deploy failed", "active")
+    assert row["last_error"] == "By request, the deploy operation was aborted."
+    assert not row["maintenance"]
+    assert rig.run(node)["state"] == "aborted"
+    assert rig.step_states(node)[0] == "aborted"
+
+
+def test_an_inspection_is_called_off(rig: Rig) -> None:
+    node = rig.node(fake_async_verbs=["inspect"], fake_step_seconds=3600)
+    rig.call("inspect_hardware", node)
+    row = rig.act("abort", node)
+    assert (row["provision_state"], row["wake_at"]) == ("inspect failed", None)
+    assert "By request" in row["last_error"]
+    assert row["properties"] == {}
+
+
+def test_a_rescue_is_called_off_and_forgets_its_password(rig: Rig) -> None:
+    node = rig.node("active", fake_async_verbs=["rescue"], fake_step_seconds=3600)
+    rig.call("do_node_rescue", node, rescue_password="sesame")
+    row = rig.act("abort", node)
+    assert (row["provision_state"], row["instance_info"]) == ("rescue failed", {})
+    assert (row["maintenance"], row["fault"]) == (False, None)
+
+
+@pytest.mark.parametrize("last", ["raid.apply_configuration", "power.hold"])
+def test_a_service_is_called_off_and_the_node_is_active_again(rig: Rig, last: str) -> None:
+    node = rig.node("active", **HOUR)
+    config = {"raid_config": {"logical_disks": [{"size_gb": 1}]}}
+    steps = [{**listed(last)[0], **({"args": config} if "raid" in last else {})}]
+    rig.call("do_node_service", node, service_steps=steps)
+    if "raid" in last:
+        assert rig.act("abort", node)["service_step"]["abort_after"] is True
+        rig.ring(node)
+        row = rig.reaches(node, "active")
+    else:
+        row = rig.act("abort", node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("active", None)
+    assert row["last_error"] == "By request, the service operation was aborted."
+    assert (row["service_step"], row["maintenance"]) == (None, False)
+    assert rig.path(node)[-2:] == ["service failed", "active"]
+    assert rig.run(node)["state"] == "aborted"
+
+
+def test_a_failed_service_is_given_up_once_its_fault_is_mended(rig: Rig) -> None:
+    node = rig.node("service failed", maintenance=True, last_error="kept")
+    with pytest.raises(errors.Conflict, match="maintenance"):
+        rig.act("abort", node)
+    rig.edit(node, maintenance=False)
+    row = rig.act("abort", node)
+    assert (row["provision_state"], row["last_error"]) == ("active", "kept")
+
+
+@pytest.mark.parametrize("state", ["cleaning", "deploying", "manageable", "active", "inspecting"])
+def test_there_is_nothing_to_abort_elsewhere(build: Callable[..., Rig], state: str) -> None:
+    rig = build()
+    node = rig.node(state)
+    with pytest.raises(errors.InvalidState):
+        rig.act("abort", node)
+    assert rig.get(node)["provision_state"] == state
+
+
+def failing(name: str) -> Any:
+    """Drivers that answer one call with an error nobody expects."""
+
+    def around(_kind: str, called: str, call: Callable[[], Any]) -> Any:
+        if called == name:
+            raise KeyError("a bug")
+        return call()
+
+    return mortal.Drivers(drivers(), around)
+
+
+def test_what_cannot_be_put_away_is_told_and_the_abort_stands(build: Callable[..., Rig]) -> None:
+    rig = build(registry=failing("tear_down_cleaning"))
+    node = rig.node(**HOUR)
+    rig.clean(node, ABORTABLE)
+    row = rig.act("abort", node)
+    assert row["provision_state"] == "clean failed"
+    assert "Also, tearing down cleaning failed: Unexpected KeyError" in row["last_error"]
+
+
+def test_a_rescue_that_cannot_be_put_away_is_a_fault(build: Callable[..., Rig]) -> None:
+    rig = build(registry=failing("clean_up"))
+    node = rig.node("active", fake_async_verbs=["rescue"], fake_step_seconds=3600)
+    rig.call("do_node_rescue", node, rescue_password="sesame")
+    row = rig.act("abort", node)
+    assert row["provision_state"] == "rescue failed"
+    assert (row["maintenance"], row["fault"]) == (True, "rescue abort failure")

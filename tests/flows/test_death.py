@@ -1,0 +1,269 @@
+"""A conductor dies after each commit and after each driver call of each flow; its nodes do not."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite import clock, states
+from ironic_lite.conductor import stepper
+from ironic_lite.conductor.watch import alarm
+from ironic_lite.db import models
+from ironic_lite.db.session import Database
+from ironic_lite.states import Kind
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed, wait_for
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
+)
+CLEAN = ["bios.factory_reset", "raid.delete_configuration"]
+AUTOMATED = ["deploy.erase_devices_metadata", "deploy.erase_devices"]
+DEPLOY = ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]
+
+
+class Case(NamedTuple):
+    """State before, endpoint, its arguments, how it may end (state -> target), and its steps.
+
+    ``ends`` leaves out the state before, in which a verb that was never accepted leaves the node.
+    """
+
+    before: str
+    method: str
+    args: dict[str, Any]
+    ends: dict[str, str | None]
+    steps: list[str] = []
+    told: dict[str, Any] = {}
+
+
+def verb(action: str) -> tuple[str, dict[str, Any]]:
+    return "do_provisioning_action", {"action": action}
+
+
+MANUAL = ("manageable", "do_node_clean", {"clean_steps": listed(*CLEAN)})
+SERVICE = ["vendor.log_passthrough"] * 2
+WAITS = {"fake_async_steps": ["*"]}
+CASES = {
+    "verify": Case("enroll", *verb("manage"), {"manageable": None, "enroll": None}),
+    "manual clean": Case(*MANUAL, {"manageable": None}, CLEAN),
+    "manual clean that waits": Case(*MANUAL, {"manageable": None}, CLEAN, WAITS),
+    "automated clean": Case("manageable", *verb("provide"), {"available": None}, AUTOMATED),
+    "failing clean": Case(
+        *MANUAL,
+        {"clean failed": "manageable"},
+        CLEAN,
+        {"fake_fail_steps": {"raid.delete_configuration": "no"}},
+    ),
+    "deploy": Case("available", "do_node_deploy", {}, {"active": None}, DEPLOY),
+    "deploy that waits": Case("available", "do_node_deploy", {}, {"active": None}, DEPLOY, WAITS),
+    "delete": Case(
+        "active", "do_node_tear_down", {}, {"available": None, "error": None}, AUTOMATED
+    ),
+    "service": Case(
+        "active", "do_node_service", {"service_steps": listed(*SERVICE)}, {"active": None}, SERVICE
+    ),
+    "inspect": Case(
+        "manageable", "inspect_hardware", {}, {"manageable": None, "inspect failed": "manageable"}
+    ),
+    "rescue that waits": Case(
+        "active",
+        "do_node_rescue",
+        {"rescue_password": "x"},
+        {"rescue": None, "rescue failed": "rescue"},
+        [],
+        {"fake_async_verbs": ["rescue"]},
+    ),
+    "unrescue": Case(
+        "rescue", "do_node_unrescue", {}, {"active": None, "unrescue failed": "active"}
+    ),
+    "adopt": Case("manageable", *verb("adopt"), {"active": None, "adopt failed": "active"}),
+}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timers of dead conductors are looked for without delay."""
+    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+
+
+class Theatre:
+    """Where conductors called ``here`` die on one database, and others go on."""
+
+    def __init__(self, build: Callable[..., Rig], database: Database) -> None:
+        self._build = build
+        self._database = database
+
+    def die(self, case: Case, what: str, n: int) -> tuple[Rig, str] | None:
+        """Play the case with a conductor that dies at the n-th; None: it lived to the end."""
+        life = mortal.Life()
+        rig = self._build(
+            mortal.database(self._database, life), registry=mortal.drivers(drivers(), life)
+        )
+        rig.database = self._database
+        node = rig.node(case.before, **case.told)
+        life.arm(**{what: n})
+        with contextlib.suppress(mortal.Died):
+            rig.ask(case.method, node, **case.args)
+        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.get(node))
+        rig.bury()
+        assert rig.service.desk.workers.wait_idle(5)
+        return (rig, node) if life.dead else None
+
+    def restart(self) -> Rig:
+        """Start the conductor ``here`` again."""
+        return self._build(self._database)
+
+    def forget(self) -> None:
+        """Let so much time pass that ``here`` counts as dead and its leases have ended."""
+        past = clock.after(-3600)
+
+        def write(conn: sa.Connection) -> None:
+            conn.execute(
+                models.conductors.update().where(models.conductors.c.hostname == "here"),
+                {"updated_at": past},
+            )
+            held = models.nodes.c.reservation == "here"
+            conn.execute(models.nodes.update().where(held), {"lock_expires": past})
+
+        self._database.write(write)
+
+
+@pytest.fixture
+def theatre(build: Callable[..., Rig], sqlite_database: Database) -> Theatre:
+    """A stage with its database."""
+    return Theatre(build, sqlite_database)
+
+
+def at_rest(rig: Rig, node: str) -> dict[str, Any] | None:
+    """Return the node if nothing is to happen to it any more."""
+    row = rig.get(node)
+    kind = states.kind(states.State(row["provision_state"]))
+    rests = row["reservation"] is None and kind in (Kind.STABLE, Kind.FAIL)
+    return row if rests else None
+
+
+def check(rig: Rig, node: str, case: Case) -> None:
+    """Check what no death may damage."""
+    row = rig.get(node)
+    state = row["provision_state"]
+    ends = {case.before: None, **case.ends}
+    assert state in ends
+    assert row["target_provision_state"] == ends[state]
+    assert (row["lock_token"], row["run_uuid"], row["wake_at"]) == (None, None, None)
+    assert (row["last_error"] is not None) == ("failed" in state or state == "error") or (
+        state == "enroll"
+    )
+    for run in rig.runs(node):
+        assert run["state"] in ("done", "failed", "aborted")
+        assert run["ended_at"] is not None
+        assert {step["state"] for step in run["steps"]} <= {"done", "failed", "pending"}
+        if run["state"] == "done":
+            assert {step["state"] for step in run["steps"]} <= {"done"}
+    begun = Counter(rig.started(node))
+    assert len(rig.started(node)) <= len(case.steps) + 1  # at most one step is done again
+    if case.steps and state != case.before and state != "error":
+        assert set(begun) == set(case.steps)
+
+
+@pytest.mark.parametrize("what", ["commit", "call"])
+@pytest.mark.parametrize("name", CASES)
+def test_after_a_restart_every_flow_comes_to_its_end(
+    theatre: Theatre, name: str, what: str
+) -> None:
+    case, deaths = CASES[name], 0
+    for n in itertools.count(1):
+        died = theatre.die(case, what, n)
+        if died is None:
+            break
+        deaths += 1
+        rig, node = theatre.restart(), died[1]
+        wait_for(lambda rig=rig, node=node: at_rest(rig, node), lambda: rig.get(node))
+        check(rig, node, case)
+        rig.bury()
+    assert deaths >= 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_another_conductor_brings_every_flow_to_its_end(
+    theatre: Theatre, build: Callable[..., Rig], name: str
+) -> None:
+    case, deaths = CASES[name], 0
+    for n in itertools.count(1):
+        died = theatre.die(case, "commit", n)
+        theatre.forget()
+        if died is None:
+            break
+        deaths += 1
+        other, node = build(DEFAULT__host="there"), died[1]
+        other.service._orphans.sweep()
+        wait_for(lambda rig=other, node=node: at_rest(rig, node), lambda: other.get(node))
+        check(other, node, case)
+        runs = other.runs(node)
+        assert not runs or runs[-1]["conductor"] in ("here", "there")
+        other.bury()
+    assert deaths >= 1
+
+
+def test_a_step_that_must_not_run_twice_fails_the_deployment(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stepper, "_rerunnable", lambda *_: False)
+    case, seen = CASES["deploy"], set()
+    for n in itertools.count(1):
+        died = theatre.die(case, "commit", n)
+        if died is None:
+            break
+        rig, node = theatre.restart(), died[1]
+        row = wait_for(lambda rig=rig, node=node: at_rest(rig, node))
+        seen.add(row["provision_state"])
+        assert max(Counter(rig.started(node)).values(), default=0) <= 1
+        if row["provision_state"] == "deploy failed":
+            assert "must not be run twice" in row["last_error"]
+            assert row["deploy_step"]["step"] in row["last_error"]
+            assert rig.run(node)["state"] == "failed"
+        rig.bury()
+    assert "deploy failed" in seen
+
+
+def test_an_accepted_abort_is_not_lost(theatre: Theatre) -> None:
+    node = ""
+    for n in itertools.count(1):
+        life = mortal.Life()
+        rig = theatre._build(mortal.database(theatre._database, life))
+        rig.database = theatre._database
+        node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
+        rig.clean(node, "deploy.erase_devices")
+        rig.settled(node)
+        life.arm(commit=n)
+        accepted = True
+        try:
+            rig.ask("do_provisioning_action", node, action="abort")
+        except mortal.Died:
+            accepted = False
+        wait_for(lambda life=life, rig=rig, node=node: life.dead or at_rest(rig, node))
+        rig.bury()
+        if not life.dead:
+            break
+        rig = theatre.restart()
+        row = wait_for(lambda rig=rig, node=node: rig._free(node))
+        assert row["provision_state"] == "clean failed" or not accepted
+        rig.bury()
+
+
+def test_a_power_change_cut_short_is_told(theatre: Theatre) -> None:
+    case = Case("active", "change_node_power_state", {"target": "power on"}, {"active": None})
+    for n in itertools.count(1):
+        died = theatre.die(case, "commit", n)
+        if died is None:
+            break
+        rig, node = theatre.restart(), died[1]
+        row = wait_for(lambda rig=rig, node=node: at_rest(rig, node))
+        assert row["target_power_state"] is None
+        assert row["power_state"] == "power on" or n == 1 or "cut short" in row["last_error"]
+        rig.bury()
