@@ -10,7 +10,7 @@ import sushy
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, info, override
+from ironic_lite.drivers.redfish import connection, interface, override
 
 RESET_NOTE = "redfish_bmc_reset_until"
 """Where the time (seconds since the epoch) is kept at which a BMC must be back."""
@@ -24,20 +24,8 @@ RESET_PAUSE = 15.0
 _RESETS = (sushy.ResetType.GRACEFUL_RESTART, sushy.ResetType.FORCE_RESTART)
 
 
-class RedfishManagement(base.Management):
+class RedfishManagement(interface.RedfishInterface, base.Management):
     """The management interface ``redfish``."""
-
-    def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
-        return info.properties()
-
-    def validate(self, task: base.Task) -> None:
-        """Check driver_info; see `info.parse` for what is raised."""
-        connection.settings(task)
-
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in driver_info; see `info.check`."""
-        info.check(driver_info)
 
     # -- boot device and mode -------------------------------------------------------------
 

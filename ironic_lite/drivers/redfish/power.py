@@ -7,14 +7,13 @@ import logging
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 import sushy
 import sushy.exceptions
 
 from ironic_lite import config, errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, faults, info, override
+from ironic_lite.drivers.redfish import connection, faults, interface, override
 
 LOG = logging.getLogger(__name__)
 
@@ -60,20 +59,8 @@ SOFT_RESTART = Way(base.SOFT_REBOOT, (sushy.ResetType.GRACEFUL_RESTART,), ON, so
 WAYS: Mapping[str, Way] = {way.target: way for way in (TURN_ON, TURN_OFF, SHUT_DOWN)}
 
 
-class RedfishPower(base.Power):
+class RedfishPower(interface.RedfishInterface, base.Power):
     """The power interface ``redfish``."""
-
-    def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
-        return info.properties()
-
-    def validate(self, task: base.Task) -> None:
-        """Check driver_info; see `info.parse` for what is raised."""
-        connection.settings(task)
-
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in driver_info; see `info.check`."""
-        info.check(driver_info)
 
     def get_supported_power_states(self, task: base.Task) -> tuple[str, ...]:
         """Return all targets: on, off, reboot, and the two soft ones."""
