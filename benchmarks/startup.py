@@ -1,0 +1,119 @@
+"""How long ``ironic-lite`` takes from nothing to its first answer, and what it holds when idle.
+
+Run it as ``python -m benchmarks.startup [ROUNDS]``. Every round has an empty folder: the database
+is made each time. All drivers are loaded that are enabled by default. Memory is the proportional set size:
+what processes share is counted once. The supervisor is counted too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import psutil
+
+from benchmarks import figures, stage
+from benchmarks.figures import Figure
+
+START_BUDGET = 1.5  # seconds
+MEMORY_BUDGET = 130.0  # MiB
+IDLE = 5.0
+"""Seconds without a request over which the use of the processor is counted."""
+_NAMES = ("supervisor", "API", "conductor")
+_WARM_UP = 50
+
+
+@contextlib.contextmanager
+def started() -> Iterator[tuple[psutil.Process, int, float]]:
+    """Give the process, its port, and the seconds from its start to its first 200."""
+    port = stage.free_port()
+    with stage.folder() as folder:
+        settings = folder / "bench.conf"
+        settings.write_text(
+            f"[DEFAULT]\nstate_path = {folder}/state\nhost = bench\n[api]\nport = {port}\n"
+        )
+        script = pathlib.Path(sys.executable).parent / "ironic-lite"
+        with (folder / "log").open("wb") as log:
+            begin = time.perf_counter()
+            process = subprocess.Popen([script, "--config-file", settings], stdout=log, stderr=log)
+            try:
+                stage.wait_until(lambda: answers(port), "an answer")
+                yield psutil.Process(process.pid), port, time.perf_counter() - begin
+            finally:
+                process.terminate()
+                process.wait(stage.PATIENCE)
+
+
+def answers(port: int) -> bool:
+    """Say whether /v1/nodes is 200."""
+    with stage.Client(port) as client:
+        client.send(stage.get("/v1/nodes"))
+        return client.receive()[0] == 200
+
+
+def first_answer(rounds: int) -> list[float]:
+    """Return the seconds of some starts, sorted."""
+    found = []
+    for _ in range(rounds):
+        with started() as (_, _, seconds):
+            found.append(seconds)
+    return sorted(found)
+
+
+def at_rest() -> list[Figure]:
+    """Return memory and use of the processor after some requests, with nothing to do."""
+    with started() as (supervisor, port, _):
+        stage.wait_until(lambda: len(supervisor.children()) == 2, "API and conductor")
+        stage.wait_until(lambda: b"bench" in conductors(port), "a conductor")
+        for _ in range(_WARM_UP):
+            answers(port)
+        family = [supervisor, *sorted(supervisor.children(), key=lambda one: one.pid)]
+        used = cpu(family)
+        time.sleep(IDLE)
+        used = cpu(family) - used
+        sizes = [one.memory_full_info().pss / 2**20 for one in family]
+    parts = zip(_NAMES, sizes, strict=True)
+    return [
+        Figure("memory when idle, all of it", sum(sizes), "MiB PSS", MEMORY_BUDGET),
+        *(Figure(f"  {name}", size, "MiB PSS") for name, size in parts),
+        Figure("use of one processor when idle", used / IDLE * 100, "%"),
+    ]
+
+
+def conductors(port: int) -> bytes:
+    """Return what the API says of conductors."""
+    with stage.Client(port) as client:
+        client.send(stage.get("/v1/conductors"))
+        return client.receive()[1]
+
+
+def cpu(processes: list[psutil.Process]) -> float:
+    """Return the CPU seconds that processes have used."""
+    times = [one.cpu_times() for one in processes]
+    return float(sum(each.user + each.system for each in times))
+
+
+def main(rounds: int = 7) -> int:
+    """Print the figures; the exit status says whether the budgets are kept."""
+    times = first_answer(rounds)
+    median, rest = statistics.median(times), at_rest()
+    return figures.report(
+        [
+            Figure("start to first 200, database made, median", median, "s", START_BUDGET),
+            Figure("  of the budget", median / START_BUDGET, "x"),
+            Figure("  best", times[0], "s"),
+            Figure("  worst", times[-1], "s"),
+            *rest[:1],
+            Figure("  of the budget", rest[0].value / MEMORY_BUDGET, "x"),
+            *rest[1:],
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))
