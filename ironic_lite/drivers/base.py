@@ -193,7 +193,10 @@ class Power(Interface, abc.ABC):
 
     @abc.abstractmethod
     def get_power_state(self, task: Task) -> str | None:
-        """Ask the hardware: ``power on``, ``power off`` or None when it cannot tell; never guess.
+        """Ask the hardware: ``power on`` or ``power off``; never guess.
+
+        None: the machine answered, and is between the two or does not say which. The power sync
+        then leaves node and machine as they are; silence is an error, which it counts.
 
         :raises errors.HardwareError: no answer, or not a usable one.
         """
