@@ -1,8 +1,8 @@
 """How long ``ironic-lite`` takes from nothing to its first answer, and what it holds when idle.
 
-Run it as ``python -m benchmarks.startup [ROUNDS]``. Every round has an empty folder: the database
-is made each time. All drivers are loaded that are enabled by default. Memory is the proportional set size:
-what processes share is counted once. The supervisor is counted too.
+Run it as ``python -m benchmarks.startup [ROUNDS]``. Every round has an empty folder, so that the
+database is made each time, and loads all drivers that are enabled by default. Memory is the
+proportional set size: what processes share is counted once. The supervisor is counted too.
 """
 
 from __future__ import annotations
