@@ -47,7 +47,9 @@ def serve(conf: Any) -> int:
     with checks.quiet():
         migrate.check(database)
     service = Service(conf, database, registry, messaging)
-    service.start()
+    with stop.at_once():
+        service.announce()
+    service.begin()
     stop.wait()
     finished = service.stop()
     database.close()

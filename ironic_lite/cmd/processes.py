@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ironic_lite import errors, lifeline
 from ironic_lite.cmd import entry
@@ -35,9 +36,26 @@ class StopRequest:
         self._read, write = os.pipe()
         os.set_blocking(write, False)
         self._wanted = stop_signals()
+        self._at_once = False
         for one in self._wanted:
-            signal.signal(one, lambda number, frame: None)
+            signal.signal(one, self._arrive)
         signal.set_wakeup_fd(write)
+
+    def _arrive(self, number: int, frame: object) -> None:
+        if self._at_once:
+            raise SystemExit(0)
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let a signal end the process inside this block, which may wait for others for ever.
+
+        :raises SystemExit: a signal that stops us has come.
+        """
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
 
     def wait(self) -> None:
         """Return when a signal that stops us has come."""

@@ -80,7 +80,15 @@ class Service:
         ]
 
     def start(self) -> None:
-        """Register, take back what an earlier life of this host left, then listen and sweep."""
+        """Register, listen, then begin: see `announce` and `begin`."""
+        self.announce()
+        self.begin()
+
+    def announce(self) -> None:
+        """Register and listen for calls; a broker that is away is waited for.
+
+        Breaking this off costs nothing: no node has been touched, unless a call came in.
+        """
         rows = self.desk.registry.rows()
         group = self._conf.conductor.conductor_group
         now = clock.now()
@@ -93,9 +101,12 @@ class Service:
 
         self.desk.database.write(register)
         self._keepalive.start()
-        self._alarm.start(self.tasks, self._fleet)
         if self._server is not None:
             self._server.start()
+
+    def begin(self) -> None:
+        """Take back what an earlier life of this host left, ring timers, sweep."""
+        self._alarm.start(self.tasks, self._fleet)
         self.recovery = self._orphans.take_back()
         self._sweeps.start()
         LOG.info("Conductor %s is up", self.desk.host)

@@ -59,7 +59,9 @@ _OVERDUE = (
         # One with a timer still running is looked after: its step will be polled.
         sa.or_(_NODE.wake_at.is_(None), _NODE.wake_at < sa.bindparam("before")),
         _FREE,
-        _NODE.maintenance.is_(sa.false()),
+        # In maintenance somebody looks after a node, unless it is ours, for the fault of a try
+        # before this one (C31): without a time-out that would wait for ever.
+        sa.or_(_NODE.maintenance.is_(sa.false()), _NODE.fault.is_not(None)),
     )
     .order_by(_NODE.provision_updated_at, _NODE.id)
     .offset(_SKIP)
@@ -109,7 +111,7 @@ def overdue(
 ) -> list[Row]:
     """Return the free nodes that stand in ``state`` since before ``before``, the longest first.
 
-    Nodes in maintenance are left out: somebody looks after them.
+    Nodes that an operator has put into maintenance are left out: somebody looks after them.
 
     :param skip: as in `due`.
     :returns: uuid, driver, conductor_group, provision_state, provision_updated_at.

@@ -67,3 +67,15 @@ def _deleted(fleet: Service, name: str) -> bool:
     """Ask until the API knows that the first conductor has gone; then the other one says 202."""
     path = f"/v1/nodes/{name}/states/provision"
     return fleet.ask("PUT", path, {"target": "deleted"}).status_code == 202
+
+
+def test_a_conductor_waiting_for_its_broker_still_stops_on_a_signal() -> None:
+    away = f"rabbit://guest:guest@{service.HOST}:{service.free_port()}/"
+    with service.service() as found:
+        text = found.settings.read_text(encoding="utf-8")
+        settings = text.replace("[DEFAULT]\n", f"[DEFAULT]\ntransport_url = {away}\n")
+        found.settings.write_text(settings, encoding="utf-8")
+        assert found.start("ironic-lite-dbsync", "upgrade").process.wait(service.PATIENCE) == 0
+        conductor = found.start("ironic-lite-conductor")
+        service.until(lambda: "rabbit" in conductor.said().lower(), "the broker is missed")
+        assert conductor.stop() == 0

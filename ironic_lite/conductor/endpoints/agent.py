@@ -62,8 +62,14 @@ class Agent:
             if waits:
                 task.node.provision_updated_at = clock.now()
             task.save()
-            if waits and not task.node.maintenance and task.driver.deploy.heartbeat(task):
+            if waits and _may_go_on(task) and task.driver.deploy.heartbeat(task):
                 task.hand_over(resume, poll=False)
+
+
+def _may_go_on(task: Task) -> bool:
+    """A clean that a failed one has put into maintenance must be able to end (C31)."""
+    allowed: bool = task.desk.conf.conductor.allow_provisioning_in_maintenance
+    return allowed or not task.node.maintenance
 
 
 def _check_token(task: Task, given: str) -> None:
