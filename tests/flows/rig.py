@@ -104,21 +104,26 @@ class Rig:
 
     def settled(self, node_uuid: str) -> dict[str, Any]:
         """Wait until nobody holds the node, and return it."""
-        return wait_for(lambda: self._free(node_uuid), lambda: self._about(node_uuid))
+        found: dict[str, Any] = wait_for(
+            lambda: self._free(node_uuid), lambda: self._about(node_uuid)
+        )
+        return found
 
     def reaches(self, node_uuid: str, state: str) -> dict[str, Any]:
         """Wait until the node rests in ``state``, and return it."""
-        return wait_for(
+        found: dict[str, Any] = wait_for(
             lambda: (row := self._free(node_uuid)) and row["provision_state"] == state and row,
             lambda: self._about(node_uuid),
         )
+        return found
 
     def enters(self, node_uuid: str, state: str) -> dict[str, Any]:
         """Wait until the node is in ``state``, worked on or not, and return it."""
-        return wait_for(
+        found: dict[str, Any] = wait_for(
             lambda: (row := self.get(node_uuid))["provision_state"] == state and row,
             lambda: self._about(node_uuid),
         )
+        return found
 
     def _about(self, node_uuid: str) -> dict[str, Any]:
         row = self.get(node_uuid)
@@ -160,8 +165,7 @@ class Rig:
             lambda conn: runs.page(conn, node_uuid, direction="asc", limit=100)
         )
         for run in found:
-            key = run["uuid"]
-            run["steps"] = self.database.read(lambda conn, key=key: runs.steps(conn, key))
+            run["steps"] = self.database.read(functools.partial(runs.steps, run_uuid=run["uuid"]))
         return found
 
     def run(self, node_uuid: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from tests.flows.rig import Rig, drivers, listed
 
 ABORTABLE = "deploy.erase_devices"
 STUBBORN = "bios.factory_reset"
-HOUR = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
+HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
 
 
 def test_an_abortable_clean_step_is_called_off_at_once(rig: Rig) -> None:

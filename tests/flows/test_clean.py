@@ -64,7 +64,9 @@ def test_a_manual_clean_runs_the_list_as_it_is_and_ends_manageable(rig: Rig) -> 
     assert row["power_state"] == "power on"
 
 
-def test_at_its_start_a_clean_shows_an_empty_step_and_a_null_index(rig: Rig) -> None:
+def test_at_its_start_a_clean_shows_an_empty_step_and_a_null_index(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = rig.node(
         "clean failed",
         driver_internal_info={"clean_steps": listed("raid.old"), "clean_step_index": 4},
@@ -72,7 +74,12 @@ def test_at_its_start_a_clean_shows_an_empty_step_and_a_null_index(rig: Rig) -> 
     seen: list[dict[str, Any]] = []
     workers = rig.service.desk.workers
     run = workers.run
-    workers.run = lambda work: (seen.append(rig.get(node)), run(work))[1]  # type: ignore[method-assign,assignment]
+
+    def look_first(work: Callable[[], None]) -> None:
+        seen.append(rig.get(node))
+        run(work)
+
+    monkeypatch.setattr(workers, "run", look_first)
     rig.act("provide", node)
     assert seen[0]["provision_state"] == "cleaning"
     assert seen[0]["clean_step"] == {}

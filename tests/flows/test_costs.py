@@ -1,0 +1,31 @@
+"""What a flow costs the database: statements counted, so that none creeps in."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.flows.rig import Rig, listed
+from tests.statements import Statements, count_statements
+
+FIRST, EACH = 14, 3
+
+
+def cleaned(rig: Rig, steps: int) -> Statements:
+    """Return the conductor's statements of a manual clean with steps that do nothing."""
+    node = rig.node()
+    with count_statements(rig.database) as sent:
+        rig.ask("do_node_clean", node, clean_steps=listed(*["management.reset_bmc"] * steps))
+        assert rig.service.desk.workers.wait_idle(10)
+    assert rig.get(node)["provision_state"] == "manageable"
+    return sent
+
+
+def test_a_manual_clean_with_one_step(rig: Rig) -> None:
+    sent = cleaned(rig, 1)
+    assert len(sent) <= FIRST, str(sent)
+
+
+@pytest.mark.parametrize("steps", [2, 10])
+def test_each_further_step(rig: Rig, steps: int) -> None:
+    one, more = cleaned(rig, 1), cleaned(rig, steps)
+    assert len(more) - len(one) <= EACH * (steps - 1), str(more)

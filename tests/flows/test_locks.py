@@ -1,0 +1,244 @@
+"""The lock: who holds it is told, whoever loses it stops, and a refusal changes nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite import clock, errors
+from ironic_lite.db import models, nodes
+from ironic_lite.db.session import Connection, Database
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed, wait_for
+
+
+class Gate:
+    """Drivers whose clean steps wait at a gate."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def registry(self) -> Registry:
+        """Return the drivers."""
+
+        def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+            if name == "execute_clean_step":
+                self.reached.set()
+                assert self.opened.wait(10)
+            return call()
+
+        return cast(Registry, mortal.Drivers(drivers(), around))
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """A gate that is open at the end."""
+    one = Gate()
+    yield one
+    one.opened.set()
+
+
+def seize(database: Database, node: str, token: str) -> None:
+    """Take the lock away from its holder, as the owner after an expired lease does."""
+
+    def write(conn: Connection) -> None:
+        held = nodes.get(conn, node)["lock_token"]
+        assert nodes.lock(
+            conn, node, host="there", token=token, expires=clock.after(60), steal=held
+        )
+
+    database.write(write)
+
+
+def test_a_locked_node_names_its_holder_after_some_tries(rig: Rig) -> None:
+    node = rig.node()
+    rig.service.desk.conf.set_override("node_locked_retry_interval", 0, "conductor")
+    seize(rig.database, node, "other")
+    before = rig.get(node)
+    with pytest.raises(errors.NodeLocked, match="there"):
+        rig.act("provide", node)
+    assert rig.get(node) == before
+    assert rig.service.desk.workers.busy == 0
+    assert rig.tasks.held == frozenset()
+
+
+def test_a_lock_given_back_meanwhile_is_taken(rig: Rig) -> None:
+    rig.service.desk.conf.set_override("node_locked_retry_interval", 0, "conductor")
+    rig.service.desk.conf.set_override("node_locked_retry_attempts", 2, "conductor")
+    node = rig.node()
+    seize(rig.database, node, "other")
+    tries: list[int] = []
+    take = rig.tasks._take
+
+    def second_time(*args: Any) -> Any:
+        tries.append(1)
+        if len(tries) == 2:
+            rig.database.write(lambda conn: nodes.unlock(conn, node, token="other"))
+        return take(*args)
+
+    rig.tasks._take = second_time
+    assert rig.act("provide", node)["provision_state"] == "available"
+
+
+def test_a_node_that_is_not_there_is_told_at_once(rig: Rig) -> None:
+    asked = []
+    take = rig.tasks._take
+
+    def counted(*args: Any) -> Any:
+        asked.append(args)
+        return take(*args)
+
+    rig.tasks._take = counted
+    with pytest.raises(errors.NodeNotFound):
+        rig.act("provide", "7b6c1a54-3d0c-4a39-9f6d-6a3f0f4f3d55")
+    assert len(asked) == 1
+
+
+def test_a_worker_that_lost_its_lock_stops_and_writes_nothing_more(
+    build: Callable[..., Rig], gate: Gate
+) -> None:
+    rig = build(registry=gate.registry())
+    node = rig.node()
+    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset", "power.cycle"))
+    assert gate.reached.wait(10)
+    seize(rig.database, node, "new owner")
+    before, events = rig.get(node), rig.events(node)
+    steps = rig.run(node)
+    gate.opened.set()
+    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.get(node) == before
+    assert rig.events(node) == events
+    assert rig.run(node) == steps
+
+
+def test_history_too_is_written_by_the_holder_only(rig: Rig) -> None:
+    node = rig.node()
+    with rig.tasks.lock(rig.who, node) as task:
+        seize(rig.database, node, "new owner")
+        task.journal.event("power", event="reset")
+        with pytest.raises(errors.LockLost):
+            task.save()
+    assert rig.events(node) == []
+    assert rig.get(node)["lock_token"] == "new owner"
+
+
+def test_a_task_that_only_looks_cannot_write(rig: Rig) -> None:
+    task = rig.tasks.look(rig.who, rig.node())
+    task.node.power_state = "power on"
+    with pytest.raises(errors.LockLost):
+        task.save()
+    with pytest.raises(errors.LockLost):
+        task.destroy()
+
+
+VERBS = [
+    ("enroll", "do_provisioning_action", {"action": "manage"}),
+    ("manageable", "do_provisioning_action", {"action": "provide"}),
+    ("manageable", "do_node_clean", {"clean_steps": listed("power.cycle")}),
+    ("available", "do_node_deploy", {}),
+    ("active", "do_node_tear_down", {}),
+    ("active", "do_node_rescue", {"rescue_password": "x"}),
+    ("active", "change_node_power_state", {"target": "power on"}),
+    ("manageable", "inspect_hardware", {}),
+]
+
+
+@pytest.mark.parametrize(("state", "method", "args"), VERBS)
+def test_a_full_pool_refuses_and_nothing_has_changed(
+    rig: Rig, state: str, method: str, args: dict[str, Any]
+) -> None:
+    workers = rig.service.desk.workers
+    node = rig.node(state)
+    before = rig.get(node)
+    for _ in range(20):
+        workers.claim(reserved=True)
+    with pytest.raises(errors.NoFreeWorker):
+        rig.ask(method, node, **args)
+    assert rig.get(node) == before
+    assert rig.events(node) == []
+    for _ in range(20):
+        workers.leave()
+
+
+def test_the_reserve_is_for_callers(build: Callable[..., Rig]) -> None:
+    rig = build(
+        conductor__workers_pool_size=10,
+        conductor__reserved_workers_pool_percentage=20,
+        conductor__periodic_max_workers=1,
+    )
+    workers = rig.service.desk.workers
+    for _ in range(8):
+        workers.claim()
+    with pytest.raises(errors.NoFreeWorker):
+        workers.claim()
+    assert not workers.wait_place(0)
+    node = rig.node()
+    assert rig.act("provide", node)["provision_state"] == "available"
+    for _ in range(8):
+        workers.leave()
+
+
+def test_a_verb_accepted_while_the_pool_closes_is_left_to_the_next_owner(
+    build: Callable[..., Rig],
+) -> None:
+    rig = build()
+    busy, powered = rig.node(), rig.node("active")
+    rig.service.desk.workers._pool.shutdown()
+    rig.ask("do_provisioning_action", busy, action="provide")
+    with pytest.raises(errors.NoFreeWorker):
+        rig.ask("change_node_power_state", powered, target="power on")
+    row = rig.get(powered)
+    assert (row["target_power_state"], row["reservation"]) == (None, None)
+    assert "workers" in row["last_error"]
+    assert rig.get(busy)["provision_state"] == "cleaning"
+    assert rig.service.desk.workers.busy == 0
+    rig.bury()
+    build().reaches(busy, "available")
+
+
+@pytest.mark.parametrize(
+    ("option", "others", "verb"),
+    [
+        ("clean", "clean wait", VERBS[1]),
+        ("clean", "deleting", VERBS[2]),
+        ("clean", "cleaning", VERBS[4]),
+        ("deploy", "wait call-back", VERBS[3]),
+    ],
+)
+def test_too_many_at_once_are_refused(
+    build: Callable[..., Rig], option: str, others: str, verb: tuple[str, str, Any]
+) -> None:
+    state, method, args = verb
+    rig = build(**{f"conductor__max_concurrent_{option}": 2})
+    node = rig.node(state)
+    rig.node(others, conductor_group="elsewhere")
+    last = rig.node(others, conductor_group="elsewhere")
+    before = rig.get(node)
+    with pytest.raises(errors.TooManyActions):
+        rig.ask(method, node, **args)
+    assert rig.get(node) == before
+    with rig.database.engine.begin() as conn:
+        conn.execute(sa.delete(models.nodes).where(models.nodes.c.uuid == last))
+    rig.ask(method, node, **args)
+    wait_for(lambda: rig.get(node)["reservation"] is None)
+
+
+def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
+    build: Callable[..., Rig], gate: Gate
+) -> None:
+    rig = build(registry=gate.registry())
+    node = rig.node()
+    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    assert gate.reached.wait(10)
+    before = rig.get(node)["lock_expires"]
+    rig.service._keepalive.beat()
+    assert rig.get(node)["lock_expires"] > before
+    gate.opened.set()
+    rig.reaches(node, "manageable")
+    assert rig.tasks.held == frozenset()

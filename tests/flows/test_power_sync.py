@@ -1,0 +1,209 @@
+"""The power comparison: which nodes, which side wins, and what a silent machine comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers
+from tests.statements import count_statements
+
+ON, OFF = "power on", "power off"
+
+
+def machine(rig: Rig, recorded: str | None, real: str, state: str = "active", **more: Any) -> str:
+    """Add a node whose database and machine may differ."""
+    notes = {"driver_notes": {"fake_power_state": real}}
+    return rig.node(state, power_state=recorded, driver_internal_info=notes, **more)
+
+
+def act(rig: Rig, name: str = "power sync") -> None:
+    """Run one sweep of the conductor's plan once."""
+    if not hasattr(rig, "_plan"):
+        rig._plan = {one.name: one for one in rig.service._plan()}  # type: ignore[attr-defined]
+    rig._plan[name].act()  # type: ignore[attr-defined]
+
+
+def real(rig: Rig, node: str) -> str:
+    """Return what the machine is."""
+    found: str = rig.get(node)["driver_internal_info"]["driver_notes"]["fake_power_state"]
+    return found
+
+
+def test_a_machine_is_brought_back_to_what_the_database_says(rig: Rig) -> None:
+    node = machine(rig, ON, OFF)
+    act(rig)
+    assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
+    assert [event["event"] for event in rig.events(node, "power")] == ["reset"]
+    assert rig.get(node)["reservation"] is None
+
+
+def test_the_database_follows_if_so_configured(build: Callable[..., Rig]) -> None:
+    rig = build(conductor__force_power_state_during_sync=False)
+    node = machine(rig, ON, OFF)
+    act(rig)
+    assert (rig.get(node)["power_state"], real(rig, node)) == (OFF, OFF)
+
+
+def test_an_unknown_power_state_is_learned(rig: Rig) -> None:
+    node = machine(rig, None, ON)
+    act(rig)
+    assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
+
+
+def test_a_machine_that_must_stay_on_is_not_switched_off(rig: Rig) -> None:
+    node = machine(rig, OFF, ON, disable_power_off=True)
+    act(rig)
+    assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
+
+
+def test_a_machine_that_will_not_stay_as_it_is_set_wins_after_some_tries(
+    build: Callable[..., Rig],
+) -> None:
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        return None if name == "set_power_state" else call()
+
+    registry = cast(Registry, mortal.Drivers(drivers(), around))
+    rig = build(registry=registry, conductor__power_state_sync_max_retries=2)
+    node = machine(rig, ON, OFF)
+    for _ in range(2):
+        act(rig)
+        assert rig.get(node)["power_state"] == ON
+    act(rig)
+    assert rig.get(node)["power_state"] == OFF
+    assert not rig.get(node)["maintenance"]
+
+
+@pytest.mark.parametrize(
+    "spared",
+    [
+        {"state": "enroll"},
+        {"state": "clean wait"},
+        {"state": "wait call-back"},
+        {"state": "adopt failed"},
+        {"maintenance": True},
+        {"retired": True},
+        {"conductor_group": "elsewhere"},
+    ],
+    ids=str,
+)
+def test_some_nodes_are_left_alone(rig: Rig, spared: dict[str, Any]) -> None:
+    node = machine(rig, ON, OFF, **spared)
+    before = rig.get(node)
+    act(rig)
+    assert rig.get(node) == before
+
+
+def test_a_silent_machine_goes_into_maintenance_and_comes_back_by_itself(
+    build: Callable[..., Rig],
+) -> None:
+    rig = build(conductor__power_state_sync_max_retries=2)
+    node = rig.node("active", power_state=ON, fake_fail_power="cable cut")
+    for _ in range(2):
+        act(rig)
+        assert not rig.get(node)["maintenance"]
+    act(rig)
+    row = rig.get(node)
+    assert (row["maintenance"], row["fault"], row["power_state"]) == (True, "power failure", None)
+    assert "cable cut" in row["last_error"]
+    assert row["maintenance_reason"] == row["last_error"]
+    act(rig, "power recovery")
+    assert rig.get(node)["maintenance"]
+    rig.edit(node, driver_info={})
+    act(rig, "power recovery")
+    row = rig.get(node)
+    assert (row["maintenance"], row["maintenance_reason"], row["fault"]) == (False, None, None)
+    assert (row["power_state"], row["last_error"]) == (OFF, None)
+    assert [event["event"] for event in rig.events(node, "fault")] == [
+        "power failure",
+        "recovered",
+    ]
+
+
+def test_failures_count_only_in_a_row(build: Callable[..., Rig]) -> None:
+    rig = build(conductor__power_state_sync_max_retries=1)
+    node = rig.node("active", power_state=OFF)
+    for told in ({"fake_fail_power": "x"}, {}, {"fake_fail_power": "x"}):
+        rig.edit(node, driver_info=told)
+        act(rig)
+    assert not rig.get(node)["maintenance"]
+
+
+def test_maintenance_of_another_kind_is_not_ended(rig: Rig) -> None:
+    node = machine(rig, ON, ON, maintenance=True, fault="clean failure")
+    act(rig, "power recovery")
+    assert rig.get(node)["maintenance"]
+
+
+def test_a_driver_with_a_bug_does_not_keep_others_from_being_compared(
+    build: Callable[..., Rig],
+) -> None:
+    broken = ""
+
+    def around(_kind: str, name: str, call: Any) -> Any:
+        if name == "get_power_state" and call.args[0].node.uuid == broken:
+            raise ZeroDivisionError("a bug")
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    nodes = [machine(rig, ON, OFF) for _ in range(4)]
+    nodes.insert(2, rig.node("active", bios_interface="no-such-interface"))
+    broken = nodes[0]
+    act(rig)
+    assert [real(rig, node) for node in (nodes[1], nodes[3], nodes[4])] == [ON] * 3
+
+
+def test_a_machine_between_on_and_off_is_not_judged(build: Callable[..., Rig]) -> None:
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        return None if name == "get_power_state" else call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    node = machine(rig, ON, OFF)
+    for _ in range(5):
+        act(rig)
+    row = rig.get(node)
+    assert (row["power_state"], row["maintenance"]) == (ON, False)
+
+
+def test_many_nodes_that_agree_cost_one_statement_a_page(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = build(conductor__hash_ring_reset_interval=3600)
+    monkeypatch.setattr("ironic_lite.conductor.watch.powersync._PAGE", 20)
+    for _ in range(50):
+        machine(rig, ON, ON)
+    rig.service._fleet.members()
+    plan = rig.service._plan()
+    with count_statements(rig.database) as sent:
+        next(one for one in plan if one.name == "power sync").act()
+    asked = [text for text in sent if "conductors" not in text]
+    assert len(asked) == 3, str(sent)
+
+
+def test_power_changes_on_request(rig: Rig) -> None:
+    node = rig.node("active", last_error="an old one")
+    targets = [(ON, ON), (OFF, OFF), ("rebooting", ON), ("soft power off", OFF)]
+    for target, end in targets:
+        row = rig.call("change_node_power_state", node, target=target)
+        assert (row["power_state"], row["target_power_state"]) == (end, None)
+        assert row["last_error"] is None
+    assert real(rig, node) == OFF
+
+
+@pytest.mark.parametrize("bug", [False, True])
+def test_a_refused_power_change_is_told(build: Callable[..., Rig], bug: bool) -> None:
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if bug and name == "set_power_state":
+            raise KeyError("a bug")
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    node = rig.node("wait call-back", power_state=OFF, fake_fail_power="fuse")
+    row = rig.call("change_node_power_state", node, target=ON)
+    assert (row["power_state"], row["target_power_state"]) == (OFF, None)
+    assert ("Unexpected KeyError" if bug else "fuse") in row["last_error"]
+    assert row["provision_state"] == "wait call-back"

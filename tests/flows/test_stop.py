@@ -1,0 +1,79 @@
+"""A graceful stop: short work ends, long work is left to the next owner, nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from ironic_lite.db import conductors
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed, wait_for
+
+
+def online(rig: Rig) -> bool:
+    """Tell whether the conductor's row says that it takes calls."""
+    found: bool = rig.database.read(lambda conn: conductors.get(conn, "here"))["online"]
+    return found
+
+
+def test_a_long_step_is_left_and_done_again_by_the_next_life(build: Callable[..., Rig]) -> None:
+    rig = build()
+    node = rig.node(fake_step_seconds=3600)
+    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset", "power.cycle"))
+    wait_for(lambda: rig.started(node))
+    assert rig.service.stop(timeout=0.05) is False
+    row = rig.get(node)
+    assert (row["provision_state"], row["target_provision_state"]) == ("cleaning", "manageable")
+    assert (row["reservation"], row["lock_token"], row["last_error"]) == (None, None, None)
+    assert rig.run(node)["state"] == "running"
+    rig.edit(node, driver_info={})
+    again = build()
+    row = again.reaches(node, "manageable")
+    assert row["last_error"] is None
+    assert again.started(node) == ["bios.factory_reset"] * 2 + ["power.cycle"]
+    assert [step["attempt"] for step in again.run(node)["steps"]] == [2, 1]
+    assert again.run(node)["state"] == "done"
+
+
+def test_stop_waits_for_short_work(build: Callable[..., Rig]) -> None:
+    reached, opened = threading.Event(), threading.Event()
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "execute_clean_step":
+            reached.set()
+            assert opened.wait(10)
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    node = rig.node()
+    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    assert reached.wait(10)
+    ended: list[bool] = []
+    stopping = threading.Thread(target=lambda: ended.append(rig.service.stop(timeout=10)))
+    stopping.start()
+    wait_for(lambda: not online(rig))
+    rig.service._keepalive.beat()  # its locks live on, but no calls are drawn again
+    assert not online(rig)
+    assert rig.get(node)["reservation"] == "here"
+    opened.set()
+    stopping.join(10)
+    assert ended == [True]
+    assert rig.get(node)["provision_state"] == "manageable"
+
+
+def test_stopping_an_idle_conductor_is_quick_and_says_so(rig: Rig) -> None:
+    assert online(rig)
+    assert rig.service.stop() is True
+    assert not online(rig)
+
+
+def test_waiting_nodes_are_not_touched_by_a_stop(build: Callable[..., Rig]) -> None:
+    rig = build()
+    node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
+    rig.clean(node, "bios.factory_reset")
+    before = rig.get(node)
+    assert rig.service.stop() is True
+    build()
+    assert rig.get(node) == before

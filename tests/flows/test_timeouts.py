@@ -1,0 +1,173 @@
+"""Waits that nobody ends: each wait state has its limit, its words, and its fail state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_lite import clock
+from tests.flows.rig import Rig
+
+STEP = {"interface": "raid", "step": "create_configuration", "abortable": True, "priority": 0}
+WAITS = [
+    # state, target, option, fail state, words, fault
+    (
+        "clean wait",
+        "manageable",
+        "clean_callback_timeout",
+        "clean failed",
+        "Timeout reached while cleaning the node",
+        "clean failure",
+    ),
+    (
+        "wait call-back",
+        "active",
+        "deploy_callback_timeout",
+        "deploy failed",
+        "Timeout reached while waiting for callback for node",
+        None,
+    ),
+    (
+        "service wait",
+        "active",
+        "service_callback_timeout",
+        "service failed",
+        "Timeout reached while servicing the node",
+        "service failure",
+    ),
+    (
+        "rescue wait",
+        "rescue",
+        "rescue_callback_timeout",
+        "rescue failed",
+        "Timeout reached while rescuing the node",
+        None,
+    ),
+    (
+        "inspect wait",
+        "manageable",
+        "inspect_wait_timeout",
+        "inspect failed",
+        "Timeout reached while inspecting the node",
+        None,
+    ),
+]
+COLUMNS = {
+    "clean wait": "clean_step",
+    "wait call-back": "deploy_step",
+    "service wait": "service_step",
+}
+
+
+def waiting(rig: Rig, state: str, target: str | None = None, **values: Any) -> str:
+    """Add a node that waits since an hour ago."""
+    column = COLUMNS.get(state)
+    return rig.node(
+        state,
+        target_provision_state=target,
+        **{"provision_updated_at": clock.after(-3600), **values},
+        **({column: STEP} if column else {}),
+    )
+
+
+def sweep(rig: Rig) -> None:
+    """Look at all waits once, and let the workers finish."""
+    plan = {one.name: one for one in rig.service._plan()}
+    plan["time-outs"].act()
+    assert rig.service.desk.workers.wait_idle(10)
+
+
+@pytest.mark.parametrize(("state", "target", "option", "end", "words", "fault"), WAITS)
+def test_a_wait_ends_after_its_time(  # noqa: PLR0917  # the facts of a row
+    build: Callable[..., Rig],
+    state: str,
+    target: str,
+    option: str,
+    end: str,
+    words: str,
+    fault: str | None,
+) -> None:
+    rig = build(**{f"conductor__{option}": 1800})
+    node = waiting(rig, state, target)
+    sweep(rig)
+    row = rig.get(node)
+    assert (row["provision_state"], row["target_provision_state"]) == (end, target)
+    assert words in row["last_error"]
+    assert node in row["last_error"]
+    if state in COLUMNS:
+        assert "Failed on step {'interface': 'raid'" in row["last_error"]
+    assert (row["maintenance"], row["fault"]) == (fault is not None, fault)
+    assert row["reservation"] is None
+
+
+@pytest.mark.parametrize(("state", "target", "option"), [row[:3] for row in WAITS])
+def test_a_limit_of_zero_waits_for_ever(
+    build: Callable[..., Rig], state: str, target: str, option: str
+) -> None:
+    rig = build(**{f"conductor__{option}": 0})
+    node = waiting(rig, state, target)
+    sweep(rig)
+    assert rig.get(node)["provision_state"] == state
+
+
+@pytest.mark.parametrize(
+    "spared",
+    [
+        {"provision_updated_at": clock.after(-60)},
+        {"maintenance": True},
+        {"wake_at": clock.after(3600)},
+        {"conductor_group": "elsewhere"},
+        {"driver": "no-such-driver"},
+    ],
+    ids=lambda values: next(iter(values)),
+)
+def test_some_waits_go_on(rig: Rig, spared: dict[str, Any]) -> None:
+    node = waiting(rig, "clean wait", "available", **spared)
+    sweep(rig)
+    assert rig.get(node)["provision_state"] == "clean wait"
+
+
+def test_a_retired_node_times_out_too(rig: Rig) -> None:
+    node = waiting(rig, "clean wait", "available", retired=True)
+    sweep(rig)
+    assert rig.get(node)["provision_state"] == "clean failed"
+
+
+def test_a_step_of_an_earlier_deployment_is_not_blamed(rig: Rig) -> None:
+    node = waiting(rig, "inspect wait", "manageable", deploy_step=STEP)
+    sweep(rig)
+    assert "raid" not in rig.get(node)["last_error"]
+
+
+def test_nodes_of_others_do_not_hide_ours_and_the_oldest_come_first(
+    build: Callable[..., Rig],
+) -> None:
+    rig = build(conductor__periodic_max_workers=2)
+    for _ in range(120):
+        waiting(
+            rig,
+            "clean wait",
+            conductor_group="elsewhere",
+            provision_updated_at=clock.after(-9000),
+        )
+    ours = [
+        waiting(rig, "clean wait", provision_updated_at=clock.after(-4000 - age))
+        for age in (1, 3, 2)
+    ]
+    sweep(rig)
+    states = [rig.get(node)["provision_state"] for node in ours]
+    assert states == ["clean wait", "clean failed", "clean failed"]
+    sweep(rig)
+    assert rig.get(ours[0])["provision_state"] == "clean failed"
+
+
+def test_the_step_that_waited_has_failed_in_its_run(rig: Rig) -> None:
+    node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
+    rig.clean(node, "bios.factory_reset", "power.cycle")
+    rig.edit(node, provision_updated_at=clock.after(-7200), wake_at=clock.after(-7200))
+    sweep(rig)
+    assert rig.get(node)["provision_state"] == "clean failed"
+    assert rig.step_states(node) == ["failed", "pending"]
+    assert rig.run(node)["error"]["code"] == "TimedOut"

@@ -1,0 +1,234 @@
+"""Timers, orphans, stale locks, several conductors, and the sweeps that find them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_lite import clock, errors
+from ironic_lite.conductor.watch import alarm, orphans
+from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
+from ironic_lite.db import conductors, nodes
+from tests.flows.rig import Rig, listed, wait_for
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timers set by others are looked for without delay."""
+    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+
+
+def stranded(rig: Rig, state: str = "cleaning", **values: Any) -> str:
+    """Add a node in a busy state with a clean under way."""
+    info = {"clean_steps": listed("bios.factory_reset"), "clean_step_index": 0}
+    return rig.node(state, driver_internal_info=info, target_provision_state="manageable", **values)
+
+
+def hold(rig: Rig, node: str, host: str, seconds: float) -> None:
+    """Lock a node as ``host`` for so many seconds from now."""
+    rig.database.write(
+        lambda conn: nodes.lock(
+            conn, node, host=host, token=f"of {host}", expires=clock.after(seconds)
+        )
+    )
+
+
+# -- timers ----------------------------------------------------------------------------------
+
+
+def test_steps_that_wait_finish_by_themselves(rig: Rig) -> None:
+    node = rig.node(fake_async_steps=["*"])
+    rig.ask("do_node_clean", node, clean_steps=listed(*["bios.factory_reset"] * 5))
+    row = rig.reaches(node, "manageable")
+    assert row["last_error"] is None
+    assert rig.path(node) == ["cleaning", "clean wait"] * 5 + ["cleaning", "manageable"]
+    assert rig.step_states(node) == ["done"] * 5
+
+
+def test_timers_survive_their_conductor(build: Callable[..., Rig]) -> None:
+    first = build()
+    node = first.node(fake_async_steps=["*"], fake_step_seconds=3600)
+    first.clean(node, "bios.factory_reset")
+    first.bury()
+    first.edit(node, wake_at=clock.after(-1))
+    again = build()
+    again.reaches(node, "manageable")
+
+
+def test_timers_of_a_dead_peer_are_taken_over(build: Callable[..., Rig]) -> None:
+    first = build(DEFAULT__host="there")
+    node = first.node(fake_async_steps=["*"], fake_step_seconds=3600)
+    first.clean(node, "bios.factory_reset")
+    first.bury()
+    first.database.write(lambda conn: conductors.offline(conn, "there", clock.now()))
+    first.edit(node, wake_at=clock.after(-1))
+    other = build()
+    other.reaches(node, "manageable")
+
+
+def test_a_node_that_cannot_be_woken_does_not_keep_others_asleep(rig: Rig) -> None:
+    due = {"wake_at": clock.after(-5), "clean_step": {}}
+    rig.node("clean wait", bios_interface="no-such-interface", **due)
+    held = rig.node("clean wait", **due)
+    hold(rig, held, "there", 3600)
+    node = rig.node("clean wait", target_provision_state="available", **due)
+    rig.reaches(node, "available")
+
+
+def test_many_timers_ring_although_others_nodes_come_first(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alarm, "_PAGE", 10)
+    for _ in range(25):
+        rig.node("clean wait", wake_at=clock.after(-60), conductor_group="elsewhere")
+    ours = [
+        rig.node(
+            "clean wait", target_provision_state="available", wake_at=clock.after(-1), clean_step={}
+        )
+        for _ in range(12)
+    ]
+    for node in ours:
+        rig.reaches(node, "available")
+
+
+# -- orphans ---------------------------------------------------------------------------------
+
+
+def test_at_start_a_conductor_goes_on_with_what_its_earlier_life_held(
+    build: Callable[..., Rig],
+) -> None:
+    rig = build(DEFAULT__host="witness", conductor__conductor_group="elsewhere")
+    ours = stranded(rig)
+    hold(rig, ours, "here", 3600)
+    likeness = stranded(rig)
+    hold(rig, likeness, "HERE", 3600)
+    foreign = stranded(rig)
+    hold(rig, foreign, "there", 3600)
+    again = build()
+    again.reaches(ours, "manageable")
+    assert again.run is not None
+    assert [event["data"] for event in again.events(ours, "taken_over")] == [{"from": "here"}]
+    for node in (foreign, likeness):
+        assert again.get(node)["provision_state"] == "cleaning"
+
+
+@pytest.mark.parametrize(
+    ("state", "end"),
+    [
+        ("verifying", "enroll"),
+        ("inspecting", "inspect failed"),
+        ("adopting", "adopt failed"),
+        ("rescuing", "rescue failed"),
+        ("unrescuing", "unrescue failed"),
+        ("deleting", "error"),
+        ("deploying", "active"),
+        ("cleaning", "available"),
+    ],
+)
+def test_no_busy_state_stays_without_an_owner(rig: Rig, state: str, end: str) -> None:
+    node = rig.node(state)
+    rig.service._orphans.sweep()
+    row = rig.reaches(node, end)
+    if end not in ("active", "available"):
+        assert "went away" in row["last_error"]
+        assert "Repeat the request" in row["last_error"]
+
+
+def test_a_stale_lock_at_rest_is_cleared_with_its_power_change(rig: Rig) -> None:
+    node = rig.node("active", target_power_state="power on")
+    quiet = rig.node("active")
+    waiting = rig.node("clean wait", clean_step={})
+    for each in (node, quiet, waiting):
+        hold(rig, each, "gone", -1)
+    rig.service._orphans.sweep()
+    row = rig.get(node)
+    assert (row["reservation"], row["lock_token"], row["target_power_state"]) == (None, None, None)
+    assert "gone went away" in row["last_error"]
+    assert (rig.get(quiet)["reservation"], rig.get(quiet)["last_error"]) == (None, None)
+    assert (rig.get(waiting)["reservation"], rig.get(waiting)["provision_state"]) == (
+        None,
+        "clean wait",
+    )
+
+
+def test_a_living_lock_is_not_touched(rig: Rig) -> None:
+    node = stranded(rig)
+    hold(rig, node, "there", 3600)
+    with rig.tasks.lock(rig.who, rig.node()) as task:
+        rig.service._orphans._take_back()
+        assert rig.get(task.node.uuid)["lock_token"] == task._token
+    assert rig.get(node)["reservation"] == "there"
+
+
+def test_many_orphans_wait_for_workers_and_none_is_forgotten(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orphans, "_PAGE", 7)
+    witness = build(DEFAULT__host="witness", conductor__conductor_group="elsewhere")
+    left = [stranded(witness) for _ in range(40)]
+    witness.node("cleaning", bios_interface="no-such-interface")
+    rig = build(conductor__workers_pool_size=4, conductor__periodic_max_workers=1)
+    for node in left:
+        rig.reaches(node, "manageable")
+
+
+def test_a_full_pool_ends_the_sweep_for_orphans(rig: Rig) -> None:
+    left = [stranded(rig) for _ in range(3)]
+    workers = rig.service.desk.workers
+    for _ in range(20):
+        workers.claim(reserved=True)
+    rig.service._orphans.sweep()
+    assert {rig.get(node)["provision_state"] for node in left} == {"cleaning"}
+    for _ in range(20):
+        workers.leave()
+    rig.service._orphans.sweep()
+    for node in left:
+        rig.reaches(node, "manageable")
+
+
+def test_each_orphan_belongs_to_one_of_the_living(build: Callable[..., Rig]) -> None:
+    here, there = build(), build(DEFAULT__host="there")
+    left = [stranded(here) for _ in range(20)]
+    assert there.service.recovery is not None
+    here.service._orphans.sweep()
+    assert here.service.desk.workers.wait_idle(10)
+    mine = [node for node in left if here.get(node)["provision_state"] == "manageable"]
+    assert 0 < len(mine) < len(left)
+    there.service._orphans.sweep()
+    for node in left:
+        there.reaches(node, "manageable")
+
+
+# -- sweeps ----------------------------------------------------------------------------------
+
+
+def test_a_slow_sweep_delays_no_other_and_a_failing_one_runs_again() -> None:
+    halted, release = threading.Event(), threading.Event()
+    ran: list[str] = []
+
+    def waits() -> None:
+        release.wait(10)
+
+    def fails() -> None:
+        ran.append("fails")
+        raise errors.Unavailable
+
+    plan = [
+        Sweep("slow", 0.001, waits),
+        Sweep("failing", 0.001, fails),
+        Sweep("never", 0, lambda: ran.append("never")),
+    ]
+    Sweeps(halted, plan).start()
+    wait_for(lambda: len(ran) > 3)
+    halted.set()
+    release.set()
+    assert set(ran) == {"fails"}
+
+
+def test_the_configured_sweeps_run(build: Callable[..., Rig]) -> None:
+    rig = build(conductor__check_provision_state_interval=1, conductor__clean_callback_timeout=1800)
+    node = rig.node("clean wait", provision_updated_at=clock.after(-3600))
+    rig.reaches(node, "clean failed")
