@@ -22,11 +22,24 @@ class Fault(enum.Enum):
     CONTENTION = enum.auto()  # somebody else was faster: the whole transaction once more
     DISCONNECTED = enum.auto()  # this connection is dead: another one may live
     AWAY = enum.auto()  # no connection, no disk, no time: tell the caller to come back
+    REFUSED = enum.auto()  # our account may not do this: tell the operator
     VALUE = enum.auto()  # the database cannot store this value
     DUPLICATE = enum.auto()  # a unique value is taken
     REFERENCE = enum.auto()  # a row points to one that is not there, or is still pointed at
     OTHER = enum.auto()  # a fault of ours
 
+
+_LATER = "Retry later."
+SAID: Mapping[Fault, tuple[str, str]] = {
+    Fault.CONTENTION: ("is too busy", _LATER),
+    Fault.DISCONNECTED: ("does not answer", _LATER),
+    Fault.AWAY: ("does not answer", _LATER),
+    Fault.REFUSED: (
+        "refuses this to the account of [database]connection",
+        "Give that account all rights on the database.",
+    ),
+}
+"""What a database does in a fault that a caller hears of, and what helps."""
 
 # SQLSTATE classes and codes, see PostgreSQL's appendix "Error Codes".
 _POSTGRESQL: Mapping[str, Fault] = {
@@ -35,11 +48,14 @@ _POSTGRESQL: Mapping[str, Fault] = {
     "55P03": Fault.CONTENTION,  # lock time-out
     "23505": Fault.DUPLICATE,
     "23503": Fault.REFERENCE,
+    "25006": Fault.REFUSED,  # read only
+    "42501": Fault.REFUSED,
     "57014": Fault.AWAY,  # statement time-out
 }
 _POSTGRESQL_CLASSES: Mapping[str, Fault] = {
     "08": Fault.AWAY,  # connection exceptions
     "22": Fault.VALUE,  # data exceptions
+    "28": Fault.REFUSED,  # no such user, wrong password
     "53": Fault.AWAY,  # out of connections, disk, memory
     "57": Fault.AWAY,  # shutting down, starting up
     "58": Fault.AWAY,  # I/O errors
@@ -58,10 +74,12 @@ _MYSQL: Mapping[int, Fault] = {
     4025: Fault.VALUE,  # a check failed, such as json_valid
     1021: Fault.AWAY,  # disk full
     1040: Fault.AWAY,  # too many connections
-    1044: Fault.AWAY,  # access denied
-    1045: Fault.AWAY,
+    1044: Fault.REFUSED,  # access denied
+    1045: Fault.REFUSED,
     1049: Fault.AWAY,  # no such database
-    1290: Fault.AWAY,  # read only
+    1142: Fault.REFUSED,  # this command is denied on the table
+    1227: Fault.REFUSED,  # a right is missing
+    1290: Fault.REFUSED,  # read only
     1317: Fault.AWAY,  # interrupted
     1969: Fault.AWAY,  # statement time-out
     2003: Fault.AWAY,  # cannot connect
@@ -73,12 +91,13 @@ _MYSQL: Mapping[int, Fault] = {
 _SQLITE: Mapping[int, Fault] = {
     5: Fault.CONTENTION,  # busy
     6: Fault.CONTENTION,  # locked
-    8: Fault.AWAY,  # read only
+    3: Fault.REFUSED,  # access permission denied
+    8: Fault.REFUSED,  # read only
     10: Fault.AWAY,  # I/O error
     13: Fault.AWAY,  # disk full
     14: Fault.AWAY,  # cannot open
     18: Fault.VALUE,  # too big
-    23: Fault.AWAY,  # not authorized
+    23: Fault.REFUSED,  # not authorized
     26: Fault.AWAY,  # not a database
 }
 _SQLITE_CONSTRAINTS: Mapping[int, Fault] = {

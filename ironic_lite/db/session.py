@@ -82,7 +82,7 @@ class Database:
         Each statement sees what is committed when it starts. A connection that turns out to be dead
         (the server was restarted) is replaced once, so ``work`` may run twice.
 
-        :raises errors.Unavailable: the database is away.
+        :raises errors.Unavailable: the database is away, or refuses this to our account.
         """
         try:
             return self._read(work)
@@ -175,11 +175,11 @@ class Database:
         fault, why = faults.classify(error), faults.reason(error)
         if fault is Fault.VALUE:
             return errors.InvalidRequest(f"The database cannot store a value: {why}")
-        if fault in (Fault.AWAY, Fault.DISCONNECTED, Fault.CONTENTION):
+        if fault in faults.SAID:
             LOG.warning("Database %s: %s", self.name, why)
-            busy = "is too busy" if fault is Fault.CONTENTION else "does not answer"
+            what, advice = faults.SAID[fault]
             return errors.Unavailable(
-                f"The database {self.name} {busy} ({why}){more}. Retry later.", url=self.name
+                f"The database {self.name} {what} ({why}){more}. {advice}", url=self.name
             )
         return error
 

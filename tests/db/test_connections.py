@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -131,6 +133,26 @@ def test_a_database_that_does_not_exist_is_named(kind: str) -> None:
         database.close()
     with pytest.raises(errors.Unavailable, match="_gone"):
         database.read(lambda conn: conn.execute(sa.text("SELECT 1")).scalar())
+
+
+_PRIVATE = {"postgresql": "SELECT 1 FROM pg_authid", "mysql": "SELECT 1 FROM mysql.global_priv"}
+
+
+def test_an_account_without_rights_is_told_so(server_database: Database) -> None:
+    with pytest.raises(errors.Unavailable, match="Give that account all rights"):
+        ask(server_database, _PRIVATE[server_database.kind])
+        pytest.skip("NOT TESTED: the account of the tests may do everything.")
+
+
+def test_a_file_that_may_only_be_read_is_told_so(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "x.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as made:
+        made.execute("PRAGMA journal_mode=WAL")
+        made.execute("CREATE TABLE t (a)")
+    database = session.open_database(f"sqlite:///file:{path}?mode=ro&uri=true")
+    with pytest.raises(errors.Unavailable, match=r"readonly .* Give that account all rights"):
+        database.write(lambda conn: conn.execute(sa.text("INSERT INTO t VALUES (1)")))
+    database.close()
 
 
 def test_a_missing_folder_is_named(tmp_path: pathlib.Path) -> None:
