@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -179,3 +180,23 @@ def test_dbsync_refuses_what_it_does_not_know() -> None:
     assert unknown.stderr.count("\n") == 1
     assert nothing.returncode == 2
     assert "Traceback" not in nothing.stderr
+
+
+@pytest.mark.parametrize("program", ["all", "api"])
+def test_a_missing_library_is_one_line(program: str) -> None:
+    code = (
+        "import sys; sys.modules['granian'] = None\n"
+        f"from ironic_lite.cmd import {program} as script; script.main(sys.argv[1:])"
+    )
+    with service.service() as found:
+        run("ironic-lite-dbsync", "--config-file", found.settings, "upgrade")
+        done = subprocess.run(
+            [sys.executable, "-c", code, "--config-file", found.settings],
+            capture_output=True,
+            text=True,
+            timeout=service.PATIENCE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "granian is missing" in done.stderr
