@@ -25,6 +25,10 @@ class Kind(enum.Enum):
     FAIL = "fail"  # stopped by a fault; last_error says which
 
 
+FAULTS = frozenset({"power failure", "clean failure", "rescue abort failure", "service failure"})
+"""What ``node.fault`` may say: why we, and not an operator, put a node into maintenance."""
+
+
 class State(enum.StrEnum):
     """A provision state; the value is the wire word, which must never change (S2.32)."""
 

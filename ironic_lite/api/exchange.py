@@ -142,15 +142,12 @@ def send(
 ) -> list[bytes]:
     """Start a WSGI answer with the headers every answer has, and return its body."""
     shown = [*headers, *environ[CALL].headers]
-    if environ["REQUEST_METHOD"] == "HEAD":
-        start_response(_PHRASES[status], shown)
-        return []
     if body:
         shown.append(_JSON)
     if status != HTTPStatus.NO_CONTENT:
         shown.append(("Content-Length", str(len(body))))
     start_response(_PHRASES[status], shown)
-    return [body] if body else []
+    return [body] if body and environ["REQUEST_METHOD"] != "HEAD" else []
 
 
 def refuse(environ: Environ, start_response: StartResponse, why: faults.Refusal) -> list[bytes]:

@@ -78,17 +78,14 @@ class Front:
         call = exchange.Call("", _NEWEST, Context(request_id=request_id), ids, self._conf)
         environ[exchange.CALL] = call
         path = _path(environ)
-        call.version = version = self._version(environ, path)
+        call.version = version = self._version(environ)
         if version.explicit and version.minor < _SUFFIX_KEPT_SINCE:
             path = path.removesuffix(_SUFFIX)
         call.path = path
-        call.headers = (*ids, *versions.answer_headers(version.minor if path else None))
+        call.headers = (*ids, *versions.answer_headers(version.minor))
         call.who = self._identify(environ, request_id)
 
-    def _version(self, environ: Environ, path: str) -> versions.Version:
-        if not path:
-            # The root document tells which versions there are, so it is for everybody.
-            return _NEWEST
+    def _version(self, environ: Environ) -> versions.Version:
         try:
             return versions.negotiate(
                 environ.get("HTTP_X_OPENSTACK_IRONIC_API_VERSION"),

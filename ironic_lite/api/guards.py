@@ -117,7 +117,8 @@ def _driver(change: Change) -> None:
 
 def _parent(change: Change) -> None:
     own = (change.before["uuid"], change.before.get("name"))
-    if "parent_node" in change.changed and change.after["parent_node"] in own:
+    asked = change.after.get("parent_node")  # null, as the name of a node without one is
+    if asked is not None and "parent_node" in change.changed and asked in own:
         raise errors.InvalidParameter(path="parent_node", reason="a node cannot be its own parent")
 
 

@@ -14,7 +14,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
-from ironic_lite import errors, fields
+from ironic_lite import errors, fields, states
 from ironic_lite.api import rules
 from ironic_lite.states import State
 
@@ -97,6 +97,13 @@ def _state(value: str, path: str) -> str:
         raise errors.InvalidParameter(path=path, reason=reason) from None
 
 
+def _fault(value: str, path: str) -> str:
+    if value not in states.FAULTS:
+        reason = f"{value!r} is not a fault. Valid are: {', '.join(sorted(states.FAULTS))}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return value
+
+
 def _group(value: str, path: str) -> str:
     return rules.conductor_group(value, path)
 
@@ -113,7 +120,7 @@ NODES = Resource(
         Filter("provision_state", 9, _state),
         Filter("driver", 16, _text),
         Filter("resource_class", 21, _text),
-        Filter("fault", 42, _text),
+        Filter("fault", 42, _fault),
         Filter("conductor_group", 46, _group),
         Filter("conductor", 49, _text),
         Filter("owner", 50, _text),
@@ -187,7 +194,7 @@ def listing(
         detail=everything,
         limit=_limit(given.get("limit"), max_limit),
         marker=resource.marker(given["marker"], "marker") if "marker" in given else None,
-        sort=fields.sort_column(resource.table, given.get("sort_key", "id"), version),
+        sort=fields.sort_column(resource.table, given.get("sort_key") or "id", version),
         direction=_direction(given.get("sort_dir", "asc")),
         where=where,
         given=dict(given),
@@ -252,7 +259,8 @@ def _shown(
 def _select(resource: Resource, asked: str, version: int) -> tuple[str, ...]:
     if version < resource.fields_since:
         raise errors.NotAcceptable(what="The argument fields", since=resource.fields_since)
-    return fields.select(resource.table, asked.split(","), version)
+    names = [name for name in asked.split(",") if name.strip()]
+    return fields.select(resource.table, names or ("links",), version)
 
 
 def _limit(text: str | None, most: int) -> int:

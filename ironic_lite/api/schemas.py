@@ -73,7 +73,8 @@ def _name(value: Any, path: str, version: int) -> str:
 
 
 def _network_data(value: Any, path: str, _version: int) -> Any:
-    shapes.check("network_data", value, path, "Invalid network_data")
+    if value:  # an empty object takes the data away
+        shapes.check("network_data", value, path, "Invalid network_data")
     return value
 
 
@@ -214,6 +215,8 @@ def _writable(table: tuple[Field, ...], body: Any, *, version: int, what: str) -
     known = fields.by_name(table)
     kept: Json = {}
     for name, value in body.items():
+        if name == "uuid" and value is None:  # to be made up, as if it were not there
+            continue
         field = known.get(name)
         if field is None or not field.creatable:
             reason = "cannot be set here" if field else f"is not a property of a {what}"

@@ -86,6 +86,7 @@ _SCHEMAS: Mapping[str, Json] = {
             "networks": _named("id", "type", "link"),
             "services": _named("type"),
         },
+        "required": ["links", "networks", "services"],
     },
     "local_link_connection": {
         "type": "object",

@@ -85,12 +85,13 @@ def delete(conn: Connection, uuid: str) -> None:
     """Remove a chassis.
 
     :raises errors.ChassisNotFound:
-    :raises errors.Conflict: nodes are in it.
+    :raises errors.InvalidRequest: nodes are in it.
     """
     try:
         gone = conn.execute(_DELETE, {"k_uuid": uuid}).rowcount
     except sa.exc.IntegrityError as error:
-        taken = errors.Conflict(f"Chassis {uuid} still has nodes; take them out of it first.")
+        message = f"Chassis {uuid} still has nodes; take them out of it first."
+        taken = errors.InvalidRequest(message)
         raise faults.refused(error, models.chassis, "chassis", {}, taken) from error
     if not gone:
         raise errors.ChassisNotFound(chassis=uuid)

@@ -200,8 +200,9 @@ def parts(
     :param texts: JSON columns to return as their stored text.
     """
     chosen = dict(where or {})
-    if "parent_node" not in chosen:
-        chosen.setdefault("include_children", False)
+    chosen.setdefault("include_children", False)
+    if "parent_node" in chosen:  # asks for children, whatever else is said
+        del chosen["include_children"]
     names = COLUMNS if columns is None else columns
     found = LISTING.parts(
         conn,

@@ -78,8 +78,8 @@ def test_a_method_that_is_not_there_is_told_which_are(api: Client, add_node: Add
         ("PUT", "/v1/nodes", "GET, POST"),
         ("POST", f"/v1/nodes/{node['uuid']}", "DELETE, GET, PATCH"),
         ("HEAD", f"/v1/nodes/{node['uuid']}", "DELETE, GET, PATCH"),
-        ("OPTIONS", "/v1", "GET"),
-        ("DELETE", "/", "GET"),
+        ("OPTIONS", "/v1", "GET, HEAD"),
+        ("DELETE", "/", "GET, HEAD"),
         ("get", "/v1/nodes", "GET, POST"),
     ]:
         answer = api.request(method, path)
@@ -88,6 +88,14 @@ def test_a_method_that_is_not_there_is_told_which_are(api: Client, add_node: Add
             assert answer.body == b""
         else:
             assert answer.fault == {"code": 405, "title": "Method Not Allowed", "description": ""}
+
+
+def test_monitors_may_ask_for_the_root_documents_without_their_bodies(api: Client) -> None:
+    for path in ("/", "/v1", "/v1/"):
+        whole, head = api.get(path), api.request("HEAD", path)
+        assert (head.status, head.body) == (200, b"")
+        for name in ("content-type", "content-length"):
+            assert head.headers[name] == whole.headers[name]
 
 
 def test_a_query_cannot_change_the_method(api: Client, add_node: AddNode) -> None:

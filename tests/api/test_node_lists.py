@@ -135,3 +135,40 @@ def test_nodes_can_be_listed_by_their_conductor(
 )
 def test_lists_check_their_arguments(api: Client, query: str, status: int) -> None:
     assert api.get(f"/v1/nodes?{query}").status == status
+
+
+def test_a_filter_by_a_chassis_that_is_not_there_is_told_so(api: Client) -> None:
+    chassis = api.post("/v1/chassis", {}).json["uuid"]
+    assert api.get(f"/v1/nodes?chassis_uuid={chassis}").json["nodes"] == []
+    assert api.get(f"/v1/nodes?chassis_uuid={uuid.uuid4()}").status == 404
+
+
+def test_a_filter_by_a_fault_wants_one_that_exists(api: Client, add_node: AddNode) -> None:
+    broken = add_node(fault="clean failure")
+    add_node()
+    (found,) = api.get("/v1/nodes?fault=clean%20failure").json["nodes"]
+    assert found["uuid"] == broken["uuid"]
+    refused = api.get("/v1/nodes?fault=boredom")
+    assert refused.status == 400
+    assert "rescue abort failure" in refused.text
+
+
+def test_empty_names_of_fields_and_an_empty_sort_key_ask_for_nothing(
+    api: Client, add_node: AddNode
+) -> None:
+    node = add_node()
+    for path in ("/v1/nodes", f"/v1/nodes/{node['uuid']}"):
+        for text, names in ((",uuid,", {"uuid", "links"}), ("", {"links"})):
+            found = api.get(f"{path}?fields={text}").json
+            assert set(found["nodes"][0] if "nodes" in found else found) == names
+    assert api.get("/v1/nodes?sort_key=").status == 200
+
+
+def test_children_are_listed_by_their_parent_whatever_else_is_asked(
+    api: Client, add_node: AddNode
+) -> None:
+    parent = add_node()
+    child = add_node(parent_node=parent["uuid"])
+    for more in ("", "&include_children=false", "&include_children=true"):
+        found = api.get(f"/v1/nodes?parent_node={parent['uuid']}{more}").json["nodes"]
+        assert [each["uuid"] for each in found] == [child["uuid"]]

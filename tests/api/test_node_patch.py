@@ -180,3 +180,23 @@ def test_maintenance_checks_its_body(api: Client, add_node: AddNode) -> None:
     assert api.put("/v1/nodes/sick/maintenance", {"because": "x"}).status == 400
     assert api.put("/v1/nodes/sick/maintenance", ["x"]).status == 400
     assert api.put("/v1/nodes/nobody/maintenance").status == 404
+
+
+def test_a_node_without_a_name_can_lose_its_parent(api: Client, add_node: AddNode) -> None:
+    parent = add_node()
+    node = add_node(parent_node=parent["uuid"])
+    path = f"/v1/nodes/{node['uuid']}"
+    assert api.patch(path, [{"op": "remove", "path": "/parent_node"}]).status == 200
+    assert api.get(path).json["parent_node"] is None
+    assert api.patch(path, replace("/parent_node", node["uuid"])).status == 400
+
+
+def test_network_data_is_whole_or_empty(api: Client, add_node: AddNode) -> None:
+    node = add_node()
+    path = f"/v1/nodes/{node['uuid']}"
+    whole: dict[str, Any] = {"links": [], "networks": [], "services": []}
+    assert api.patch(path, replace("/network_data", whole)).json["network_data"] == whole
+    refused = api.patch(path, replace("/network_data", {"links": []}))
+    assert refused.status == 400
+    assert "network_data/networks: is required" in refused.text
+    assert api.patch(path, replace("/network_data", {})).json["network_data"] == {}

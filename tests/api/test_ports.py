@@ -292,3 +292,11 @@ def test_a_port_in_use_is_removed_in_maintenance_only(
 @pytest.mark.parametrize("ident", ["x y", "\u00c3\u00a9", "a" * 300, ABSENT, "a\x00b", "."])
 def test_no_ident_is_a_fault_of_ours(api: Client, ident: str) -> None:
     assert api.get(f"/v1/ports/{ident}").status in {400, 404}
+
+
+def test_the_path_says_whose_ports_are_listed(api: Client, node: Json, add_node: AddNode) -> None:
+    other = add_node(name="other")
+    mine = add(api, node)
+    for more in ("node=other", "node=nobody", f"node_uuid={other['uuid']}"):
+        found = api.get(f"/v1/nodes/{node['uuid']}/ports?{more}").json["ports"]
+        assert [each["uuid"] for each in found] == [mine["uuid"]]

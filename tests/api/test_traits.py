@@ -111,3 +111,7 @@ def test_versions_before_1_37_know_no_traits(api: Client, node: Json) -> None:
 def test_an_unknown_node_has_no_traits(api: Client) -> None:
     for answer in (api.get(PATH), api.put(PATH, {"traits": []}), api.delete(f"{PATH}/CUSTOM_A")):
         assert answer.status == 404
+
+
+def test_an_empty_object_is_no_body(api: Client, node: Json) -> None:
+    assert api.put(f"{PATH}/CUSTOM_A", {}).status == 204

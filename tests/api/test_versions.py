@@ -76,12 +76,14 @@ def test_the_operator_may_bring_back_ironics_default(
     assert old.at(30).get("/v1/nodes").headers[USED] == "1.30"
 
 
-def test_the_root_document_is_for_every_version(api: Client) -> None:
-    for version in ("1.999", "nonsense", "1.5"):
-        answer = api.at(version).get("/")
-        assert answer.status == 200
+def test_the_root_document_is_negotiated_like_everything_else(api: Client) -> None:
+    for version, used in ((None, "1.115"), ("latest", "1.115"), ("1.5", "1.5")):
+        answer = Client(api.app, version).get("/")
+        assert (answer.status, answer.headers[USED]) == (200, used)
         assert answer.json["default_version"]["version"] == "1.115"
-        assert USED not in answer.headers
+    answer = api.at("1.999").get("/")
+    assert (answer.status, answer.headers[MAX]) == (406, "1.115")
+    assert api.at("nonsense").get("/").status == 406
 
 
 def test_v1_lists_what_the_version_has(api: Client) -> None:
@@ -93,3 +95,4 @@ def test_v1_lists_what_the_version_has(api: Client) -> None:
     ]
     assert document["version"]["min_version"] == "1.1"
     assert document["id"] == "v1"
+    assert document["media_types"]["base"] == "application/json"

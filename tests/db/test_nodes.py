@@ -161,7 +161,7 @@ def test_a_chassis_with_nodes_stays(database: Database) -> None:
     uuid = new_uuid()
     database.write(lambda conn: chassis.insert(conn, {"uuid": uuid, "extra": {"row": 7}}))
     add_node(database, chassis_uuid=uuid)
-    with pytest.raises(errors.Conflict, match="still has nodes"):
+    with pytest.raises(errors.InvalidRequest, match="still has nodes"):
         database.write(lambda conn: chassis.delete(conn, uuid))
     assert database.read(lambda conn: chassis.get(conn, uuid))["extra"] == {"row": 7}
 

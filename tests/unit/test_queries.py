@@ -83,7 +83,7 @@ def test_filters_are_read_by_their_type(name: str, text: str, value: object) -> 
         {"detail": "maybe"},
         {"detail": "true", "fields": "uuid"},
         {"fields": "uuid,nothing"},
-        {"fields": ""},
+        {"fault": "boredom"},
     ],
 )
 def test_values_that_cannot_be_read_are_refused_by_their_name(given: dict[str, str]) -> None:
@@ -104,7 +104,7 @@ def test_unknown_arguments_are_named() -> None:
         ("provision_state", "active", 9),
         ("driver", "x", 16),
         ("resource_class", "x", 21),
-        ("fault", "x", 42),
+        ("fault", "clean failure", 42),
         ("conductor_group", "x", 46),
         ("conductor", "x", 49),
         ("owner", "x", 50),

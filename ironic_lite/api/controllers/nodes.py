@@ -21,6 +21,7 @@ from ironic_lite.api import (
     types,
 )
 from ironic_lite.api.exchange import Request
+from ironic_lite.db import chassis
 from ironic_lite.db.session import Connection
 
 Json = dict[str, Any]
@@ -97,6 +98,9 @@ class Nodes(expose.Controller):
             return done, count, last
 
         done, count, last = self.service.database.read(read)
+        if not count and "chassis_uuid" in query.where:
+            # An empty list would hide a mistyped UUID; only then is it worth a statement.
+            self.service.database.read(lambda conn: chassis.get(conn, query.where["chassis_uuid"]))
         body: Json = {shown.collection: render.joined(done)}
         link = queries.next_link(f"{request.base}/v1{request.path}", query, count, last)
         return {**body, "next": link} if link else body

@@ -109,7 +109,7 @@ class Ports(expose.Controller):
     def _page(self, request: Request, query: queries.Query, **more: Any) -> Json:
         where = {**query.where, **more}
         owner = where.pop("node", None)
-        if owner is not None:
+        if owner is not None and "node_uuid" not in where:  # which says it, or the path does
             where["node_uuid"] = idents.fetch(self.service, request, owner, ("uuid",))["uuid"]
         if "portgroup" in where:
             raise errors.NotFound(what="Portgroup", ident=where["portgroup"])

@@ -46,7 +46,7 @@ class Root(expose.Controller):
 
     @expose.expose("GET", "")
     def root(self, request: Request) -> dict[str, Any]:
-        """Name the service and its only major version; any request version may ask."""
+        """Name the service and its only major version."""
         version = _version(request.base)
         return {
             "name": "OpenStack Ironic API",
@@ -54,6 +54,18 @@ class Root(expose.Controller):
             "default_version": version,
             "versions": [version],
         }
+
+    @expose.expose("HEAD", "")
+    def root_alive(self, request: Request) -> dict[str, Any]:
+        """Answer monitors, which look at the status alone."""
+        found: dict[str, Any] = self.root(request)
+        return found
+
+    @expose.expose("HEAD", "/")
+    def v1_alive(self, request: Request) -> dict[str, Any]:
+        """Answer monitors, which look at the status alone."""
+        found: dict[str, Any] = self.v1(request)
+        return found
 
     @expose.expose("GET", "/")
     def v1(self, request: Request) -> dict[str, Any]:
@@ -63,12 +75,10 @@ class Root(expose.Controller):
         return {
             "id": "v1",
             "links": [{"href": f"{base}/v1/", "rel": "self"}, described],
-            "media_types": [
-                {
-                    "base": "application/json",
-                    "type": "application/vnd.openstack.ironic.v1+json",
-                }
-            ],
+            "media_types": {
+                "base": "application/json",
+                "type": "application/vnd.openstack.ironic.v1+json",
+            },
             "version": _version(base),
             **{
                 name: links.pair(base, f"{name}/")

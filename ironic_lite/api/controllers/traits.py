@@ -78,7 +78,7 @@ class Traits(expose.Controller):
     )
     def add(self, request: Request, ident: str, trait: str) -> None:
         """Give a node one more trait; one it has already is no fault."""
-        if request.json is not None:
+        if request.json:
             raise errors.InvalidRequest(
                 "A single trait is set without a body. To set all, PUT a list to "
                 f"/v1/nodes/{ident}/traits."
