@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -146,6 +147,25 @@ def test_what_cannot_be_put_away_is_told_and_the_abort_stands(build: Callable[..
     row = rig.act("abort", node)
     assert row["provision_state"] == "clean failed"
     assert "Also, tearing down cleaning failed: Unexpected KeyError" in row["last_error"]
+
+
+def test_the_state_has_changed_when_the_caller_gets_its_answer(build: Callable[..., Rig]) -> None:
+    answered = threading.Event()
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "tear_down_cleaning":
+            assert answered.wait(10)
+        return call()
+
+    rig = build(registry=mortal.Drivers(drivers(), around))
+    node = rig.node(**HOUR)
+    rig.clean(node, ABORTABLE)
+    rig.ask("do_provisioning_action", node, action="abort")
+    row = rig.get(node)
+    answered.set()
+    assert (row["provision_state"], row["reservation"]) == ("clean failed", "here")
+    assert "By request" in row["last_error"]
+    rig.settled(node)
 
 
 def test_a_rescue_that_cannot_be_put_away_is_a_fault(build: Callable[..., Rig]) -> None:

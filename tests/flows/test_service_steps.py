@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.flows.rig import Rig, listed, wait_for
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed, wait_for
 
 
 def service(rig: Rig, node: str, *titles: str) -> dict[str, Any]:
@@ -135,6 +137,18 @@ def test_an_old_timer_does_not_end_a_later_step(rig: Rig) -> None:
     rig.ring(node)
     wait_for(lambda: len(rig.started(node)) == len(["wait", "wait"]))
     assert rig.reaches(node, "clean wait")["wake_at"] is None
+
+
+def test_a_timer_of_a_step_that_did_not_wait_ends_no_other(build: Callable[..., Rig]) -> None:
+    def around(_kind: str, name: str, call: Any) -> Any:
+        if name == "execute_clean_step":
+            call.args[0].wake_after(0)
+        return call()
+
+    rig = build(registry=mortal.Drivers(drivers(), around))
+    node = rig.node()
+    row = rig.clean(node, "bios.factory_reset", "power.wait")
+    assert (row["provision_state"], row["wake_at"]) == ("clean wait", None)
 
 
 def test_service_may_start_afresh_from_its_hold(rig: Rig) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from ironic_lite import clock, errors
+from ironic_lite.conductor import stepper
 from ironic_lite.conductor.watch import alarm, orphans
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.db import conductors, nodes
+from tests.flows import mortal
 from tests.flows.rig import Rig, listed, wait_for
 
 
@@ -137,6 +139,25 @@ def test_no_busy_state_stays_without_an_owner(rig: Rig, state: str, end: str) ->
         assert "Repeat the request" in row["last_error"]
 
 
+def test_a_step_whose_end_is_recorded_is_not_done_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = rig.node("available", fake_async_steps=["deploy.deploy"], fake_step_seconds=3600)
+    rig.call("do_node_deploy", node)
+    with monkeypatch.context() as patched:
+        patched.setattr(stepper, "run", dies)
+        rig.ring(node)
+        rig.reaches(node, "deploying")
+    rig.service._orphans.sweep()
+    rig.reaches(node, "active")
+    assert rig.started(node) == ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]
+
+
+def dies(*_args: Any, **_more: Any) -> None:
+    """End a worker as a crash does, right after its last save."""
+    raise mortal.Died
+
+
 def test_a_stale_lock_at_rest_is_cleared_with_its_power_change(rig: Rig) -> None:
     node = rig.node("active", target_power_state="power on")
     quiet = rig.node("active")
@@ -168,8 +189,8 @@ def test_many_orphans_wait_for_workers_and_none_is_forgotten(
 ) -> None:
     monkeypatch.setattr(orphans, "_PAGE", 7)
     witness = build(DEFAULT__host="witness", conductor__conductor_group="elsewhere")
-    left = [stranded(witness) for _ in range(40)]
     witness.node("cleaning", bios_interface="no-such-interface")
+    left = [stranded(witness) for _ in range(40)]
     rig = build(conductor__workers_pool_size=4, conductor__periodic_max_workers=1)
     for node in left:
         rig.reaches(node, "manageable")
