@@ -2,7 +2,8 @@
 
 Run it as ``python -m benchmarks.startup [ROUNDS]``. Every round has an empty folder, so that the
 database is made each time, and loads all drivers that are enabled by default. Memory is the
-proportional set size: what processes share is counted once. The supervisor is counted too.
+proportional set size: what processes share is counted once. The supervisor is counted too. The CPU
+time tells how much of a start was waiting for a busy machine.
 """
 
 from __future__ import annotations
@@ -56,13 +57,16 @@ def answers(port: int) -> bool:
         return client.receive()[0] == 200
 
 
-def first_answer(rounds: int) -> list[float]:
-    """Return the seconds of some starts, sorted."""
-    found = []
+def first_answer(rounds: int) -> tuple[list[float], float]:
+    """Return the seconds of some starts, sorted, and the CPU seconds of the cheapest."""
+    found, costs = [], []
     for _ in range(rounds):
-        with started() as (_, _, seconds):
+        with started() as (supervisor, _, seconds):
             found.append(seconds)
-    return sorted(found)
+            gone = supervisor.cpu_times()
+            family = [supervisor, *supervisor.children()]
+            costs.append(cpu(family) + gone.children_user + gone.children_system)
+    return sorted(found), min(costs)
 
 
 def at_rest() -> list[Figure]:
@@ -100,7 +104,7 @@ def cpu(processes: list[psutil.Process]) -> float:
 
 def main(rounds: int = 7) -> int:
     """Print the figures; the exit status says whether the budgets are kept."""
-    times = first_answer(rounds)
+    times, cost = first_answer(rounds)
     median, rest = statistics.median(times), at_rest()
     return figures.report(
         [
@@ -108,6 +112,7 @@ def main(rounds: int = 7) -> int:
             Figure("  of the budget", median / START_BUDGET, "x"),
             Figure("  best", times[0], "s"),
             Figure("  worst", times[-1], "s"),
+            Figure("  CPU of all processes until then, best", cost, "s"),
             *rest[:1],
             Figure("  of the budget", rest[0].value / MEMORY_BUDGET, "x"),
             *rest[1:],

@@ -21,6 +21,8 @@ ABOUT = (
     "everything is kept in one folder, [DEFAULT]state_path, and the API answers on "
     "http://127.0.0.1:6385. It stops on SIGTERM or Ctrl-C, when running work has ended."
 )
+_END_SECONDS = 30.0
+"""What stopping takes a conductor beside the wait for running work, at the most."""
 
 
 def _prepare(conf: Any) -> int:
@@ -44,8 +46,7 @@ def _body(conf: Any) -> int:
     with api.opened(conf) as door:
         preparation = processes.Child(PROG, lambda: _prepare(conf), orphaned=None)
         preparation.start()
-        # Loaded meanwhile, and before the fork: so both processes share the memory.
-        conductor = entry.load("ironic_lite.cmd.conductor")
+        # This is loaded meanwhile, and before the fork: so all workers share the memory.
         serving = api.workers(conf, door)
         status = processes.run(preparation)
         if status:
@@ -53,12 +54,19 @@ def _body(conf: Any) -> int:
 
         def conduct() -> int:
             door.close()
-            served: int = conductor.serve(conf)
+            # Loaded here, while the API answers already: there is one conductor, it shares nothing.
+            served: int = entry.load("ironic_lite.cmd.conductor").serve(conf)
             return served
 
-        working = processes.Child("conductor", conduct, stop_seconds=conductor.stop_seconds(conf))
+        working = processes.Child("conductor", conduct, stop_seconds=_stop_seconds(conf))
         # On the way down the API is stopped first: then nobody hands the conductor new work.
         return processes.supervise(serving, [working], closing=door.close)
+
+
+def _stop_seconds(conf: Any) -> float | None:
+    """Return how long the conductor may take to stop; None is for ever."""
+    patience: int = conf.conductor.graceful_shutdown_timeout
+    return patience + _END_SECONDS if patience else None
 
 
 def main(argv: Sequence[str] | None = None) -> None:

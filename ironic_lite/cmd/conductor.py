@@ -25,14 +25,6 @@ ABOUT = (
     "[database]connection. Each conductor needs a [DEFAULT]host of its own. It stops on SIGTERM, "
     "when running work has ended or [conductor]graceful_shutdown_timeout is over."
 )
-_END_SECONDS = 30.0
-"""What stopping takes beside the wait for running work, at the most."""
-
-
-def stop_seconds(conf: Any) -> float | None:
-    """Return how long a conductor may take to stop; None is for ever."""
-    patience: int = conf.conductor.graceful_shutdown_timeout
-    return patience + _END_SECONDS if patience else None
 
 
 def serve(conf: Any) -> int:
