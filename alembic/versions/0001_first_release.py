@@ -163,7 +163,6 @@ def _create_nodes() -> None:
         _text("reservation"),
         _text("lock_token", 36),
         _time("lock_expires"),
-        _text("conductor_affinity"),
         _text("conductor_group", nullable=False, server_default=""),
         _text("resource_class", 80),
         _flag("automated_clean"),

@@ -132,7 +132,6 @@ nodes = sa.Table(
     _text("reservation"),
     _uuid("lock_token"),
     _time("lock_expires"),
-    _text("conductor_affinity"),
     # what the operator says about it
     _text("conductor_group", nullable=False, server_default="", index=True),
     _text("resource_class", 80, index=True),
