@@ -153,16 +153,21 @@ def check_node(change: Change) -> None:
 # -- ports -----------------------------------------------------------------------------------
 
 
-def check_port(changed: frozenset[str], owner: Mapping[str, Any]) -> None:
-    """Check the change of a port against the state of its node; in maintenance all is allowed.
+def check_port(changed: frozenset[str], owner: Mapping[str, Any], *, version: int) -> None:
+    """Check the change of a port against the state of its node.
+
+    Nothing changes during an inspection, which may write ports itself; else in maintenance all may.
 
     :param changed: column names.
     :param owner: the node's uuid, provision_state, maintenance and instance_uuid.
     :raises errors.Conflict: the state forbids it.
     """
+    state = State(owner["provision_state"])
+    if changed and state is State.INSPECTING and version >= _INSPECTING_CLOSED_SINCE:
+        reason = "its ports cannot be changed while it is being inspected"
+        raise errors.Conflict(node=owner["uuid"], reason=reason)
     if owner.get("maintenance"):
         return
-    state = State(owner["provision_state"])
     used = state is State.ACTIVE or owner.get("instance_uuid")
     if "address" in changed and used:
         reason = "the address of a port cannot be changed while an instance uses the node"

@@ -92,7 +92,7 @@ def port(before: Mapping[str, Any], patch: Any, *, version: int, owner: Mapping[
     after = _apply(fields.PORT, before, operations, version=version, what="port")
     changed = _differences(before, after)
     schemas.smart_nic({**before, **after})
-    guards.check_port(frozenset(changed), owner)
+    guards.check_port(frozenset(changed), owner, version=version)
     return changed
 
 

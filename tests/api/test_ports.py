@@ -300,3 +300,14 @@ def test_the_path_says_whose_ports_are_listed(api: Client, node: Json, add_node:
     for more in ("node=other", "node=nobody", f"node_uuid={other['uuid']}"):
         found = api.get(f"/v1/nodes/{node['uuid']}/ports?{more}").json["ports"]
         assert [each["uuid"] for each in found] == [mine["uuid"]]
+
+
+def test_ports_stay_while_their_node_is_inspected(
+    api: Client, node: Json, database: session.Database
+) -> None:
+    port = add(api, node)
+    set_node(database, node, provision_state="inspecting", target_provision_state="manageable")
+    patch = [{"op": "add", "path": "/extra/a", "value": 1}]
+    path = f"/v1/ports/{port['uuid']}"
+    assert api.patch(path, patch).status == 409
+    assert api.at(38).patch(path, patch).status == 200
