@@ -94,10 +94,7 @@ def _leave(task: Task) -> None:
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail: last_error, maintenance and fault; never a power-off (S1.4, S2.19, S2.20, C10)."""
     error = _put_away(task, faults.cannot("clean", task, why))
-    if not task.node.maintenance or task.node.maintenance_reason is None:
-        task.node.maintenance_reason = error.message
-    task.node.maintenance = True
-    task.node.fault = FAULT
+    faults.set_aside(task, FAULT, error)
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=False)
     task.notes.forget_agent()

@@ -45,3 +45,11 @@ def besides(
         LOG.warning("Node %s: %s failed", task.node.uuid, what, exc_info=more)
         why.message = f"{why.message} Also, {what} failed: {as_error(more).message}"
     return why
+
+
+def set_aside(task: Task, fault: str, why: errors.Error) -> None:
+    """Put a node into maintenance for a fault; a reason that somebody has given before stays."""
+    if not task.node.maintenance or task.node.maintenance_reason is None:
+        task.node.maintenance_reason = why.message
+    task.node.maintenance = True
+    task.node.fault = fault

@@ -49,9 +49,7 @@ def tidy(task: Task) -> None:
     error = _put_away(task, errors.Aborted(said, action="rescue", where=""))
     if error.message != said:
         task.node.last_error = error.message
-        task.node.maintenance = True
-        task.node.maintenance_reason = task.node.maintenance_reason or error.message
-        task.node.fault = FAULT
+        faults.set_aside(task, FAULT, error)
     task.save()
 
 

@@ -53,10 +53,7 @@ def finish(task: Task) -> None:
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail with maintenance and fault, as cleaning does."""
     error = _put_away(task, faults.cannot("service", task, why))
-    if not task.node.maintenance or task.node.maintenance_reason is None:
-        task.node.maintenance_reason = error.message
-    task.node.maintenance = True
-    task.node.fault = FAULT
+    faults.set_aside(task, FAULT, error)
     task.node.service_step = {}
     task.notes.settle_steps(StepKind.SERVICE, forget_list=False)
     task.notes.forget_agent()
