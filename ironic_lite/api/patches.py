@@ -16,7 +16,7 @@ import jsonpatch
 import jsonpointer
 
 from ironic_lite import errors, fields
-from ironic_lite.api import guards, masking, schemas
+from ironic_lite.api import guards, intake, masking, schemas
 from ironic_lite.fields import Field, Type
 
 Json = dict[str, Any]
@@ -28,6 +28,15 @@ _ANY_KEY_SINCE = 98
 _PLAIN_PATH = re.compile(r"(/[\w-]+)+")
 _ANY_PATH = re.compile(r"(/([^/~\x00]|~[01])+)+")
 _CHASSIS_UNSET_SINCE = 25
+# How the libraries complain of a path that leads nowhere, or into a string or a number.
+_LOST = (
+    jsonpatch.JsonPatchException,
+    jsonpointer.JsonPointerException,
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,9 +199,19 @@ def _apply(
     touched = tuple(document)
     for operation in operations:
         _step(document, operation)
+    _check_depth(document)
     return schemas.values(
         table, {name: document.get(name) for name in touched}, version=version, what=what
     )
+
+
+def _check_depth(document: Json) -> None:
+    """Refuse what many small patches could pile up and no body could bring at once."""
+    for name, value in document.items():
+        if intake.deeper(value, intake.MAX_DEPTH):
+            raise errors.InvalidParameter(
+                path=name, reason=f"would be nested more than {intake.MAX_DEPTH} levels deep"
+            )
 
 
 def _step(document: Json, operation: Operation) -> None:
@@ -205,11 +224,11 @@ def _step(document: Json, operation: Operation) -> None:
         return
     try:
         jsonpatch.apply_patch(document, [operation.as_dict()], in_place=True)
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as fault:
+    except jsonpatch.JsonPatchConflict as fault:
         reason = str(fault)
-    except (TypeError, ValueError, LookupError, AttributeError):
-        # What jsonpatch lets through when a path leads into a string or a number.
-        reason = "the path leads through something that is neither object nor list"
+    except _LOST:
+        # Worded here: the libraries repeat what they found on the way, which may be secret.
+        reason = "the path leads through something that is not there, or no object or list"
     else:
         return
     what = f"{operation.op} {operation.path}"

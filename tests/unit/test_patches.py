@@ -172,6 +172,36 @@ def test_what_cannot_be_applied_is_refused(operation: Json) -> None:
     assert "Couldn't apply patch" in refused(operation).message
 
 
+@pytest.mark.parametrize(
+    "operation",
+    [
+        op("add", "/driver_info/absent/deeper", 1),
+        op("replace", "/driver_info/absent/deeper", 1),
+        op("remove", "/driver_info/redfish_password/0"),
+        op("add", "/driver_info/redfish_password/0/0", 1),
+        op("add", "/driver_info/list/9/x", 1),
+        op("add", "/driver_info/list/-/x", 1),
+    ],
+)
+def test_a_refusal_repeats_nothing_that_is_stored(operation: Json) -> None:
+    said = refused(operation, driver_info={"redfish_password": "hunter2", "list": ["hunter2"]})
+    assert "hunter2" not in said.message
+    assert "hunter2" not in str(said.facts)
+    assert "jsonpointer" not in said.message
+
+
+def test_many_patches_cannot_nest_deeper_than_one_body() -> None:
+    deep: Json = {}
+    for _ in range(20):
+        deep = {"a": deep}
+    assert patch(op("add", "/extra/a", deep), extra={}) == {"extra": {"a": deep}}
+    again = op("add", "/extra/a" + "/a" * 20, deep)
+    assert refused(again, extra={"a": deep}).facts["path"] == "extra"
+    both = [op("add", "/extra/a", deep), again]
+    with pytest.raises(errors.InvalidParameter, match="nested more than 25 levels"):
+        patches.node(row(extra={}), both, version=LATEST)
+
+
 def test_one_bad_operation_undoes_all() -> None:
     before = row(extra={"a": {"b": 1}})
     held = copy.deepcopy(before)
