@@ -313,6 +313,11 @@ def from_dict(data: Mapping[str, Any]) -> Step:
     )
 
 
+def title(step: Mapping[str, Any]) -> str:
+    """Return ``interface.step`` of a step's dictionary, for a sentence."""
+    return f"{step['interface']}.{step['step']}"
+
+
 def titles(listed: Iterable[Step]) -> str:
     """Return ``a.b, c.d`` for a sentence."""
     return ", ".join(step.title for step in listed)

@@ -34,9 +34,9 @@ def serve(conf: Any) -> int:
     :raises errors.Error: the database is away, has no tables, or those of another release.
     """
     stop = processes.StopRequest()
-    registry, messaging = Registry.load(Settings.read(conf)), transport.get()
-    database = checks.database(conf)
+    registry, database = Registry.load(Settings.read(conf)), checks.database(conf)
     with checks.quiet():
+        messaging = transport.get()
         migrate.check(database)
     service = Service(conf, database, registry, messaging)
     with stop.at_once():

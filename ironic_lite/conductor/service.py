@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ironic_lite import clock, config
+from ironic_lite import clock, config, errors
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.endpoints.agent import Agent
 from ironic_lite.conductor.endpoints.machine import Machine
@@ -28,7 +28,6 @@ from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc.server import Server
 
 LOG = logging.getLogger(__name__)
-_VERSION = "0.1.0"
 
 
 class Endpoints(Provision, Machine, Agent):
@@ -95,7 +94,7 @@ class Service:
 
         def register(conn: Connection) -> None:
             key = conductors.register(
-                conn, host=self.desk.host, group=group, version=_VERSION, now=now
+                conn, host=self.desk.host, group=group, version=config.version(), now=now
             )
             conductors.set_interfaces(conn, key, rows)
 
@@ -120,7 +119,7 @@ class Service:
         limit = self._conf.conductor.graceful_shutdown_timeout if timeout is None else timeout
         host = self.desk.host
         self.desk.draining.set()
-        self.desk.database.write(lambda conn: conductors.offline(conn, host, clock.now()))
+        self._sign_off()
         if self._server is not None:
             self._server.stop()
             self._server.wait(_CALLS_END)
@@ -132,6 +131,14 @@ class Service:
         self.desk.workers.close()
         LOG.info("Conductor %s has stopped%s", host, "" if finished else ", work was left over")
         return finished
+
+    def _sign_off(self) -> None:
+        """Say that this conductor takes no more nodes; without it peers find out a little later."""
+        host, now = self.desk.host, clock.now()
+        try:
+            self.desk.database.write(lambda conn: conductors.offline(conn, host, now))
+        except errors.Error as why:
+            LOG.warning("Stopping without having said so in the database: %s", why)
 
 
 _CALLS_END = 10.0  # seconds for calls being answered; each only checks, moves and hands over

@@ -95,10 +95,10 @@ def redo(task: Task, phase: Phase) -> None:
     if known.get("state") == "done":
         run(task, phase, first=index + 1)
     elif phase.redo or _rerunnable(task, phase.kind, step):
-        LOG.info("Node %s: %s is run again", task.node.uuid, _title(step))
+        LOG.info("Node %s: %s is run again", task.node.uuid, steps.title(step))
         run(task, phase, first=index, attempt=known.get("attempt", 1) + 1)
     else:
-        why = f"the conductor went away in mid-step, and {_title(step)} must not be run twice"
+        why = f"the conductor went away in mid-step, and {steps.title(step)} must not be run twice"
         _fail(task, phase, index, errors.HardwareError(reason=why))
 
 
@@ -199,8 +199,8 @@ def _failure(phase: Phase, step: Json, why: Exception) -> errors.StepFailed:
         text = text or why.message
     else:
         text = f"unexpected {type(why).__name__}: {why}"
-    sentence = f"{str(phase.kind).capitalize()} step {_title(step)} failed: {text}"
-    return phase.failure(sentence, step=_title(step), reason=text)
+    sentence = f"{str(phase.kind).capitalize()} step {steps.title(step)} failed: {text}"
+    return phase.failure(sentence, step=steps.title(step), reason=text)
 
 
 def _reserved(task: Task, step: Json) -> str | None:
@@ -251,8 +251,4 @@ def _note(task: Task, phase: Phase, index: int, **changes: Any) -> None:
 
 
 def _about(index: int, step: Json) -> Json:
-    return {"step": _title(step), "ordinal": index}
-
-
-def _title(step: Mapping[str, Any]) -> str:
-    return f"{step['interface']}.{step['step']}"
+    return {"step": steps.title(step), "ordinal": index}

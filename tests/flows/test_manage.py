@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from ironic_lite import errors
-from tests.flows.rig import Rig
+from ironic_lite.conductor.flows import verify
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers
 
 
 def test_manage_asks_the_machine_and_ends_manageable(rig: Rig) -> None:
@@ -144,3 +148,18 @@ def test_an_impossible_verb_changes_nothing(rig: Rig, state: str) -> None:
 def test_an_unknown_action_is_refused(rig: Rig) -> None:
     with pytest.raises(errors.InvalidParameter, match="dance"):
         rig.act("dance", rig.node())
+
+
+def test_a_machine_that_does_not_say_whether_it_is_on_is_not_taken(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_PAUSES", (0.0, 0.0))
+    mute = mortal.Drivers(
+        drivers(),
+        lambda kind, name, call: None if name == "get_power_state" else call(),
+    )
+    rig = build(registry=cast(Registry, mute))
+    node = rig.node("enroll")
+    row = rig.act("manage", node)
+    assert row["provision_state"] == "enroll"
+    assert "does not say whether the machine is on or off" in row["last_error"]

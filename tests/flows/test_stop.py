@@ -6,6 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
+import pytest
+
+from ironic_lite import errors
 from ironic_lite.db import conductors
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
@@ -77,3 +80,15 @@ def test_waiting_nodes_are_not_touched_by_a_stop(build: Callable[..., Rig]) -> N
     assert rig.service.stop() is True
     build()
     assert rig.get(node) == before
+
+
+def test_a_stop_goes_on_when_the_database_does_not_answer(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise errors.Unavailable("The database is busy.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(conductors, "offline", away)
+        assert rig.service.stop() is True
+    assert rig.service.desk.stopping.is_set()

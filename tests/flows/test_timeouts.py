@@ -10,7 +10,13 @@ import pytest
 from ironic_lite import clock
 from tests.flows.rig import Rig
 
-STEP = {"interface": "raid", "step": "create_configuration", "abortable": True, "priority": 0}
+STEP = {
+    "interface": "raid",
+    "step": "create_configuration",
+    "args": {"password": "s3cret"},
+    "abortable": True,
+    "priority": 0,
+}
 WAITS = [
     # state, target, option, fail state, words, fault
     (
@@ -97,7 +103,9 @@ def test_a_wait_ends_after_its_time(  # noqa: PLR0917  # the facts of a row
     assert words in row["last_error"]
     assert node in row["last_error"]
     if state in COLUMNS:
-        assert "Failed on step {'interface': 'raid'" in row["last_error"]
+        assert row["last_error"].endswith("Failed on step raid.create_configuration.")
+        told = [row["maintenance_reason"], *(event["data"] for event in rig.events(node))]
+        assert "s3cret" not in str(told)
     assert (row["maintenance"], row["fault"]) == (fault is not None, fault)
     assert row["reservation"] is None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import clock, errors, states, verbs
+from ironic_lite import clock, errors, states, steps, verbs
 from ironic_lite.conductor.flows import (
     adopt,
     clean,
@@ -255,17 +255,23 @@ def _validate(task: Task, action: str, *, ramdisk: bool) -> None:
 
 def _not_abortable(task: Task, phase: Phase) -> bool:
     step = getattr(task.node, phase.column or "")
-    return bool(step) and not step.get("abortable", False) and states.kind(task.state) is WAITING
+    return (
+        bool(step)
+        and not step.get("abortable", False)
+        and states.kind(task.state) is states.Kind.WAIT
+    )
 
 
 def _abort_later(task: Task, phase: Phase) -> None:
     """The step under way must not be cut short: the abort happens when it ends."""
     column = phase.column or ""
-    setattr(task.node, column, {**getattr(task.node, column), "abort_after": True})
+    step = getattr(task.node, column)
+    setattr(task.node, column, {**step, "abort_after": True})
+    data = {"step": steps.title(step)}
+    task.journal.event("abort_requested", run=task.node.run_uuid, event="abort", data=data)
     task.save()
 
 
-WAITING = states.Kind.WAIT
 _PHASES: dict[State, Phase] = {
     State.CLEANWAIT: clean.PHASE,
     State.DEPLOYWAIT: deploy.PHASE,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, plans
+from ironic_lite import errors, plans, steps
 from ironic_lite.conductor import stepper
 from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
@@ -107,7 +107,7 @@ def call_off(task: Task) -> None:
     where = ""
     if current:
         when = "after" if current.get("abort_after") else "during"
-        where = f' {when} the step "{current["interface"]}.{current["step"]}"'
+        where = f' {when} the step "{steps.title(current)}"'
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
     task.move("abort", error=errors.Aborted(action="clean", where=where), aborted=True)

@@ -44,6 +44,7 @@ def change(task: Task, target: str, timeout: float | None) -> None:
         return
     task.node.power_state = ENDS_IN[target]
     task.node.target_power_state = None
+    task.journal.event("power", event="end", before=before, after=ENDS_IN[target])
     task.save()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 
 from ironic_lite import errors, plans
 from ironic_lite.conductor import stepper
@@ -12,12 +12,31 @@ from ironic_lite.conductor.task import Task
 from ironic_lite.drivers import base
 from ironic_lite.steps import StepKind
 
+LOG = logging.getLogger(__name__)
+_PAUSES = (0.5, 1.0, 2.0, 0.0)  # seconds between the tries to read a power state
+
 
 def start(task: Task) -> None:
     """Really ask the machine for its power state, then run the drivers' verify steps."""
     task.driver.power.validate(task)
-    task.node.power_state = task.driver.power.get_power_state(task)
+    task.node.power_state = _power_state(task)
     begin(task)
+
+
+def _power_state(task: Task) -> str:
+    """Return the power state; a machine on its way from one to the other is given a moment.
+
+    :raises errors.HardwareError: it does not say.
+    """
+    for pause in _PAUSES:
+        state = task.driver.power.get_power_state(task)
+        if state is not None:
+            return state
+        task.pause(pause)
+    raise errors.HardwareError(
+        reason="its BMC answers, but does not say whether the machine is on or off. Look at the "
+        "machine and try again."
+    )
 
 
 def begin(task: Task) -> None:
@@ -31,8 +50,10 @@ def begin(task: Task) -> None:
 
 def finish(task: Task) -> None:
     """Manageable; what else the machine tells is noted, and it is switched off if so configured."""
-    with contextlib.suppress(errors.Error):  # not every BMC has boot modes; nothing depends on it
+    try:
         task.node.boot_mode = task.driver.management.get_boot_mode(task)
+    except Exception as why:  # not every BMC has boot modes; nothing depends on it
+        LOG.debug("Node %s: its boot mode is not known", task.node.uuid, exc_info=why)
     if task.desk.conf.conductor.power_off_after_verify and not task.node.disable_power_off:
         task.driver.power.set_power_state(task, base.POWER_OFF)
         task.node.power_state = base.POWER_OFF

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ironic_lite import clock, context, errors
+from ironic_lite import clock, context, errors, steps
 from ironic_lite.conductor.flows import failure
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
@@ -92,14 +92,16 @@ def _is_over(task: Task, state: State, before: datetime.datetime) -> bool:
     """Tell whether what the table said a moment ago still holds under the lock."""
     node = task.node
     since, wake_at = node.provision_updated_at, node.wake_at
-    if task.state is not state or node.maintenance:
+    # Maintenance set by an operator stops the clock, one that a fault has set does not.
+    if task.state is not state or (node.maintenance and node.fault is None):
         return False
     return since is not None and since <= before and (wake_at is None or wake_at <= before)
 
 
 def _time_out(task: Task, limit: Limit) -> None:
     step = getattr(task.node, limit.column) if limit.column else None
-    hint = f"Failed on step {step}." if step else "No agent or BMC has reported."
+    # Not the whole step: its arguments may be secret.
+    hint = f"Failed on step {steps.title(step)}." if step else "No agent or BMC has reported."
     sentence = f"Timeout reached while {limit.action} {task.node.uuid}. {hint}"
     facts = {"action": limit.action, "node": task.node.uuid, "hint": hint}
     failure.give_up(task, errors.TimedOut(sentence, **facts))

@@ -19,6 +19,8 @@ LOG = logging.getLogger(__name__)
 
 ON, OFF = "On", "Off"
 STATES: Mapping[str, str] = {ON: base.POWER_ON, OFF: base.POWER_OFF}
+BETWEEN = frozenset({"PoweringOn", "PoweringOff", "Paused"})
+"""The other words of DSP0268, Resource.PowerState: the machine is on its way."""
 """Redfish's words that are an answer. PoweringOn, PoweringOff, Paused and null are none yet."""
 
 FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 0.1, 1.5, 2.0
@@ -69,10 +71,9 @@ class RedfishPower(interface.RedfishInterface, base.Power):
     def get_power_state(self, task: base.Task) -> str | None:
         """Ask the BMC: one GET on a warm session; None while it is between on and off.
 
-        :raises errors.HardwareError: see `connection.call`.
+        :raises errors.HardwareError: see `connection.call`; or a word that Redfish does not have.
         """
-        word = connection.call(task, connection.Link.power_word)
-        return None if word is None else STATES.get(word)
+        return connection.call(task, _state)
 
     def set_power_state(self, task: base.Task, target: str, timeout: float | None = None) -> None:
         """Bring the machine on, off or softly off, and return when it is there.
@@ -203,3 +204,14 @@ def _watch(task: base.Task, way: Way, seconds: float, *, start: float | None = N
             )
         task.pause(min(pause, left))
         pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)
+
+
+def _state(link: connection.Link) -> str | None:
+    """Return the power state in our words."""
+    word = link.power_word()
+    if word is None or word in BETWEEN:
+        return None
+    if word not in STATES:
+        reason = f"the PowerState {word[:64]!r} is not one of Redfish"
+        raise errors.BmcBadAnswer(address=link.node.address, reason=reason)
+    return STATES[word]

@@ -132,6 +132,12 @@ def test_a_machine_between_states_has_none_that_could_be_told(liar: liars.Liar) 
         assert POWER.get_power_state(conftest.task_at(liar.address)) is None
 
 
+def test_a_word_that_redfish_does_not_have_is_a_bad_answer(liar: liars.Liar) -> None:
+    liar.power = "Bogus"
+    with pytest.raises(errors.BmcBadAnswer, match="'Bogus' is not one of Redfish"):
+        POWER.get_power_state(conftest.task_at(liar.address))
+
+
 def test_a_machine_without_soft_power_off_says_which_resets_it_knows(liar: liars.Liar) -> None:
     liar.power, liar.resets = "On", ["On", "ForceOff"]
     with pytest.raises(errors.PowerFailure, match="knows ForceOff, On, not GracefulShutdown"):
