@@ -19,6 +19,9 @@ from ironic_lite.api import faults
 KIB = 1024
 MAX_DEPTH = 25
 MAX_ARGUMENTS = 200
+_DISCARDED = 16 * KIB * KIB
+"""Bytes of a body too large that are read all the same; who sends more is cut off."""
+_PART = 64 * KIB
 
 _JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)", re.ASCII)
 _CHARSET = re.compile(r"""charset\s*=\s*"?([^";\s]+)""", re.IGNORECASE)
@@ -40,13 +43,22 @@ def read(environ: dict[str, Any], limit: int) -> bytes:
     if stated and not _LENGTH.fullmatch(stated):
         raise faults.guarded(HTTPStatus.BAD_REQUEST, "The Content-Length header is not a number.")
     if stated and int(stated) > most:
+        # A client that is still sending would not see the refusal: its connection would break.
+        _discard(environ["wsgi.input"], min(int(stated), _DISCARDED))
         raise _too_large(limit)
     if not stated and not environ.get("HTTP_TRANSFER_ENCODING"):
         return b""
     body = _drained(environ["wsgi.input"], int(stated) if stated else most + 1)
     if len(body) > most:
+        _discard(environ["wsgi.input"], _DISCARDED)
         raise _too_large(limit)
     return body
+
+
+def _discard(source: Any, size: int) -> None:
+    """Read and forget up to ``size`` bytes."""
+    while size > 0 and (part := source.read(min(size, _PART))):
+        size -= len(part)
 
 
 def _drained(source: Any, size: int) -> bytes:

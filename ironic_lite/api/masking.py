@@ -52,7 +52,7 @@ def _mask_object(value: dict[str, Any]) -> dict[str, Any]:
     """Mask one object; a list of nodes spends most of its time here, so it copies late."""
     shown: dict[str, Any] | None = None
     for key, held in value.items():
-        if secret(key):
+        if secret(key) or (key == "value" and _names_secret(value)):
             new = held if held is None else MASK
         elif isinstance(held, (dict, list)) or (isinstance(held, str) and "://" in held):
             new = mask(held)
@@ -62,6 +62,12 @@ def _mask_object(value: dict[str, Any]) -> dict[str, Any]:
             shown = dict(value) if shown is None else shown
             shown[key] = new
     return value if shown is None else shown
+
+
+def _names_secret(value: dict[str, Any]) -> bool:
+    """Tell whether this is a setting, ``{"name": ..., "value": ...}``, of a secret name."""
+    name = value.get("name")
+    return isinstance(name, str) and secret(name)
 
 
 def field(name: str, value: Any) -> Any:
@@ -89,13 +95,15 @@ def restore(name: str, given: Any, stored: Any) -> Any:
     """
     if not isinstance(given, dict) or not isinstance(stored, dict):
         return given
-    return {key: _restored(name, key, held, stored.get(key)) for key, held in given.items()}
+    return {key: _restored(name, key, held, stored) for key, held in given.items()}
 
 
-def _restored(name: str, key: str, given: Any, stored: Any) -> Any:
+def _restored(name: str, key: str, given: Any, around: dict[str, Any]) -> Any:
+    stored = around.get(key)
     if stored is None:
         return given
     if isinstance(given, dict):
         return restore("", given, stored)
     hidden = secret(key) or key in _SECRET_IN.get(name, ())
+    hidden = hidden or (key == "value" and _names_secret(around))
     return stored if given == (MASK if hidden else mask(stored)) else given

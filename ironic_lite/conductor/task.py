@@ -218,7 +218,7 @@ class Task:
         self._power = after
 
     def destroy(self) -> None:
-        """Delete the node; what history knows of it stays.
+        """Delete the node, its ports, traits and runs; its events stay.
 
         :raises errors.LockLost: the lock is another's now.
         """

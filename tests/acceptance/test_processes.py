@@ -253,3 +253,20 @@ def test_it_serves_tls() -> None:
             assert links[0]["href"].startswith("https://")
             with pytest.raises(requests.ConnectionError):
                 requests.get(f"http://{service.HOST}:{found.port}/v1", timeout=service.PATIENCE)
+
+
+def test_a_client_that_sends_ten_megabytes_without_asking_is_told_so(fresh: Service) -> None:
+    fresh.start()
+    fresh.up()
+    body = b'{"extra": "' + b"x" * 10_000_000 + b'"}'
+    head = (
+        f"POST /v1/nodes HTTP/1.1\r\nHost: {service.HOST}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((service.HOST, fresh.port), service.PATIENCE) as wire:
+        wire.sendall(head.encode() + body)
+        answer = b""
+        while part := wire.recv(65536):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"faultstring" in answer

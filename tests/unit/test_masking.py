@@ -110,6 +110,7 @@ def test_what_was_shown_may_be_sent_back_without_losing_a_secret(around: dict[st
         "redfish_password": "s3cret",
         "proxy": "http://me:mine@proxy/",
         "deep": {"token": "t"},
+        "setting": {"name": "admin_password", "value": "v"},
     }
     assert masking.restore("driver_info", masking.field("driver_info", stored), stored) == stored
 
@@ -118,3 +119,9 @@ def test_a_new_secret_and_a_mask_over_nothing_are_taken_as_they_are() -> None:
     stored = {"redfish_password": "old"}
     given = {"redfish_password": "new", "ipmi_password": masking.MASK}
     assert masking.restore("driver_info", given, stored) == given
+
+
+def test_the_value_of_a_setting_with_a_secret_name_is_hidden() -> None:
+    settings = [{"name": "AdminPassword", "value": "s"}, {"name": "BootMode", "value": "uefi"}]
+    shown = masking.field("clean_step", {"args": {"settings": settings}})
+    assert [one["value"] for one in shown["args"]["settings"]] == [masking.MASK, "uefi"]
