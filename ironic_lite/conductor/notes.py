@@ -1,7 +1,7 @@
 """Everything kept in ``driver_internal_info``, by named accessors: the only place that touches it.
 
-Its keys are Ironic's where old clients read them (``reference: driver_internal_info keys`` in
-``docs/states.rst``); whole dictionaries are assigned, so that the record sees the change.
+Its keys are Ironic's, because old clients read them. Whole dictionaries are assigned, so that the
+record sees the change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ _AGENT_KEYS = (
     "agent_last_heartbeat",
     "agent_verify_ca",
     "agent_secret_token",
-    "agent_secret_token_pregenerated",
 )
 _KEPT = "driver_notes"  # what drivers keep through ``Task.keep``
 
@@ -68,7 +67,6 @@ class Notes:
         """Remove the index and the flags of a run; the list becomes null or stays to be read."""
         self._drop(
             f"{kind}_step_index",
-            f"skip_current_{kind}_step",
             *_FLAGS[kind],
         )
         if forget_list:
@@ -124,7 +122,7 @@ class Notes:
 
     def forget_deploy(self) -> None:
         """Remove what a deployment left (C34)."""
-        self._drop("user_deploy_steps", "deploy_steps", "deploy_step_index", "steps_validated")
+        self._drop("user_deploy_steps", "deploy_steps", "deploy_step_index")
 
     # -- the agent ---------------------------------------------------------------------------
 
@@ -174,13 +172,8 @@ class Notes:
 
 
 _FLAGS: dict[StepKind, tuple[str, ...]] = {
-    StepKind.CLEAN: (
-        "cleaning_disable_ramdisk",
-        "declarative_cleaning",
-        "cleaning_reboot",
-        "cleaning_polling",
-    ),
-    StepKind.DEPLOY: ("deployment_reboot", "deployment_polling"),
-    StepKind.SERVICE: ("service_disable_ramdisk", "servicing_reboot", "servicing_polling"),
+    StepKind.CLEAN: ("cleaning_disable_ramdisk", "declarative_cleaning"),
+    StepKind.DEPLOY: (),
+    StepKind.SERVICE: ("service_disable_ramdisk",),
     StepKind.VERIFY: (),
 }
