@@ -15,7 +15,7 @@ from typing import Any
 import pecan.core
 from oslo_config import cfg
 
-from ironic_lite.api import controllers, exchange, front, intake, render, routes, signatures
+from ironic_lite.api import arrivals, controllers, exchange, front, render, routes, signatures
 from ironic_lite.api.fleet import Fleet
 from ironic_lite.api.service import Client, Service
 from ironic_lite.db.session import Database
@@ -37,6 +37,7 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
             request_cls=exchange.Request,
             response_cls=exchange.Answer,
         )
+        self._arrivals = arrivals.Arrivals()
 
     def find_controller(self, state: Any) -> tuple[Any, list[Any], dict[str, Any]]:
         """Return the handler and its arguments; the body is read, but not yet parsed.
@@ -51,7 +52,7 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         found = self.root.find(request.method, request.path, request.version)
         state.controller = local.controller = found.handler
         if request.method not in {"GET", "DELETE"}:
-            request.body = intake.read(request.environ, found.route.limit)
+            request.body = self._arrivals.read(request.environ, found.route.limit)
         return found.handler, [request, *found.words], {}
 
 

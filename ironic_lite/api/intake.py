@@ -1,4 +1,4 @@
-"""Take in body and query: bounded, JSON, of sane depth, and of text that every database holds.
+"""Take in body and query: JSON of sane depth, and text that every database holds.
 
 Nothing gets past here that could make a later part stumble; what is refused is named with its
 place.
@@ -16,63 +16,15 @@ import orjson
 from ironic_lite import errors
 from ironic_lite.api import faults
 
-KIB = 1024
 MAX_DEPTH = 25
 MAX_ARGUMENTS = 200
-_DISCARDED = 16 * KIB * KIB
-"""Bytes of a body too large that are read all the same; who sends more is cut off."""
-_PART = 64 * KIB
 
 _JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)", re.ASCII)
 _CHARSET = re.compile(r"""charset\s*=\s*"?([^";\s]+)""", re.IGNORECASE)
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
-_LENGTH = re.compile(r"[0-9]{1,18}")
 _MARKS = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NUL_ESCAPE = b"\\u0000"
 _TOO_DEEP = f"The request body is nested more than {MAX_DEPTH} levels deep."
-
-
-def read(environ: dict[str, Any], limit: int) -> bytes:
-    """Return the body.
-
-    :param limit: in KiB.
-    :raises faults.Refusal: 413 for a larger one, 400 for a length that is no number.
-    """
-    most = limit * KIB
-    stated = environ.get("CONTENT_LENGTH") or ""
-    if stated and not _LENGTH.fullmatch(stated):
-        raise faults.guarded(HTTPStatus.BAD_REQUEST, "The Content-Length header is not a number.")
-    if stated and int(stated) > most:
-        # A client that is still sending would not see the refusal: its connection would break.
-        _discard(environ["wsgi.input"], min(int(stated), _DISCARDED))
-        raise _too_large(limit)
-    if not stated and not environ.get("HTTP_TRANSFER_ENCODING"):
-        return b""
-    body = _drained(environ["wsgi.input"], int(stated) if stated else most + 1)
-    if len(body) > most:
-        _discard(environ["wsgi.input"], _DISCARDED)
-        raise _too_large(limit)
-    return body
-
-
-def _discard(source: Any, size: int) -> None:
-    """Read and forget up to ``size`` bytes."""
-    while size > 0 and (part := source.read(min(size, _PART))):
-        size -= len(part)
-
-
-def _drained(source: Any, size: int) -> bytes:
-    """Read ``size`` bytes or to the end: one read of a WSGI input may give less."""
-    parts: list[bytes] = []
-    while size > 0 and (part := source.read(size)):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
-def _too_large(limit: int) -> faults.Refusal:
-    text = errors.TooLarge(limit=limit).message
-    return faults.guarded(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
 
 
 def parse(body: bytes, content_type: str) -> Any:

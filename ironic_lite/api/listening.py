@@ -14,6 +14,14 @@ from ironic_lite import config
 
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
+# Connections have these from the socket that accepts them: one whose other end has vanished, in the
+# middle of a request perhaps, is given up after a minute and a half.
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
 
 
 def listen(conf: cfg.ConfigOpts) -> socket.socket:
@@ -29,12 +37,15 @@ def listen(conf: cfg.ConfigOpts) -> socket.socket:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
         # The address may be reused while old connections fade, but never shared with a listener.
-        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         why = error.strerror or error
         raise config.ConfigError(
             reason=f"[api]host, port: cannot listen on {host} port {port}: {why}"
         ) from None
+    for level, option, value in _KEEPALIVE:
+        listening.setsockopt(level, option, value)
+    return listening
 
 
 def check_tls(conf: cfg.ConfigOpts) -> None:

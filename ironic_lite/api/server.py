@@ -10,13 +10,14 @@ from granian import constants, log, net
 from granian.server.mp import MPServer
 from oslo_config import cfg
 
-from ironic_lite.api import app, front, listening
+from ironic_lite.api import app, arrivals, front, listening
 from ironic_lite.db import session
 from ironic_lite.rpc import client, transport
 
-_THREADS = 64
-"""Requests worked on at once. Most of their time they wait, for a conductor or the database;
-threads come with demand, and go when idle."""
+_THREADS = arrivals.SEATS + 64
+"""Requests in hand at once: those whose bodies are on their way, and some that are worked on. Most
+of their time they wait, for a conductor or the database; threads come with demand, and go when
+idle."""
 _IDLE_SECONDS = 60
 _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagate": True}}}
 """Have granian log through our own handlers."""
@@ -37,6 +38,8 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
         _Granian(
             "ironic_lite",
             interface=constants.Interfaces.WSGI,
+            # Of HTTP/2, idle connections are never closed, and one can ask for hundreds of threads.
+            http=constants.HTTPModes.http1,
             websockets=False,
             backlog=listening.BACKLOG,
             blocking_threads=_THREADS,
