@@ -34,9 +34,10 @@ class _Wire:
 class Whole:
     """A service whose statements can be counted."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, **options: Any) -> None:
+        """Start both; ``options`` are the conductor's and the API's, as ``group__option``."""
         self.database = database
-        self.rig = rig.build(database, conductor__hash_ring_reset_interval=3600)
+        self.rig = rig.build(database, **{"conductor__hash_ring_reset_interval": 3600, **options})
         self.api = Client(app.build(database, _Wire(self.rig), self.rig.service.desk.conf))
         self.api.get("/v1/nodes/detail")  # now the API knows for an hour who is alive
 

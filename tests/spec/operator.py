@@ -1,0 +1,95 @@
+"""An operator with curl: everything the specifications ask for is asked over HTTP, and seen there.
+
+API and conductor are real and share a process, so that a test can also wait for the conductor, look
+behind the wire (``rig``) and make time pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_lite.db.session import Database
+from tests.api.client import Client, Response
+from tests.flows.rig import listed
+from tests.whole import Whole
+
+Json = dict[str, Any]
+
+_WAYS: dict[str, tuple[str, ...]] = {
+    "enroll": (),
+    "manageable": ("manage",),
+    "available": ("manage", "provide"),
+    "active": ("manage", "provide", "active"),
+}
+
+
+class Operator:
+    """Sends requests, and waits until the conductor has nothing left to do.
+
+    :param options: of the service, as ``group__option``.
+    """
+
+    def __init__(self, database: Database, **options: Any) -> None:
+        self.whole = Whole(database, **options)
+        self.rig = self.whole.rig
+        self.api: Client = self.whole.api
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def enroll(self, state: str = "manageable", **fields: Any) -> str:
+        """Create a node, lead it to a stable state by verbs, and return its UUID.
+
+        :param fields: of the POST; ``fake_`` keys go into driver_info.
+        """
+        told = {key: fields.pop(key) for key in list(fields) if key.startswith("fake_")}
+        body: Json = {"driver": "fake-hardware", "driver_info": told, **fields}
+        answer = self.api.post("/v1/nodes", body)
+        assert answer.status == 201, answer.text
+        node = str(answer.json["uuid"])
+        for target in _WAYS[state]:
+            self.provision(node, target)
+        assert self.shows(node)["provision_state"] == state
+        return node
+
+    def shows(self, node: str) -> Json:
+        """Return the node as GET shows it."""
+        answer = self.api.get(f"/v1/nodes/{node}")
+        assert answer.status == 200, answer.text
+        return dict(answer.json)
+
+    def patches(self, node: str, **values: Any) -> Response:
+        """Replace fields of a node; a key with ``__`` is a path (``driver_info__fake_x``)."""
+        patch = [
+            {"op": "add", "path": "/" + key.replace("__", "/"), "value": value}
+            for key, value in values.items()
+        ]
+        return self.api.patch(f"/v1/nodes/{node}", patch)
+
+    # -- verbs -------------------------------------------------------------------------------
+
+    def asks(self, node: str, target: str, **body: Any) -> Response:
+        """Send a provision verb; neither its answer nor its end is judged."""
+        return self.api.put(f"/v1/nodes/{node}/states/provision", {"target": target, **body})
+
+    def provision(self, node: str, target: str, **body: Any) -> Json:
+        """Send a verb that is accepted, wait until nobody works on the node, and return it."""
+        answer = self.asks(node, target, **body)
+        assert answer.status == 202, answer.text
+        self.rig.settled(node)
+        return self.shows(node)
+
+    def clean(self, node: str, *titles: str, **body: Any) -> Json:
+        """Clean by hand with these ``interface.step``."""
+        return self.provision(node, "clean", clean_steps=listed(*titles), **body)
+
+    def refused(self, node: str, target: str, status: int, **body: Any) -> str:
+        """Send a verb that is refused and changes nothing; return the sentence of the refusal."""
+        before = self.rig.get(node)
+        answer = self.asks(node, target, **body)
+        assert answer.status == status, (answer.status, answer.text)
+        assert self.rig.get(node) == before
+        return answer.text
+
+    def close(self) -> None:
+        """Stop the service."""
+        self.whole.close()
