@@ -13,7 +13,7 @@ from tests.spec.operator import Operator
 
 @pytest.fixture
 def serve(sqlite_database: Database) -> Iterator[Callable[..., Operator]]:
-    """A function that starts a service with options (``group__option``) and returns its operator."""
+    """A function that starts a service; options are given as ``group__option``."""
     started: list[Operator] = []
 
     def start(**options: Any) -> Operator:
