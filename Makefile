@@ -44,7 +44,7 @@ bench: $(STAMP) ## measure against the budgets
 sample: $(STAMP) ## generate etc/ironic-lite/ironic-lite.conf.sample
 	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf
 
-docs: $(STAMP) ## generate the tables of docs/states.rst from the state machine
+docs: $(STAMP) ## generate the tables of docs/ from the state machine and the tests
 	$(VENV)/bin/python docs/generate.py
 
 format: $(STAMP) ## format the code

@@ -1,22 +1,24 @@
 """Write the generated parts of the documentation from the tables of the code.
 
-``python docs/generate.py`` rewrites all of ``states.dot`` and, in ``states.rst``, what stands
-between ``.. generated: NAME`` and ``.. end of generated part``. With ``--check`` it writes nothing;
-exit status 1 tells that something would change.
+``python docs/generate.py`` rewrites all of ``states.dot`` and, in ``states.rst`` and
+``specifications.rst``, what stands between ``.. generated: NAME`` and ``.. end of generated part``.
+With ``--check`` it writes nothing; exit status 1 tells that something would change.
 """
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import requirements
 
 from ironic_lite import states, verbs
 from ironic_lite.states import Kind, State
 
 DOCS = pathlib.Path(__file__).parent
-PAGE = DOCS / "states.rst"
 DIAGRAM = DOCS / "states.dot"
 
 _PART = re.compile(
@@ -114,6 +116,22 @@ def transition_table() -> str:
     return table(("Event", "From", "To", "Passing"), rows)
 
 
+def requirement_table(spec: str) -> str:
+    """Return the requirements of a specification, with what shows them and what speaks of them."""
+    tests = requirements.tests()
+    rows = (
+        (
+            row.number,
+            row.sentence.replace("`", "``"),
+            words(name for _, name in tests.get(row.number, ())),
+            f"`{row.link.partition('.')[0]} <{row.link}>`__",
+        )
+        for row in requirements.requirements()
+        if row.number.startswith(f"{spec}.")
+    )
+    return table(("Number", "What holds", "Shown by", "Read more"), rows)
+
+
 # -- diagrams --------------------------------------------------------------------------------
 
 
@@ -178,28 +196,37 @@ def _edges() -> Iterable[tuple[State, State, str, bool]]:
 
 # -- writing ---------------------------------------------------------------------------------
 
-PARTS: dict[str, Callable[[], str]] = {
-    "journeys": journeys,
-    "states": state_table,
-    "verbs": verb_table,
-    "refusals": refusal_table,
-    "transitions": transition_table,
+Parts = Mapping[str, Callable[[], str]]
+
+PAGES: Mapping[str, Parts] = {
+    "states.rst": {
+        "journeys": journeys,
+        "states": state_table,
+        "verbs": verb_table,
+        "refusals": refusal_table,
+        "transitions": transition_table,
+    },
+    "specifications.rst": {
+        spec: functools.partial(requirement_table, spec) for spec in ("S1", "S2", "S3", "S4", "S5")
+    },
 }
 
 
-def renewed(page: str) -> str:
+def renewed(name: str, parts: Parts) -> str:
     """Return a page with its generated parts made anew."""
+    page = (DOCS / name).read_text()
     named = {found["name"] for found in _PART.finditer(page)}
-    if named != PARTS.keys():
-        raise SystemExit(f"generated parts of {PAGE.name}: {sorted(named ^ PARTS.keys())} differ")
+    if named != parts.keys():
+        raise SystemExit(f"generated parts of {name}: {sorted(named ^ parts.keys())} differ")
     return _PART.sub(
-        lambda found: f"{found['head']}\n{PARTS[found['name']]()}\n\n{found['tail']}", page
+        lambda found: f"{found['head']}\n{parts[found['name']]()}\n\n{found['tail']}", page
     )
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write or check both files; return the exit status."""
-    fresh = {PAGE: renewed(PAGE.read_text()), DIAGRAM: dot()}
+    """Write or check all files; return the exit status."""
+    fresh = {DOCS / name: renewed(name, parts) for name, parts in PAGES.items()}
+    fresh[DIAGRAM] = dot()
     stale = [path for path, text in fresh.items() if not path.exists() or path.read_text() != text]
     if "--check" in arguments:
         for path in stale:
