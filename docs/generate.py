@@ -1,13 +1,14 @@
 """Write the generated parts of the documentation from the tables of the code.
 
-``python docs/generate.py`` rewrites all of ``states.dot`` and, in ``states.rst`` and
-``specifications.rst``, what stands between ``.. generated: NAME`` and ``.. end of generated part``.
-With ``--check`` it writes nothing; exit status 1 tells that something would change.
+``python docs/generate.py`` rewrites all of ``states.dot`` and, in the pages of ``PAGES``, what
+stands between ``.. generated: NAME`` and ``.. end of generated part``. With ``--check`` it writes
+nothing; exit status 1 tells that something would change.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import pathlib
 import re
 import sys
@@ -15,8 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import requirements
 
-from ironic_lite import states, verbs
+from ironic_lite import fields, states, steps, verbs
 from ironic_lite.states import Kind, State
+from ironic_lite.steps import StepKind
 
 DOCS = pathlib.Path(__file__).parent
 DIAGRAM = DOCS / "states.dot"
@@ -132,6 +134,21 @@ def requirement_table(spec: str) -> str:
     return table(("Number", "What holds", "Shown by", "Read more"), rows)
 
 
+def clean_step_table() -> str:
+    """Return the clean steps of the interfaces that come with the service."""
+    rows = []
+    for kind in sorted(fields.INTERFACE_KINDS):
+        found = importlib.metadata.entry_points(group=f"ironic_lite.hardware.interfaces.{kind}")
+        for entry in sorted(found):
+            if not entry.value.startswith("ironic_lite."):
+                continue
+            for step in steps.collect(kind, entry.load()(), StepKind.CLEAN):
+                about = f"{step.priority:g}", "yes" if step.requires_ramdisk else "no"
+                does = (getattr(entry.load(), step.name).__doc__ or "").partition("\n")[0]
+                rows.append((f"``{step.title}``", f"``{entry.name}``", *about, does))
+    return table(("Step", "Interface", "Priority", "Needs the ramdisk", "What it does"), rows)
+
+
 # -- diagrams --------------------------------------------------------------------------------
 
 
@@ -206,6 +223,7 @@ PAGES: Mapping[str, Parts] = {
         "refusals": refusal_table,
         "transitions": transition_table,
     },
+    "cleaning.rst": {"clean-steps": clean_step_table},
     "specifications.rst": {
         spec: functools.partial(requirement_table, spec) for spec in ("S1", "S2", "S3", "S4", "S5")
     },
