@@ -13,8 +13,7 @@ from typing import Any
 
 import orjson
 
-from ironic_lite import fields
-from ironic_lite.api import masking
+from ironic_lite import fields, masking
 from ironic_lite.api.links import Linker
 from ironic_lite.states import State
 

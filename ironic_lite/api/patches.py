@@ -15,8 +15,8 @@ from typing import Any
 import jsonpatch
 import jsonpointer
 
-from ironic_lite import errors, fields
-from ironic_lite.api import guards, intake, masking, schemas
+from ironic_lite import errors, fields, masking
+from ironic_lite.api import guards, intake, schemas
 from ironic_lite.fields import Field, Type
 
 Json = dict[str, Any]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import fields
-from ironic_lite.api import masking
+from ironic_lite import fields, masking
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
 JSON = st.recursive(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, states
-from ironic_lite.api import documents, expose, masking, queries, rules
+from ironic_lite import errors, masking, states
+from ironic_lite.api import documents, expose, queries, rules
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import nodes, ports
 from ironic_lite.db.session import Connection

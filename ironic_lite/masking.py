@@ -1,6 +1,7 @@
 """Hide what is secret in the free-form objects of a node before they leave the service.
 
-A GET passes here for each of three objects, so nothing is copied unless something in it is hidden.
+Answers and notifications pass here. A GET does so for each of three objects, so nothing is copied
+unless something in it is hidden.
 """
 
 from __future__ import annotations
