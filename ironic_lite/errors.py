@@ -18,6 +18,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- NodeProtected                 end the protection first
     +- NotFound                    404
     |  +- NodeNotFound, PortNotFound, ChassisNotFound, DriverNotFound, ConductorNotFound
+    |  +- DeployTemplateNotFound
     +- NotAcceptable               406  newer than the version asked for
     +- Conflict                    409  retry when the other thing is over
     |  +- NodeLocked                    somebody works on the node
@@ -195,6 +196,10 @@ class PortNotFound(NotFound):
 
 class ChassisNotFound(NotFound):
     text = "Chassis {chassis} could not be found."
+
+
+class DeployTemplateNotFound(NotFound):
+    text = "Deploy template {template} could not be found."
 
 
 class DriverNotFound(NotFound):

@@ -197,6 +197,19 @@ ports = sa.Table(
     **_OPTIONS,
 )
 
+deploy_templates = sa.Table(
+    "deploy_templates",
+    metadata,
+    _id(),
+    _uuid(unique=True, nullable=False),
+    _text("name", unique=True, nullable=False),
+    # A list of steps: they are read and written with their template, and nobody asks for one alone.
+    _json("steps", nullable=False),
+    _json("extra"),
+    *_made(),
+    **_OPTIONS,
+)
+
 conductors = sa.Table(
     "conductors",
     metadata,
@@ -271,7 +284,7 @@ run_steps = sa.Table(
     _json("args"),
     sa.Column("priority", sa.Float, nullable=False, server_default="0"),
     _flag("abortable"),
-    # pending, running, waiting, done, failed, aborted
+    # pending, running, waiting, done, failed, aborted, skipped
     _text("state", 16, nullable=False),
     sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
     _time("started_at"),
