@@ -7,11 +7,16 @@ S2.5, S2.11, S2.12, S3.7, S3.8 and the conflicts C5 to C9 and C13.
 from __future__ import annotations
 
 import dataclasses
+import math
+import reprlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ironic_lite import errors, steps
 from ironic_lite.steps import Priority, Step, StepKind
+
+Overrides = Mapping[str, Priority]
+"""Configured priorities by ``interface.step``."""
 
 # Higher runs first among equal priorities (S2.11 widened by C9).
 _COMMON = {
@@ -44,8 +49,16 @@ RANKS: Mapping[StepKind, Mapping[str, int]] = {
     },
 }
 
+_SECONDS = steps.Arg("how long, a number of seconds; without it until the next heartbeat")
+_RESERVED_ARGS: Mapping[str, Mapping[str, steps.Arg]] = {
+    "power_on": {},
+    "power_off": {},
+    "reboot": {},
+    "hold": {},
+    "wait": {"seconds": _SECONDS},
+}
 # Carried out by the engine itself, whatever interface the list names.
-RESERVED = frozenset({"power_on", "power_off", "reboot", "hold", "wait"})
+RESERVED = frozenset(_RESERVED_ARGS)
 
 
 def order(listed: Iterable[Step], kind: StepKind) -> list[Step]:
@@ -57,7 +70,7 @@ def order(listed: Iterable[Step], kind: StepKind) -> list[Step]:
     )
 
 
-def overridden(listed: Iterable[Step], overrides: Mapping[str, Priority]) -> list[Step]:
+def overridden(listed: Iterable[Step], overrides: Overrides) -> list[Step]:
     """Return the steps with the configured priorities (S2.5), keyed by ``interface.step``."""
     return [
         dataclasses.replace(step, priority=overrides[step.title])
@@ -71,7 +84,7 @@ def automated(
     offered: Iterable[Step],
     kind: StepKind,
     *,
-    overrides: Mapping[str, Priority] | None = None,
+    overrides: Overrides | None = None,
     disallowed: Collection[str] = (),
 ) -> list[Step]:
     """Return what an automated run executes: priority above 0 after overrides (S2.4, S2.10).
@@ -105,21 +118,25 @@ def requested(
     kind: StepKind,
     *,
     ramdisk: bool = True,
+    besides: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """Check a listed run and return it as it is stored: request order kept (S1.9), facts filled in.
 
     Each stored step is the request's dictionary plus the driver's ``abortable`` and ``priority``.
 
     :param ramdisk: False refuses steps that need the agent (disable_ramdisk).
+    :param besides: faults of the list that were found elsewhere.
     :raises errors.InvalidParameter: with every fault of the whole list in its reason (S1.16).
     """
     known = {step.title: step for step in offered}
-    faults: list[str] = []
+    faults = list(besides)
     stored = []
     for asked in wanted:
         title = f"{asked['interface']}.{asked['step']}"
         driver_step = known.get(title)
-        if asked["step"] not in RESERVED:
+        if asked["step"] in RESERVED:
+            faults += reserved_faults(asked, kind)
+        else:
             faults += _faults(asked, driver_step, kind, ramdisk=ramdisk)
         stored.append(
             {
@@ -149,6 +166,26 @@ def _faults(
 def _unsupported(asked: Mapping[str, Any], kind: StepKind) -> str:
     # Without the arguments: they may be secret, and this becomes last_error and a line of the log.
     return f"node does not support this {kind} step: {asked['interface']}.{asked['step']}"
+
+
+def reserved_faults(asked: Mapping[str, Any], kind: StepKind) -> list[str]:
+    """Return a sentence for each argument of a reserved step that is not as it must be (S1.16).
+
+    :param asked: a step of a request whose name is in ``RESERVED``.
+    """
+    known = Step(asked["interface"], asked["step"], argsinfo=_RESERVED_ARGS[asked["step"]])
+    found = argument_faults(asked, known, kind)
+    args = asked.get("args") or {}
+    if asked["step"] == "wait" and "seconds" in args:
+        seconds = args["seconds"]
+        fits = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not fits or not 0 <= seconds < math.inf:
+            shown = reprlib.repr(seconds)
+            found.append(
+                f"{kind} step {known.title}: args/seconds: {shown} is not a number of seconds, "
+                "0 or more"
+            )
+    return found
 
 
 def argument_faults(asked: Mapping[str, Any], known: Step, kind: StepKind) -> list[str]:
@@ -225,8 +262,10 @@ def _user_faults(
         seen.add(title)
         if title == "deploy.deploy" and int(asked["priority"]) > 0:
             faults.append("deploy.deploy is a core step, which can only be disabled by priority 0")
+        elif asked["step"] in RESERVED:
+            faults += reserved_faults(asked, StepKind.DEPLOY)
         elif title in known:
             faults += argument_faults(asked, known[title], StepKind.DEPLOY)
-        elif complete and asked["step"] not in RESERVED:
+        elif complete:
             faults.append(_unsupported(asked, StepKind.DEPLOY))
     return faults

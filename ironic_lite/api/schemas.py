@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ironic_lite import errors, fields, verbs
+from ironic_lite import errors, fields, plans, verbs
 from ironic_lite.api import rules, shapes
 from ironic_lite.fields import Field, Type
 from ironic_lite.steps import StepKind
@@ -286,10 +286,20 @@ def step_list(kind: StepKind, given: Any, *, disallowed: Collection[str] = ()) -
             path = f"{root}/{position}/step"
             reason = f"step {title} is not allowed by the operator's configuration"
             raise errors.InvalidParameter(f"{lead}: {path}: {reason}", path=path, reason=reason)
+        _reserved_step(kind, step, f"{root}/{position}", lead)
         for place, child in enumerate(step.get("limit_child_node_execution", ())):
             rules.uuid(child, f"{root}/{position}/limit_child_node_execution/{place}")
     steps: list[Json] = given
     return steps
+
+
+def _reserved_step(kind: StepKind, step: Json, path: str, lead: str) -> None:
+    """Arguments of steps that belong to no driver are known here: nothing need start to see it."""
+    faults = plans.reserved_faults(step, kind) if step["step"] in plans.RESERVED else []
+    if faults:
+        reason = "; ".join(faults)
+        path = f"{path}/args"
+        raise errors.InvalidParameter(f"{lead}: {path}: {reason}", path=path, reason=reason)
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")

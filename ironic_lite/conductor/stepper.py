@@ -7,21 +7,18 @@ most that step (S2.13, S2.24). Only the engine moves the node; a step returns DO
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import clock, errors, plans, steps
+from ironic_lite.conductor import acts
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import runs
-from ironic_lite.drivers import base
-from ironic_lite.steps import DONE, WAIT, Outcome, StepKind
+from ironic_lite.steps import WAIT, StepKind
 
 LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
-_HOLD = "hold"
 _ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
 
 
@@ -42,7 +39,7 @@ def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
     for index in range(first, len(listed)):
         _begin(task, phase, index, attempt=attempt if index == first else 1)
         try:
-            event = _execute(task, phase, listed[index])
+            event = acts.perform(task, phase, listed[index])
         except _ENGINE_ERRORS:
             raise
         except Exception as why:  # a driver may raise anything; it ends as this step's failure
@@ -128,27 +125,6 @@ def _recorded(task: Task, phase: Phase, index: int) -> Json:
     return next((one for one in rows if (one["kind"], one["ordinal"]) == (phase.kind, index)), {})
 
 
-def _execute(task: Task, phase: Phase, step: Json) -> str | None:
-    """Run one step; return the event it leads to (wait, hold), None when it is done."""
-    if step["step"] in plans.RESERVED:
-        return _reserved(task, step)
-    interface = task.driver.interface(step["interface"])
-    execute = getattr(interface, f"execute_{phase.kind}_step")
-    outcome = _outcome(execute(task, step), phase)
-    return "wait" if outcome is WAIT else None
-
-
-def _outcome(result: object, phase: Phase) -> Outcome:
-    # The seam for third parties: None and the wait state's name read as the specs say (S3.17).
-    if result is None:
-        return DONE
-    if phase.waiting is not None and result == phase.waiting:
-        return WAIT
-    if not isinstance(result, Outcome):
-        raise errors.HardwareError(reason=f"the step returned the invalid value {result!r}")
-    return result
-
-
 def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
     """Ask the driver whether a waiting step has ended; a fault or another wait is dealt with."""
     task.node.wake_at = None
@@ -201,40 +177,6 @@ def _failure(phase: Phase, step: Json, why: Exception) -> errors.StepFailed:
         text = f"unexpected {type(why).__name__}: {why}"
     sentence = f"{str(phase.kind).capitalize()} step {steps.title(step)} failed: {text}"
     return phase.failure(sentence, step=steps.title(step), reason=text)
-
-
-def _reserved(task: Task, step: Json) -> str | None:
-    """Carry out a step that belongs to no driver."""
-    name = step["step"]
-    if name == "hold":
-        return _HOLD
-    if name == "wait":
-        return _wait(task, step.get("args") or {})
-    if name == "reboot":
-        task.driver.power.reboot(task)
-        task.node.power_state = base.POWER_ON
-        return None
-    state = base.POWER_ON if name == "power_on" else base.POWER_OFF
-    if state == base.POWER_OFF and task.node.disable_power_off:
-        raise errors.HardwareError(reason="the node's disable_power_off is set")
-    task.driver.power.set_power_state(task, state)
-    task.node.power_state = state
-    return None
-
-
-def _wait(task: Task, args: Mapping[str, Any]) -> str | None:
-    seconds = args.get("seconds")
-    if seconds is None:
-        return "wait"
-    fits = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-    if not fits or not 0 <= seconds < math.inf:
-        reason = f"{seconds!r} is not a number of seconds, 0 or more"
-        raise errors.InvalidParameter(path="args/seconds", reason=reason)
-    if seconds <= task.desk.conf.conductor.max_conductor_wait_step_seconds:
-        task.pause(seconds)
-        return None
-    task.wake_after(seconds)
-    return "wait"
 
 
 def _rerunnable(task: Task, kind: StepKind, step: Json) -> bool:

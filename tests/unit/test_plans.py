@@ -263,10 +263,40 @@ def test_steps_that_need_no_ramdisk_run_without_one() -> None:
 @pytest.mark.parametrize("name", ["power_on", "power_off", "reboot", "hold", "wait"])
 @pytest.mark.parametrize("kind", [StepKind.CLEAN, StepKind.SERVICE])
 def test_reserved_steps_are_kept_whatever_interface_names_them(name: str, kind: StepKind) -> None:
-    wanted = [asked(f"power.{name}", args={"seconds": 1}), asked("deploy.erase")]
+    wanted = [asked(f"power.{name}"), asked("deploy.erase")]
     stored = plans.requested(wanted, OFFERED, kind, ramdisk=True)
     assert titles(stored) == [f"power.{name}", "deploy.erase"]
     assert stored[0]["abortable"]
+
+
+@pytest.mark.parametrize("kind", [StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE])
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [
+        ("hold", {"seconds": 1}, "unexpected arguments: seconds"),
+        ("power_on", {"force": True}, "unexpected arguments: force"),
+        ("wait", {"minutes": 1}, "unexpected arguments: minutes"),
+        ("wait", {"seconds": "5"}, "args/seconds: '5' is not a number"),
+        ("wait", {"seconds": None}, "args/seconds: None is not a number"),
+        ("wait", {"seconds": True}, "args/seconds: True is not a number"),
+        ("wait", {"seconds": -0.1}, "args/seconds: -0.1 is not a number"),
+        ("wait", {"seconds": float("nan")}, "args/seconds: nan is not a number"),
+    ],
+)
+def test_arguments_of_reserved_steps_are_checked_like_any(
+    kind: StepKind, name: str, args: dict[str, Any], said: str
+) -> None:
+    wanted = [asked(f"power.{name}", args=args, priority=1)]
+    with pytest.raises(errors.InvalidParameter, match=f"{kind} step power.{name}.*{said}"):
+        if kind is StepKind.DEPLOY:
+            plans.deploy([], wanted, complete=False)
+        else:
+            plans.requested(wanted, [], kind)
+
+
+@pytest.mark.parametrize("args", [None, {}, {"seconds": 0}, {"seconds": 0.5}, {"seconds": 10**400}])
+def test_a_wait_takes_any_time_or_none(args: dict[str, Any] | None) -> None:
+    assert plans.requested([asked("power.wait", args=args)], [], StepKind.CLEAN)
 
 
 def test_the_sentences_name_the_kind() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import clock, errors, states, steps, verbs
+from ironic_lite import clock, errors, plans, states, steps, verbs
 from ironic_lite.conductor.flows import (
     adopt,
     clean,
@@ -254,12 +254,10 @@ def _validate(task: Task, action: str, *, ramdisk: bool) -> None:
 
 
 def _not_abortable(task: Task, phase: Phase) -> bool:
-    step = getattr(task.node, phase.column or "")
-    return (
-        bool(step)
-        and not step.get("abortable", False)
-        and states.kind(task.state) is states.Kind.WAIT
-    )
+    """Tell whether a step waits that must not be cut short; none of ours does anything by then."""
+    step = getattr(task.node, phase.column or "") or {}
+    free = not step or step.get("abortable", False) or step["step"] in plans.RESERVED
+    return not free and states.kind(task.state) is states.Kind.WAIT
 
 
 def _abort_later(task: Task, phase: Phase) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ironic_lite import errors, plans, steps
 from ironic_lite.conductor import stepper
-from ironic_lite.conductor.flows import faults, offers
+from ironic_lite.conductor.flows import faults, listed, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
@@ -26,10 +26,10 @@ def enabled(task: Task) -> bool:
 
 
 def request(
-    task: Task, listed: list[dict[str, Any]] | None = None, *, ramdisk: bool = True
+    task: Task, wanted: list[dict[str, Any]] | None = None, *, ramdisk: bool = True
 ) -> None:
     """Note what was asked for, without trace of a clean before; no list: an automated clean."""
-    task.notes.request_clean(listed, ramdisk=ramdisk)
+    task.notes.request_clean(wanted, ramdisk=ramdisk)
     task.node.clean_step = {}
 
 
@@ -58,14 +58,13 @@ def begin(task: Task) -> None:
 
 
 def _listed(task: Task) -> list[dict[str, Any]]:
-    found = offers.offered(task, StepKind.CLEAN)
     overrides = task.desk.clean_priorities
     manual = task.notes.manual_clean
     if manual is not None:
-        known = plans.overridden(found, overrides)
-        return plans.requested(manual, known, StepKind.CLEAN, ramdisk=task.notes.clean_ramdisk)
+        ramdisk = task.notes.clean_ramdisk
+        return listed.complete(task, StepKind.CLEAN, manual, overrides=overrides, ramdisk=ramdisk)
     chosen = plans.automated(
-        found,
+        offers.offered(task, StepKind.CLEAN),
         StepKind.CLEAN,
         overrides=overrides,
         disallowed=task.desk.conf.api.disallow_clean_steps,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, plans
+from ironic_lite import errors
 from ironic_lite.conductor import stepper
-from ironic_lite.conductor.flows import faults, offers
+from ironic_lite.conductor.flows import faults, listed
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
@@ -15,9 +15,9 @@ from ironic_lite.steps import WAIT, StepKind
 FAULT = "service failure"
 
 
-def request(task: Task, listed: list[dict[str, Any]], *, ramdisk: bool) -> None:
+def request(task: Task, wanted: list[dict[str, Any]], *, ramdisk: bool) -> None:
     """Note what was asked for, without trace of a service run before."""
-    task.notes.request_service(listed, ramdisk=ramdisk)
+    task.notes.request_service(wanted, ramdisk=ramdisk)
     task.node.service_step = {}
 
 
@@ -32,13 +32,9 @@ def prepare(task: Task) -> None:
 
 def begin(task: Task) -> None:
     """Check the whole list, then run it."""
-    listed = plans.requested(
-        task.notes.listed(StepKind.SERVICE),
-        offers.offered(task, StepKind.SERVICE),
-        StepKind.SERVICE,
-        ramdisk=task.notes.service_ramdisk,
-    )
-    stepper.start(task, PHASE, listed)
+    wanted = task.notes.listed(StepKind.SERVICE)
+    whole = listed.complete(task, StepKind.SERVICE, wanted, ramdisk=task.notes.service_ramdisk)
+    stepper.start(task, PHASE, whole)
 
 
 def finish(task: Task) -> None:

@@ -1,0 +1,74 @@
+"""Carrying out one step: by the driver it names, or, for a reserved one, by the engine itself.
+
+Between ``stepper``, which says when a step runs and writes down what became of it, and the drivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors, plans
+from ironic_lite.conductor.phases import Phase
+from ironic_lite.conductor.task import Task
+from ironic_lite.drivers import base
+from ironic_lite.steps import DONE, WAIT, Outcome
+
+Json = dict[str, Any]
+
+_HOLD = "hold"
+
+
+def perform(task: Task, phase: Phase, step: Json) -> str | None:
+    """Run a step; return the event it leads to (wait, hold), None when it is done.
+
+    :raises errors.Error: or whatever else a driver raises: the step failed.
+    """
+    if step["step"] in plans.RESERVED:
+        return _reserved(task, step)
+    interface = task.driver.interface(step["interface"])
+    execute = getattr(interface, f"execute_{phase.kind}_step")
+    outcome = _outcome(execute(task, step), phase)
+    return "wait" if outcome is WAIT else None
+
+
+def _outcome(result: object, phase: Phase) -> Outcome:
+    # The seam for third parties: None and the wait state's name read as the specs say (S3.17).
+    if result is None:
+        return DONE
+    if phase.waiting is not None and result == phase.waiting:
+        return WAIT
+    if not isinstance(result, Outcome):
+        raise errors.HardwareError(reason=f"the step returned the invalid value {result!r}")
+    return result
+
+
+def _reserved(task: Task, step: Json) -> str | None:
+    """Carry out a step that belongs to no driver."""
+    name = step["step"]
+    if name == "hold":
+        return _HOLD
+    if name == "wait":
+        return _wait(task, step.get("args") or {})
+    if name == "reboot":
+        task.driver.power.reboot(task)
+        task.node.power_state = base.POWER_ON
+        return None
+    state = base.POWER_ON if name == "power_on" else base.POWER_OFF
+    if state == base.POWER_OFF and task.node.disable_power_off:
+        raise errors.HardwareError(reason="the node's disable_power_off is set")
+    task.driver.power.set_power_state(task, state)
+    task.node.power_state = state
+    return None
+
+
+def _wait(task: Task, args: Mapping[str, Any]) -> str | None:
+    """Sleep for a short time; a longer one is a timer, no time at all waits for a heartbeat."""
+    seconds = args.get("seconds")
+    if seconds is None:
+        return "wait"
+    if seconds <= task.desk.conf.conductor.max_conductor_wait_step_seconds:
+        task.pause(seconds)
+        return None
+    task.wake_after(seconds)
+    return "wait"

@@ -1,0 +1,216 @@
+"""Steps that belong to no driver, in lists of all three kinds: every corner of hold and wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.db.session import Database
+from tests.flows.rig import Rig, wait_for
+from tests.spec.operator import Operator
+
+# kind -> start, its held, waiting and end state, where an abort leads, method, verb
+KINDS: dict[str, tuple[str, ...]] = {
+    "clean": (
+        *("manageable", "clean hold", "clean wait", "manageable", "clean failed"),
+        *("do_node_clean", "clean"),
+    ),
+    "deploy": (
+        *("available", "deploy hold", "wait call-back", "active", "deploy failed"),
+        *("do_node_deploy", "active"),
+    ),
+    "service": (
+        *("active", "service hold", "service wait", "active", "active"),
+        *("do_node_service", "service"),
+    ),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def steps(kind: str, *names: str, **args: Any) -> dict[str, Any]:
+    """Return the body's list of reserved steps; ``args`` are of the last one."""
+    found: list[dict[str, Any]] = [{"interface": "power", "step": name} for name in names]
+    if args:
+        found[-1]["args"] = args
+    if kind == "deploy":
+        found = [
+            {"args": {}, **one, "priority": 19 - place}  # after the driver's steps
+            for place, one in enumerate(found)
+        ]
+    return {f"{kind}_steps": found}
+
+
+@pytest.fixture
+def operator(sqlite_database: Database) -> Iterator[Operator]:
+    """Somebody who asks over HTTP."""
+    found = Operator(sqlite_database)
+    yield found
+    found.close()
+
+
+@each_kind
+def test_a_hold_may_be_aborted(rig: Rig, kind: str) -> None:
+    start, held, _, _, aborted, method, _ = KINDS[kind]
+    node = rig.node(start)
+    assert rig.call(method, node, **steps(kind, "power_on", "hold"))["provision_state"] == held
+    row = rig.act("abort", node)
+    assert row["provision_state"] == aborted
+    assert "By request" in row["last_error"]
+    assert (row["maintenance"], row["fault"], row["run_uuid"]) == (False, None, None)
+    assert rig.run(node)["state"] == "aborted"
+    assert rig.step_states(node)[-1] == "aborted"
+
+
+@each_kind
+@pytest.mark.parametrize("args", [{}, {"seconds": 3600}], ids=["no time", "an hour"])
+def test_a_wait_is_aborted_at_once(rig: Rig, kind: str, args: dict[str, Any]) -> None:
+    start, _, waiting, _, aborted, method, _ = KINDS[kind]
+    node = rig.node(start)
+    row = rig.call(method, node, **steps(kind, "wait", **args))
+    assert (row["provision_state"], row["wake_at"] is None) == (waiting, not args)
+    row = rig.act("abort", node)
+    assert (row["provision_state"], row["wake_at"]) == (aborted, None)
+
+
+@each_kind
+def test_a_second_hold_is_a_second_stop(rig: Rig, kind: str) -> None:
+    start, held, _, end, _, method, _ = KINDS[kind]
+    node = rig.node(start)
+    body = steps(kind, "hold", "power_on", "hold")
+    body[f"{kind}_steps"][2]["interface"] = "deploy"  # a deployment takes no step twice
+    assert rig.call(method, node, **body)["provision_state"] == held
+    rig.act("unhold", node)
+    wait_for(lambda: rig.get(node)["power_state"] == "power on")
+    assert rig.reaches(node, held)["power_state"] == "power on"
+    rig.act("unhold", node)
+    rig.reaches(node, end)
+    assert set(rig.step_states(node)) == {"done"}
+
+
+@each_kind
+def test_a_held_node_stays_held_over_a_restart(
+    build: Callable[..., Rig], rig: Rig, kind: str
+) -> None:
+    start, held, _, end, _, method, _ = KINDS[kind]
+    node = rig.node(start)
+    rig.call(method, node, **steps(kind, "hold"))
+    rig.bury()
+    again = build()
+    again.service._orphans.sweep()
+    assert again.settled(node)["provision_state"] == held
+    again.act("unhold", node)
+    again.reaches(node, end)
+
+
+@each_kind
+def test_a_wait_survives_a_restart(build: Callable[..., Rig], rig: Rig, kind: str) -> None:
+    start, _, waiting, end, _, method, _ = KINDS[kind]
+    node = rig.node(start)
+    due = rig.call(method, node, **steps(kind, "wait", seconds=3600))["wake_at"]
+    rig.bury()
+    again = build()
+    row = again.settled(node)
+    assert (row["provision_state"], row["wake_at"]) == (waiting, due)
+    again.ring(node)
+    again.reaches(node, end)
+    assert set(again.step_states(node)) == {"done"}
+
+
+@each_kind
+def test_a_short_wait_cut_off_by_a_stop_is_slept_again(
+    build: Callable[..., Rig], rig: Rig, kind: str
+) -> None:
+    start, _, _, end, _, method, _ = KINDS[kind]
+    node = rig.node(start)
+    rig.ask(method, node, **steps(kind, "wait", seconds=1))
+    wait_for(lambda: "power.wait" in rig.started(node))
+    rig.service.stop(0.001)
+    again = build()
+    again.reaches(node, end)
+    assert again.started(node).count("power.wait") == 2
+    assert set(again.step_states(node)) == {"done"}
+
+
+@each_kind
+def test_no_wait_sleeps_in_a_worker_longer_than_the_option_allows(
+    build: Callable[..., Rig], kind: str
+) -> None:
+    rig = build(conductor__max_conductor_wait_step_seconds=0)
+    start, _, waiting, end, _, method, _ = KINDS[kind]
+    node = rig.node(start)
+    rig.call(method, node, **steps(kind, "wait", seconds=0.2))
+    assert waiting in rig.path(node)
+    rig.reaches(node, end)
+
+
+@each_kind
+def test_each_reserved_step_may_stand_alone(rig: Rig, kind: str) -> None:
+    start, _, _, end, _, method, _ = KINDS[kind]
+    for name, power in (("power_on", "on"), ("power_off", "off"), ("reboot", "on")):
+        node = rig.node(start)
+        row = rig.call(method, node, **steps(kind, name))
+        assert (row["provision_state"], row["power_state"]) == (end, f"power {power}")
+        assert f"power.{name}" in rig.started(node)
+
+
+@each_kind
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("wait", {"seconds": "soon"}),
+        ("wait", {"seconds": -1}),
+        ("wait", {"seconds": True}),
+        ("wait", {"seconds": None}),
+        ("wait", {"second": 1}),
+        ("hold", {"seconds": 1}),
+        ("power_on", {"x": 1}),
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused_at_the_request(
+    operator: Operator, kind: str, name: str, args: dict[str, Any]
+) -> None:
+    start, verb = KINDS[kind][0], KINDS[kind][-1]
+    node = operator.enroll(start)
+    body = steps(kind, "reboot", name, **args)
+    said = operator.refused(node, verb, 400, **body)
+    assert f"{kind}_steps/1/args" in said
+    assert next(iter(args)) in said
+
+
+@pytest.mark.parametrize("kind", ["clean", "service"])
+def test_nonsense_that_comes_another_way_fails_before_anything_runs(rig: Rig, kind: str) -> None:
+    start, method = KINDS[kind][0], KINDS[kind][5]
+    node = rig.node(start)
+    row = rig.call(method, node, **steps(kind, "power_on", "wait", seconds=-1))
+    assert row["provision_state"] == f"{kind} failed"
+    assert "args/seconds" in row["last_error"]
+    assert rig.started(node) == []
+
+
+def test_nonsense_in_a_deployment_is_refused_by_the_conductor_too(rig: Rig) -> None:
+    node = rig.node("available")
+    with pytest.raises(errors.InvalidRequest, match="args/seconds"):
+        rig.ask("do_node_deploy", node, **steps("deploy", "wait", seconds=-1))
+    assert rig.get(node)["provision_state"] == "available"
+
+
+@each_kind
+def test_a_machine_that_must_stay_on_is_refused_its_power_off_before_anything_runs(
+    rig: Rig, kind: str
+) -> None:
+    start, _, _, _, _, method, _ = KINDS[kind]
+    node = rig.node(start, disable_power_off=True)
+    body = steps(kind, "power_on", "power_off")
+    if kind == "deploy":
+        with pytest.raises(errors.InvalidRequest, match="disable_power_off"):
+            rig.ask(method, node, **body)
+        assert rig.get(node)["provision_state"] == start
+    else:
+        row = rig.call(method, node, **body)
+        assert row["provision_state"] == f"{kind} failed"
+        assert "disable_power_off" in row["last_error"]
+    assert rig.started(node) == []
