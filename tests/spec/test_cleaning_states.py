@@ -1,0 +1,368 @@
+"""S2, cleaning states: when a machine is cleaned, and what is seen of it meanwhile."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import config, states
+from tests.flows.rig import wait_for
+from tests.spec.cleaning import AUTOMATED, Gate, begun, enroll_waiting, ring, stored, watched
+from tests.spec.operator import Json, Operator
+
+Serve = Callable[..., Operator]
+
+
+# -- when ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["automated_clean_enable", "automated_clean", "clean_nodes"])
+def test_s2_01_an_option_switches_automated_cleaning_off(
+    serve: Serve, tmp_path: pathlib.Path, name: str
+) -> None:
+    path = tmp_path / "test.conf"
+    path.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n[conductor]\n{name} = false\n")
+    conf = config.load("ironic-lite-api", ["--config-file", str(path)], conf=cfg.ConfigOpts())
+    operator = serve(conductor__automated_clean_enable=conf.conductor.automated_clean_enable)
+    node = operator.enroll("active")
+    shown = operator.provision(node, "deleted")
+    assert stored(shown) == ("available", None)
+    assert begun(operator, node) == []
+    # A manual clean is asked for, and not touched by the option.
+    operator.provision(node, "manage")
+    operator.clean(node, "deploy.erase_devices")
+    assert begun(operator, node) == ["deploy.erase_devices"]
+
+
+@pytest.mark.parametrize(
+    ("option", "own", "cleans"),
+    [
+        (True, None, True),
+        (True, False, False),
+        (True, True, True),
+        (False, None, False),
+        (False, False, False),
+        (False, True, True),
+    ],
+)
+def test_s2_01_the_word_of_a_node_goes_before_the_option(
+    serve: Serve, option: bool, own: bool | None, cleans: bool
+) -> None:
+    operator = serve(conductor__automated_clean_enable=option)
+    node = operator.enroll()
+    assert operator.patches(node, automated_clean=own).status == 200
+    assert operator.provision(node, "provide")["provision_state"] == "available"
+    assert begun(operator, node) == (AUTOMATED if cleans else [])
+
+
+def test_s2_02_a_machine_is_cleaned_after_tear_down_and_before_it_is_available(
+    serve: Serve,
+) -> None:
+    calls: list[str] = []
+    seen: list[Json] = []
+
+    def before(_kind: str, name: str) -> None:
+        calls.append(name)
+        if name == "execute_clean_step":
+            seen.append(operator.shows(node))
+
+    operator = serve(registry=watched(before))
+    node = ""
+    node = operator.enroll("active", instance_info={"image_source": "file:///x"})
+    assert len(seen) == len(AUTOMATED)  # a managed node is cleaned when it is provided
+    calls.clear()
+    seen.clear()
+    assert stored(operator.provision(node, "deleted")) == ("available", None)
+    assert operator.rig.path(node)[-3:] == ["deleting", "cleaning", "available"]
+    assert calls.index("tear_down") < calls.index("execute_clean_step")
+    assert [stored(row) for row in seen] == [("cleaning", "available")] * 2
+    assert [row["instance_info"] for row in seen] == [{}, {}]
+
+
+def test_s2_03_erasing_disks_is_a_clean_step_and_the_configuration_stays(
+    operator: Operator,
+) -> None:
+    node = operator.enroll(
+        properties={"cpus": 8, "capabilities": "boot_mode:uefi"},
+        extra={"rack": "r1"},
+        resource_class="gold",
+        name="metal-7",
+    )
+    boot_device = f"/v1/nodes/{node}/management/boot_device"
+    assert operator.api.put(boot_device, {"boot_device": "disk", "persistent": True}).status == 204
+    assert operator.api.put(f"/v1/nodes/{node}/traits", {"traits": ["CUSTOM_A"]}).status == 204
+    port = {"node_uuid": node, "address": "52:54:00:00:00:07"}
+    assert operator.api.post("/v1/ports", port).status == 201
+    settings = {"settings": [{"name": "turbo", "value": "on"}]}
+    step = {"interface": "bios", "step": "apply_configuration", "args": settings}
+    operator.provision(node, "clean", clean_steps=[step])
+
+    def configuration() -> list[Any]:
+        moving = {"provision_state", "provision_updated_at", "updated_at"}
+        shown = {key: value for key, value in operator.shows(node).items() if key not in moving}
+        paths = (boot_device, f"/v1/nodes/{node}/traits", f"/v1/nodes/{node}/ports?detail=true")
+        return [shown, *(operator.api.get(path).json for path in paths)]
+
+    before = configuration()
+    assert operator.provision(node, "provide")["provision_state"] == "available"
+    assert "deploy.erase_devices" in begun(operator, node)
+    assert configuration() == before
+
+
+# -- what is seen ----------------------------------------------------------------------------
+
+
+def test_s2_13_the_step_is_saved_before_it_begins(serve: Serve) -> None:
+    seen: list[tuple[Json, Json]] = []
+
+    def before(_kind: str, name: str) -> None:
+        if name == "execute_clean_step":
+            seen.append((operator.shows(node), operator.rig.run(node)))
+
+    operator = serve(registry=watched(before))
+    node = operator.enroll()
+    operator.provision(node, "provide")
+    assert [f"{row['clean_step']['interface']}.{row['clean_step']['step']}" for row, _ in seen] == (
+        AUTOMATED
+    )
+    for index, (row, run) in enumerate(seen):
+        info = row["driver_internal_info"]
+        assert row["clean_step"] == info["clean_steps"][index]
+        assert (info["clean_step_index"], row["provision_state"]) == (index, "cleaning")
+        states_ = [step["state"] for step in run["steps"]]
+        assert states_ == ["done"] * index + ["running"] + ["pending"] * (1 - index)
+
+
+def test_s2_14_what_a_long_step_has_done_is_saved_when_it_ends(serve: Serve) -> None:
+    first = serve()
+    node = enroll_waiting(first)
+    first.provision(node, "provide")
+    assert first.rig.step_states(node) == ["waiting", "pending"]
+    ring(first, node)  # the first step has ended, the second waits in its turn
+    wait_for(lambda: first.rig.step_states(node) == ["done", "waiting"])
+    first.rig.settled(node)
+    shown = first.shows(node)
+    assert (shown["provision_state"], shown["clean_step"]["step"]) == (
+        "clean wait",
+        "erase_devices",
+    )
+    assert shown["driver_internal_info"]["clean_step_index"] == 1
+    # Another conductor reads from there, and does not do the first step again.
+    first.rig.bury()
+    second = serve(DEFAULT__host="there")
+    ring(second, node)
+    second.rig.reaches(node, "available")
+    assert begun(second, node) == AUTOMATED
+
+
+def test_s2_15_the_clean_states_lie_between_deleted_and_available(operator: Operator) -> None:
+    node = operator.enroll("active")
+    operator.patches(node, driver_info__fake_fail_steps={"deploy.erase_devices": "no"})
+    operator.provision(node, "deleted")
+    assert operator.rig.path(node)[-3:] == ["deleting", "cleaning", "clean failed"]
+    operator.patches(node, driver_info={})
+    operator.provision(node, "provide")
+    assert operator.rig.path(node)[-2:] == ["cleaning", "available"]
+    # CLEANED and DELETED are passed within a transaction: nobody ever sees them (C3).
+    passed = {(row.event, str(row.to)): row.via for row in states.TABLE if row.via}
+    assert passed["clean", "cleaning"] == "deleted"
+    assert passed["done", "available"] == "cleaned"
+    told = {row[side] for row in operator.rig.events(node) for side in ("before", "after")}
+    assert not told & {"cleaned", "deleted"}
+
+
+@pytest.mark.parametrize("start", ["manageable", "clean failed"])
+def test_s2_16_the_target_cleaned_starts_cleaning(operator: Operator, start: str) -> None:
+    node = operator.enroll()
+    if start == "clean failed":
+        operator.patches(node, driver_info={"fake_fail_steps": {"power.cycle": "no"}})
+        assert operator.clean(node, "power.cycle")["provision_state"] == start
+    path = f"/v1/nodes/{node}/states/provision"
+    assert operator.api.at(3).put(path, {"target": "cleaned"}).status == 406
+    shown = operator.provision(node, "cleaned")
+    assert stored(shown) == ("available", None)
+    assert begun(operator, node)[-2:] == AUTOMATED
+    assert '"available"' in operator.refused(node, "cleaned", 400)
+
+
+STEPS = [{"interface": "deploy", "step": "erase_devices"}]
+ENTRANCES = {
+    "provide": {"manageable", "clean failed"},
+    "cleaned": {"manageable", "clean failed"},
+    "clean": {"manageable"},
+}
+
+
+@pytest.mark.parametrize("state", sorted(states.State))
+def test_s2_17_a_request_leads_to_cleaning_from_two_states_only(
+    operator: Operator, state: str
+) -> None:
+    for target, entrances in ENTRANCES.items():
+        node = operator.rig.node(state)
+        body = {"clean_steps": STEPS} if target == "clean" else {}
+        if state in entrances:
+            operator.provision(node, target, **body)
+            assert operator.rig.path(node)[0] == "cleaning"
+        else:
+            operator.refused(node, target, 400, **body)
+            assert operator.rig.path(node) == []
+
+
+def failed(operator: Operator, *titles: str) -> str:
+    """Return a node whose clean has failed, and which could be cleaned now."""
+    node = operator.enroll(fake_fail_steps=dict.fromkeys([*AUTOMATED, "power.cycle"], "no"))
+    shown = operator.clean(node, *titles) if titles else operator.provision(node, "provide")
+    assert (shown["provision_state"], shown["maintenance"]) == ("clean failed", True)
+    assert operator.patches(node, driver_info={}).status == 200
+    return node
+
+
+@pytest.mark.parametrize("titles", [(), ("power.cycle",)], ids=["automated", "manual"])
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        ("manage", ["manageable"]),
+        ("provide", ["cleaning", "available"]),
+        ("cleaned", ["cleaning", "available"]),
+        ("available", ["available"]),
+    ],
+)
+def test_s2_18_a_failed_clean_is_tried_again_or_skipped(
+    operator: Operator, target: str, path: list[str], titles: tuple[str, ...]
+) -> None:
+    node = failed(operator, *titles)
+    before, begun_before = operator.rig.path(node), begun(operator, node)
+    shown = operator.provision(node, target)
+    assert stored(shown) == (path[-1], None)
+    assert operator.rig.path(node) == [*before, *path]
+    again = AUTOMATED if "cleaning" in path else []
+    assert begun(operator, node) == begun_before + again
+    assert shown["clean_step"] == {}
+    # What the failure has set aside, a person takes back.
+    assert shown["maintenance"] is True
+
+
+def test_s2_21_a_rebuild_cleans_nothing(operator: Operator) -> None:
+    node = operator.enroll("active")
+    before, path = begun(operator, node), operator.rig.path(node)
+    assert operator.provision(node, "rebuild")["provision_state"] == "active"
+    assert begun(operator, node) == before
+    assert operator.rig.path(node) == [*path, "deploying", "active"]
+
+
+# -- the wire --------------------------------------------------------------------------------
+
+
+def test_s2_26_the_step_is_a_dictionary_or_nothing(operator: Operator) -> None:
+    node = enroll_waiting(operator)
+    assert operator.shows(node)["clean_step"] == {}  # C16
+    assert operator.rig.get(node)["clean_step"] is None
+    operator.provision(node, "provide")
+    step = operator.shows(node)["clean_step"]
+    assert (step["interface"], step["step"], step["priority"]) == (
+        "deploy",
+        "erase_devices_metadata",
+        99,
+    )
+    refusal = operator.patches(node, clean_step={"step": "x"})
+    assert (refusal.status, "clean_step" in refusal.text) == (400, True)
+    operator.rig.ring(node)
+    assert operator.rig.reaches(node, "available")["clean_step"] is None
+    assert operator.shows(node)["clean_step"] == {}
+
+
+def test_s2_27_a_node_and_the_detailed_list_show_the_step(operator: Operator) -> None:
+    node = enroll_waiting(operator, name="metal-7")
+    operator.provision(node, "provide")
+    step = operator.rig.get(node)["clean_step"]
+    assert step["step"] == "erase_devices_metadata"
+    for path in (f"/v1/nodes/{node}", "/v1/nodes/metal-7", f"/v1/nodes/{node}?fields=clean_step"):
+        assert operator.api.get(path).json["clean_step"] == step
+        if "fields" not in path:
+            assert operator.api.at(7).get(path.replace("metal-7", node)).json["clean_step"] == step
+            assert "clean_step" not in operator.api.at(6).get(path.replace("metal-7", node)).json
+    for path in ("/v1/nodes/detail", "/v1/nodes?detail=true", "/v1/nodes?fields=uuid,clean_step"):
+        (row,) = operator.api.get(path).json["nodes"]
+        assert row["clean_step"] == step
+
+
+def test_s2_30_the_conductor_cleans_at_the_end_of_tear_down_by_itself(serve: Serve) -> None:
+    asked: list[str] = []
+    held: list[tuple[str, str, str]] = []
+
+    def before(_kind: str, name: str) -> None:
+        if name in ("tear_down", "execute_clean_step"):
+            row = operator.rig.get(node)
+            asked.append(name)
+            held.append((row["lock_token"], row["run_uuid"], row["provision_state"]))
+
+    operator = serve(registry=watched(before))
+    node = ""
+    node = operator.enroll()
+    operator.clean(node, "deploy.erase_devices")  # an API server starts one by RPC
+    operator.provision(node, "provide")
+    operator.provision(node, "active")
+    runs = len(operator.rig.runs(node))
+    asked.clear()
+    held.clear()
+    operator.provision(node, "deleted")
+    assert asked == ["tear_down", "execute_clean_step", "execute_clean_step"]
+    assert [state for *_, state in held] == ["deleting", "cleaning", "cleaning"]
+    # One lock and one run from tear down to the last clean step: no second request was needed.
+    assert len({entry[:2] for entry in held}) == 1
+    assert [run["verb"] for run in operator.rig.runs(node)[runs:]] == ["deleted"]
+
+
+def test_s2_31_a_client_that_knows_nothing_of_cleaning_goes_on_as_before(
+    operator: Operator,
+) -> None:
+    node = operator.enroll("available")
+    old = operator.api.at(1)
+    path = f"/v1/nodes/{node}"
+    assert not {"clean_step", "automated_clean", "fault"} & set(old.get(path).json)
+    assert old.get(path).json["provision_state"] is None
+    for target, state in (("active", "active"), ("deleted", None)):
+        assert old.put(f"{path}/states/provision", {"target": target}).status == 202
+        operator.rig.settled(node)
+        assert old.get(path).json["provision_state"] == state
+    assert begun(operator, node)[-2:] == AUTOMATED
+    for target in ("provide", "cleaned", "available", "clean"):
+        body: Json = {"target": target}
+        if target == "clean":
+            body["clean_steps"] = STEPS
+        assert old.put(f"{path}/states/provision", body).status == 406
+    assert operator.shows(node)["provision_state"] == "available"
+
+
+def test_s2_32_who_waits_for_an_instance_to_go_sees_the_known_words(serve: Serve) -> None:
+    gate = Gate()
+    operator = serve(registry=gate.registry())
+    gate.opened.set()
+    node = operator.enroll("active")
+    instance = "0b7a2f2e-5d0c-4b0e-8a51-6a5b0f8d6e01"
+    assert operator.patches(node, instance_uuid=instance).status == 200
+    gate.opened.clear()
+    gate.reached.clear()
+    assert operator.asks(node, "deleted").status == 202
+    gate.wait()
+    shown = operator.shows(node)
+    assert (shown["provision_state"], shown["instance_uuid"]) == ("cleaning", None)
+    gate.opened.set()
+    operator.rig.settled(node)
+    words = {"cleaning", "clean wait", "clean failed"}
+    assert words <= {str(state) for state in states.State}
+    assert (states.Momentary.CLEANED, states.Momentary.DELETED) == ("cleaned", "deleted")
+
+
+@pytest.mark.parametrize(("start", "verb"), [("manageable", "provide"), ("active", "deleted")])
+def test_s2_39_new_and_used_machines_get_the_same_baseline(
+    operator: Operator, start: str, verb: str
+) -> None:
+    node = operator.enroll(start)
+    before = len(begun(operator, node))
+    assert operator.provision(node, verb)["provision_state"] == "available"
+    assert begun(operator, node)[before:] == AUTOMATED
