@@ -389,10 +389,28 @@ _LIFE = (
         default=False,
         help="Power a node off when its credentials are verified.",
     ),
+    cfg.StrOpt(
+        "rescue_password_hash_algorithm",
+        default="sha256",
+        choices=("sha256", "sha512"),
+        help="How a rescue password is hashed before the rescue ramdisk gets it.",
+    ),
+    cfg.BoolOpt(
+        "require_rescue_password_hashed",
+        default=True,
+        help="Keep only the hash of a rescue password. False keeps the password too, until the "
+        "rescue ends, for ramdisks that cannot take a hash.",
+    ),
     _seconds(
         "max_conductor_wait_step_seconds",
         30,
         "The longest sleep, in seconds, that a reserved step named wait may ask for.",
+    ),
+    cfg.BoolOpt(
+        "permit_child_node_step_async_result",
+        default=False,
+        help="Take a step that goes on by itself on a child node for done. Nobody then looks "
+        "whether it ends well.",
     ),
 )
 

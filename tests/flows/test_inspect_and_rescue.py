@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from oslo_utils import secretutils
 
 from ironic_lite import errors
 from tests.flows.rig import Rig
@@ -55,7 +59,10 @@ def test_rescue_and_unrescue(rig: Rig) -> None:
     node = rig.node("active", instance_info={"image": "x"})
     row = rescue(rig, node)
     assert (row["provision_state"], row["target_provision_state"]) == ("rescue", None)
-    assert row["instance_info"]["rescue_password"] == "sesame"
+    assert set(row["instance_info"]) == {"image", "hashed_rescue_password"}
+    hashed = row["instance_info"]["hashed_rescue_password"]
+    assert hashed.startswith("$5$")
+    assert secretutils.crypt_password("sesame", hashed) == hashed
     row = rig.call("do_node_unrescue", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("active", None)
     assert row["instance_info"] == {"image": "x"}
@@ -70,6 +77,60 @@ def test_rescue_may_wait_and_ends_by_itself(rig: Rig) -> None:
     rig.reaches(node, "rescue")
     assert rig.path(node) == ["rescuing", "rescue wait", "rescuing", "rescue"]
     assert rig.run(node)["state"] == "done"
+
+
+def test_the_password_itself_is_kept_only_where_ramdisks_need_it(build: Callable[..., Rig]) -> None:
+    rig = build(
+        conductor__require_rescue_password_hashed=False,
+        conductor__rescue_password_hash_algorithm="sha512",
+    )
+    node = rig.node("active")
+    info = rescue(rig, node)["instance_info"]
+    assert info["rescue_password"] == "sesame"
+    assert info["hashed_rescue_password"].startswith("$6$")
+    assert rig.call("do_node_unrescue", node)["instance_info"] == {}
+
+
+def test_another_rescue_replaces_the_password(rig: Rig) -> None:
+    node = rig.node("rescue", instance_info={"rescue_password": "old", "image": "x"})
+    info = rescue(rig, node)["instance_info"]
+    assert set(info) == {"image", "hashed_rescue_password"}
+
+
+def test_a_password_no_system_takes_is_refused_and_changes_nothing(rig: Rig) -> None:
+    node = rig.node("active")
+    before = rig.get(node)
+    with pytest.raises(errors.InvalidParameter, match="rescue_password: has a null character"):
+        rig.ask("do_node_rescue", node, rescue_password="se\0same")
+    assert rig.get(node) == before
+
+
+@pytest.mark.parametrize("end", ["unrescue", "unrescue fails", "rescue fails", "abort", "deleted"])
+def test_no_end_of_a_rescue_leaves_a_password(
+    rig: Rig, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    fails = {"unrescue fails": "unrescue", "rescue fails": "rescue"}.get(end)
+    node = rig.node(
+        "active",
+        fake_fail_verbs={fails: "no boot"} if fails else {},
+        fake_async_verbs=["rescue"] if end == "abort" else [],
+        fake_step_seconds=3600 if end == "abort" else 0,
+        instance_info={"image": "x"},
+    )
+    row = rescue(rig, node)
+    seen = [row["instance_info"].get("hashed_rescue_password")]
+    if end == "abort":
+        assert row["provision_state"] == "rescue wait"
+        row = rig.act("abort", node)
+    elif end == "deleted":
+        row = rig.call("do_node_tear_down", node)
+    elif end != "rescue fails":
+        row = rig.call("do_node_unrescue", node)
+    assert row["instance_info"] in ({"image": "x"}, {})
+    told = json.dumps([rig.events(node), rig.runs(node), row], default=str) + caplog.text
+    assert "sesame" not in told
+    assert not any(hashed in told for hashed in seen if hashed)
 
 
 @pytest.mark.parametrize("waiting", [[], ["rescue"]])

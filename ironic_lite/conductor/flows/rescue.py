@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ironic_lite import clock, errors
+from ironic_lite.conductor import passwords
 from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.steps import WAIT
@@ -12,8 +15,19 @@ _PASSWORD_KEYS = ("rescue_password", "hashed_rescue_password")
 
 
 def keep_password(task: Task, password: str) -> None:
-    """Put the password where the rescue ramdisk's driver takes it from (shown masked)."""
-    task.node.instance_info = {**task.node.instance_info, "rescue_password": password}
+    """Put the password where the rescue ramdisk's driver takes it from (shown masked).
+
+    As Ironic does it, a hash goes to the ramdisk. The password itself is kept only for ramdisks
+    that know no hashes, where the operator has allowed them.
+
+    :raises errors.InvalidParameter: no system can have such a password; nothing has changed.
+    """
+    settings = task.desk.conf.conductor
+    algorithm = settings.rescue_password_hash_algorithm
+    kept = {"hashed_rescue_password": passwords.hashed(password, algorithm, path="rescue_password")}
+    if not settings.require_rescue_password_hashed:
+        kept["rescue_password"] = password
+    task.node.instance_info = {**_without_password(task), **kept}
 
 
 def start(task: Task) -> None:
@@ -61,7 +75,8 @@ def start_unrescue(task: Task) -> None:
 
 
 def give_up_unrescue(task: Task, why: errors.Error) -> None:
-    """Fail: unrescue failed."""
+    """Fail: unrescue failed. Nobody needs the password any more."""
+    _forget_password(task)
     task.move("fail", error=faults.led_by(f"Failed to unrescue node {task.node.uuid}", why))
 
 
@@ -73,7 +88,9 @@ def _put_away(task: Task, why: errors.Error) -> errors.Error:
 
 
 def _forget_password(task: Task) -> None:
+    task.node.instance_info = _without_password(task)
+
+
+def _without_password(task: Task) -> dict[str, Any]:
     info = task.node.instance_info
-    task.node.instance_info = {
-        key: value for key, value in info.items() if key not in _PASSWORD_KEYS
-    }
+    return {key: value for key, value in info.items() if key not in _PASSWORD_KEYS}

@@ -1,0 +1,44 @@
+"""Passwords as a system keeps them: hashed in the form of crypt(3), with a salt of their own."""
+
+from __future__ import annotations
+
+import threading
+
+from oslo_utils import secretutils
+
+from ironic_lite import errors
+
+METHODS = {"sha256": "SHA-256", "sha512": "SHA-512"}
+"""Values of [conductor]rescue_password_hash_algorithm, and what crypt(3) calls them."""
+
+# crypt(3) answers in memory that all threads share.
+_GUARD = threading.Lock()
+
+
+def hashed(password: str, algorithm: str, *, path: str) -> str:
+    """Return ``$5$salt$hash`` or ``$6$salt$hash``, as a line of /etc/shadow has it.
+
+    :param algorithm: one of ``METHODS``.
+    :param path: where the password stood in the request, for a refusal.
+    :raises errors.InvalidParameter: no system takes it: it has a null character, is not Unicode or
+        is too long; it is not repeated.
+    :raises errors.Error: this machine has no libcrypt.
+    """
+    try:
+        password.encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidParameter(path=path, reason="is not Unicode text") from None
+    if "\0" in password:  # everything from there on would be cut off
+        raise errors.InvalidParameter(path=path, reason="has a null character")
+    salt = secretutils.crypt_mksalt(METHODS[algorithm])
+    try:
+        with _GUARD:
+            found = secretutils.crypt_password(password, salt)
+    except RuntimeError:
+        reason = "The conductor's machine lacks libcrypt, which hashes passwords; install it."
+        raise errors.Error(reason) from None
+    except AttributeError:  # no answer at all, in the way of glibc's own library
+        found = ""
+    if not found.startswith(f"{salt}$"):
+        raise errors.InvalidParameter(path=path, reason="cannot be hashed; a shorter one may do")
+    return found
