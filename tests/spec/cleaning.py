@@ -1,4 +1,4 @@
-"""What the tests of cleaning share: drivers to watch and to stop, and drivers of other people."""
+"""What the tests of cleaning and of retirement share: drivers to watch and to stop, and time."""
 
 from __future__ import annotations
 
@@ -12,74 +12,6 @@ from tests.flows.rig import configure, drivers
 from tests.spec.operator import Json, Operator
 
 AUTOMATED = ["deploy.erase_devices_metadata", "deploy.erase_devices"]
-
-OUTSIDE = """
-from ironic_lite import errors
-from ironic_lite.drivers import base
-from ironic_lite.drivers.fake import stage
-
-class Ordered(stage.Staged, base.RAID):
-    @base.clean_step(priority=5)
-    def low(self, task):
-        pass
-
-    @base.clean_step(priority=50)
-    def high(self, task):
-        pass
-
-    @base.clean_step(priority=7.5)
-    def middle(self, task):
-        pass
-
-    @base.clean_step(priority=0)
-    def never(self, task):
-        pass
-
-class Bare(base.RAID):
-    pass
-
-class Tied(stage.Staged, base.RAID):
-    @base.clean_step(priority=10)
-    def one(self, task):
-        pass
-
-    @base.clean_step(priority=10.0)
-    def other(self, task):
-        pass
-
-class Broken(base.RAID):
-    @base.clean_step(priority=0)
-    def refuses(self, task):
-        raise errors.CleanStepFailed(step="raid.refuses", reason="disk on fire")
-
-    @base.clean_step(priority=0)
-    def stumbles(self, task):
-        raise ZeroDivisionError("a bug")
-
-class Vendor(stage.Staged, base.Vendor):
-    @base.clean_step(priority=10)
-    def polish(self, task):
-        pass
-
-class Firmware(stage.Staged, base.Firmware):
-    @base.clean_step(priority=10)
-    def check(self, task):
-        pass
-"""
-POINTS = """
-[ironic_lite.hardware.interfaces.raid]
-ordered = outside_cleaning:Ordered
-bare = outside_cleaning:Bare
-tied = outside_cleaning:Tied
-broken = outside_cleaning:Broken
-
-[ironic_lite.hardware.interfaces.vendor]
-outside = outside_cleaning:Vendor
-
-[ironic_lite.hardware.interfaces.firmware]
-outside = outside_cleaning:Firmware
-"""
-MODULES = {"outside_cleaning": OUTSIDE}
 
 
 class Gate:
