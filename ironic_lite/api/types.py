@@ -16,6 +16,9 @@ from ironic_lite.api import rules
 
 Text = wsme.types.text
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
+# What float() takes besides, such as 1_0 or the digits of other scripts, is a slip of the hand.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_SHOWN = 20
 
 
 class Boolean(wsme.types.UserType):  # type: ignore[misc]  # WSME ships no types
@@ -39,11 +42,13 @@ class Number(wsme.types.UserType):  # type: ignore[misc]
     @staticmethod
     def frombasetype(value: Any) -> float:
         """Raise ValueError for anything else."""
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"{value!r} is not a number")
+        fits = isinstance(value, str | int | float) and not isinstance(value, bool)
+        shown = repr(str(value)[:_SHOWN])
+        if not fits or (isinstance(value, str) and not _NUMBER.fullmatch(value)):
+            raise ValueError(f"{shown} is not a number")
         number = float(value)
         if not math.isfinite(number):
-            raise ValueError(f"{value!r} is not a finite number")
+            raise ValueError(f"{shown} is not a finite number")
         return number
 
 
@@ -59,7 +64,9 @@ class Integer(wsme.types.UserType):  # type: ignore[misc]
         if isinstance(value, bool) or not isinstance(value, str | int):
             raise ValueError(f"{value!r} is not a whole number")
         if not _INTEGER.fullmatch(str(value)):
-            raise ValueError(f"{str(value)[:20]!r} is not a whole number of at most nine digits")
+            raise ValueError(
+                f"{str(value)[:_SHOWN]!r} is not a whole number of at most nine digits"
+            )
         return int(value)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ironic_lite.db.session import Database
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.drivers import packages
+from tests.flows.rig import configure
 from tests.spec.operator import Operator
 
 
@@ -29,3 +33,24 @@ def serve(sqlite_database: Database) -> Iterator[Callable[..., Operator]]:
 def operator(serve: Callable[..., Operator]) -> Operator:
     """The operator of a service with default options."""
     return serve()
+
+
+@pytest.fixture
+def stock(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Callable[..., Registry]:
+    """A function that loads the drivers with a maker's among them, ``kind="Class"`` of workshop.
+
+    Each goes by the name ``workshop``; a node asks for it with ``raid_interface="workshop"``.
+    """
+
+    def load(**classes: str) -> Registry:
+        points = [
+            f"[ironic_lite.hardware.interfaces.{kind}]\nworkshop = tests.spec.workshop:{name}\n"
+            for kind, name in classes.items()
+        ]
+        packages.install(monkeypatch, tmp_path, {}, "\n".join(points))
+        enabled = {f"DEFAULT__enabled_{kind}_interfaces": ["fake", "workshop"] for kind in classes}
+        found = Registry.load(Settings.read(configure(**enabled)))
+        assert found.failures == {}
+        return found
+
+    return load

@@ -40,8 +40,8 @@ PROPERTIES: Mapping[str, str] = {
         "by themselves after fake_step_seconds. Optional."
     ),
     "fake_steps_unavailable": (
-        "Seconds, an integer: the list of clean steps is not available, retry after that time; "
-        "-1 is unknown. Optional."
+        "Seconds, an integer: only an agent knows the clean steps. Before the first cleaning the "
+        "list is not available, retry after that time; -1 is unknown. Optional."
     ),
 }
 

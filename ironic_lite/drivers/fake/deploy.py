@@ -8,6 +8,9 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
+LISTED = "fake_listed_steps"
+"""Where the list of the latest agent is kept on the node."""
+
 
 class FakeDeploy(stage.Staged, base.Deploy):
     """Its steps write nothing anywhere; the power is as real as the node's power interface."""
@@ -29,15 +32,25 @@ class FakeDeploy(stage.Staged, base.Deploy):
             task.driver.power.set_power_state(task, base.POWER_OFF)
             task.node.power_state = base.POWER_OFF
 
-    def get_clean_steps(self, task: base.Task) -> list[dict[str, Any]]:
-        """Return the clean steps.
+    def prepare_cleaning(self, task: base.Task) -> base.Outcome:
+        """Start the agent; where only it knows the clean steps, its list is kept (S1.25, S1.35)."""
+        if stage.told(task).steps_unavailable is not None:
+            task.keep(LISTED, super().get_clean_steps(task))
+        return base.DONE
 
-        :raises errors.StepsUnavailable: driver_info/fake_steps_unavailable says so (S1.26).
+    def get_clean_steps(self, task: base.Task) -> list[dict[str, Any]]:
+        """Return the clean steps; where only an agent knows them, those of the latest one.
+
+        :raises errors.StepsUnavailable: there was none, and driver_info/fake_steps_unavailable is
+            set (S1.26).
         """
         wait = stage.told(task).steps_unavailable
-        if wait is not None:
+        if wait is None:
+            return super().get_clean_steps(task)
+        listed: list[dict[str, Any]] | None = task.recall(LISTED)
+        if listed is None:
             raise errors.StepsUnavailable(node=task.node.uuid, seconds=wait)
-        return super().get_clean_steps(task)
+        return listed
 
     @base.clean_step(priority=10, abortable=True)
     def erase_devices(self, task: base.Task) -> None:
