@@ -24,6 +24,7 @@ class Type(enum.Enum):
     BOOLEAN = "boolean"
     OBJECT = "object"
     LIST = "array"
+    NUMBER = "number"
     TIME = "time"
 
 
@@ -217,6 +218,27 @@ def by_name(table: tuple[Field, ...]) -> Mapping[str, Field]:
 
 
 @cache
+# Ours, not Ironic's: shown at every version.
+RUN: tuple[Field, ...] = tuple(
+    dataclasses.replace(field, access=R, brief=True, sort=False)
+    for field in (
+        Field("uuid"),
+        Field("node_uuid"),
+        Field("verb"),
+        Field("state"),
+        Field("requester"),
+        Field("project"),
+        Field("request_id"),
+        Field("conductor"),
+        _time("started_at"),
+        _time("ended_at"),
+        _computed("duration_seconds", 1, Type.NUMBER),
+        Field("error", type=Type.OBJECT),
+        _computed("links", 1, Type.LIST),
+    )
+)
+WHOLE_RUN: tuple[Field, ...] = (*RUN, _computed("steps", 1, Type.LIST))
+
 def visible(table: tuple[Field, ...], version: int) -> tuple[Field, ...]:
     """Return the fields shown at minor API ``version``, in wire order."""
     return tuple(field for field in table if field.since <= version)

@@ -14,7 +14,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
-from ironic_lite import errors, fields, states
+from ironic_lite import errors, fields, states, verbs
 from ironic_lite.api import rules
 from ironic_lite.states import State
 
@@ -22,6 +22,7 @@ Parser = Callable[[str, str], Any]
 
 FIELDS_SINCE = 8
 DETAIL_SINCE = 43
+RUN_STATES = ("running", "waiting", "done", "failed", "aborted")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _PAGING = ("marker", "limit", "sort_key", "sort_dir")
 
@@ -39,7 +40,8 @@ class Filter:
 class Resource:
     """What can be listed: its fields, filters, and the minor versions of ``fields`` and ``detail``.
 
-    ``marker`` reads the marker: the value that identifies a row in the list.
+    ``marker`` reads the marker: the value that identifies a row in the list. ``direction`` is the
+    order of a list that names none.
     """
 
     table: tuple[fields.Field, ...]
@@ -48,6 +50,7 @@ class Resource:
     detail_since: int = DETAIL_SINCE
     marker: Parser = rules.uuid
     paged: bool = True
+    direction: str = "asc"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,6 +111,21 @@ def _group(value: str, path: str) -> str:
     return rules.conductor_group(value, path)
 
 
+def _verb(value: str, path: str) -> str:
+    return _one_of(value, path, "a verb", tuple(verbs.BY_TARGET))
+
+
+def _run_states(value: str, path: str) -> list[str]:
+    return _several(value, path, lambda each, at: _one_of(each, at, "a run's state", RUN_STATES))
+
+
+def _one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
+    if value not in known:
+        reason = f"{value!r} is not {what}. Valid are: {', '.join(known)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return value
+
+
 # -- what there is to ask --------------------------------------------------------------------
 
 NODES = Resource(
@@ -156,6 +174,15 @@ CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker
 
 
 @cache
+RUNS = Resource(
+    fields.RUN,
+    (Filter("state", 1, _run_states), Filter("verb", 1, _verb)),
+    fields_since=1,
+    detail_since=1,
+    direction="desc",
+)
+RUN = Resource(fields.WHOLE_RUN, fields_since=1)
+
 def _known(resource: Resource) -> Mapping[str, Filter]:
     return MappingProxyType({known.name: known for known in resource.filters})
 
@@ -195,7 +222,7 @@ def listing(
         limit=_limit(given.get("limit"), max_limit),
         marker=resource.marker(given["marker"], "marker") if "marker" in given else None,
         sort=fields.sort_column(resource.table, given.get("sort_key") or "id", version),
-        direction=_direction(given.get("sort_dir", "asc")),
+        direction=_direction(given.get("sort_dir", resource.direction)),
         where=where,
         given=dict(given),
     )

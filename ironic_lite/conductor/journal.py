@@ -39,6 +39,11 @@ class Journal:
         self._steps: dict[str, dict[tuple[str, int], Row]] = {}
 
     @property
+    def events(self) -> list[Row]:
+        """The events that wait to be written."""
+        return self._events
+
+    @property
     def pending(self) -> bool:
         """Whether anything waits to be written."""
         gathered = (self._events, self._runs, self._new_steps, self._steps)
@@ -125,7 +130,7 @@ class Journal:
             events.add(conn, self._events)
 
     def _end_steps(self, conn: Connection) -> None:
-        """A run that ends badly may leave a step that nobody will end any more."""
+        """A run that ends badly leaves steps that nobody will end, or begin, any more."""
         for run_uuid, changes in self._runs.items():
             if changes.get("state") in ("failed", "aborted"):
                 runs.end_steps(conn, run_uuid, state=changes["state"], at=changes["ended_at"])

@@ -47,8 +47,15 @@ _STEPS = (
     sa.select(models.run_steps).where(_STEP.run_uuid == sa.bindparam("k_run")).order_by(_STEP.id)
 )
 _INSERT_STEPS = models.run_steps.insert().inline()
-_END_STEPS = models.run_steps.update().where(
-    _STEP.run_uuid == sa.bindparam("k_run"), _STEP.state.in_(_OPEN)
+_NEVER_REACHED = _STEP.state == "pending"
+# MariaDB assigns from left to right, and the later value sees the new state: so that comes last.
+_END_STEPS = (
+    models.run_steps.update()
+    .where(_STEP.run_uuid == sa.bindparam("k_run"), _STEP.state.in_((*_OPEN, "pending")))
+    .ordered_values(
+        (_STEP.ended_at, sa.case((_NEVER_REACHED, None), else_=sa.bindparam("k_at"))),
+        (_STEP.state, sa.case((_NEVER_REACHED, "skipped"), else_=sa.bindparam("k_state"))),
+    )
 )
 
 
@@ -173,9 +180,11 @@ def update_steps(conn: Connection, run_uuid: str, rows: Sequence[Mapping[str, An
 def end_steps(conn: Connection, run_uuid: str, *, state: str, at: datetime.datetime) -> None:
     """End what still runs or waits of a run that has ended before its steps did.
 
+    Steps that were never reached become ``skipped``, without an end.
+
     :param state: ``failed`` or ``aborted``, as the run's own.
     """
-    conn.execute(_END_STEPS, {"k_run": run_uuid, "state": state, "ended_at": at})
+    conn.execute(_END_STEPS, {"k_run": run_uuid, "k_state": state, "k_at": at})
 
 
 def steps(conn: Connection, run_uuid: str) -> list[Row]:

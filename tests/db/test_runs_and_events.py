@@ -115,6 +115,27 @@ def test_a_step_run_again_loses_its_end_and_error(database: Database) -> None:
     assert (row["state"], row["ended_at"], row["error"]) == ("running", None, None)
 
 
+@pytest.mark.parametrize("state", ["failed", "aborted"])
+def test_a_run_that_ends_badly_leaves_no_step_open(database: Database, state: str) -> None:
+    run, other = (add_run(database, add_node(database)) for _ in range(2))
+    before = ["done", "running", "waiting", "pending"]
+    for each in (run, other):
+        rows = [{**row, "state": before[row["ordinal"]]} for row in steps_of(each, 4)]
+        database.write(lambda conn, rows=rows: runs.insert_steps(conn, rows))  # type: ignore[misc]
+    with count_statements(database) as sent:
+        database.write(lambda conn: runs.end_steps(conn, run, state=state, at=NOON))
+    assert len(sent) == 1, sent
+    found = database.read(lambda conn: runs.steps(conn, run))
+    assert [(row["state"], row["ended_at"]) for row in found] == [
+        ("done", None),
+        (state, NOON),
+        (state, NOON),
+        ("skipped", None),
+    ]
+    untouched = database.read(lambda conn: runs.steps(conn, other))
+    assert [row["state"] for row in untouched] == before
+
+
 def test_a_mistyped_column_of_a_step_is_refused(database: Database) -> None:
     with pytest.raises(KeyError, match="attempts"):
         database.write(

@@ -32,7 +32,8 @@ def test_an_abortable_clean_step_is_called_off_at_once(rig: Rig) -> None:
     assert not {"clean_step_index", "declarative_cleaning"} & set(info)
     run = rig.run(node)
     assert (run["state"], run["error"]["code"]) == ("aborted", "Aborted")
-    assert rig.step_states(node) == ["aborted", "pending"]
+    assert run["error"]["step"] == ABORTABLE
+    assert rig.step_states(node) == ["aborted", "skipped"]
 
 
 def test_a_step_that_must_not_be_cut_short_ends_before_the_abort_does(rig: Rig) -> None:
@@ -50,8 +51,9 @@ def test_a_step_that_must_not_be_cut_short_ends_before_the_abort_does(rig: Rig) 
         f'By request, the clean operation was aborted after the step "{STUBBORN}".'
     )
     assert not row["maintenance"]
-    assert rig.step_states(node) == ["done", "pending"]
-    assert rig.run(node)["state"] == "aborted"
+    assert rig.step_states(node) == ["done", "skipped"]
+    run = rig.run(node)
+    assert (run["state"], run["error"]["step"]) == ("aborted", STUBBORN)
     assert rig.path(node) == ["cleaning", "clean wait", "clean failed"]
 
 
@@ -73,8 +75,11 @@ def test_a_deployment_is_called_off_without_cleaning(
     assert (row["provision_state"], row["target_provision_state"]) == ("deploy failed", "active")
     assert row["last_error"] == "By request, the deploy operation was aborted."
     assert not row["maintenance"]
-    assert rig.run(node)["state"] == "aborted"
+    run = rig.run(node)
+    assert run["state"] == "aborted"
     assert rig.step_states(node)[0] == "aborted"
+    first = run["steps"][0]
+    assert run["error"]["step"] == f"{first['interface']}.{first['step']}"
 
 
 def test_an_inspection_is_called_off(rig: Rig) -> None:
@@ -109,6 +114,7 @@ def test_a_service_is_called_off_and_the_node_is_active_again(rig: Rig, last: st
     assert (row["provision_state"], row["target_provision_state"]) == ("active", None)
     assert row["last_error"] == "By request, the service operation was aborted."
     assert (row["service_step"], row["maintenance"]) == (None, False)
+    assert rig.runs(node)[0]["error"]["step"] == last
     assert rig.path(node)[-2:] == ["service failed", "active"]
     assert rig.run(node)["state"] == "aborted"
 

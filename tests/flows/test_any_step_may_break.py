@@ -69,7 +69,7 @@ def check(rig: Rig, node: str, phase: str, at: int, said: str) -> None:
     assert row["fault"] == fault
     assert row["maintenance_reason"] == (row["last_error"] if fault else None)
     assert rig.started(node) == steps[: at + 1]
-    done, later = ["done"] * at, ["pending"] * (len(steps) - at - 1)
+    done, later = ["done"] * at, ["skipped"] * (len(steps) - at - 1)
     assert rig.step_states(node) == [*done, "failed", *later]
     run = rig.run(node)
     assert (run["state"], run["error"]["step"]) == ("failed", steps[at])

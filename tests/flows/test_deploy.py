@@ -65,7 +65,7 @@ def test_a_failed_deployment_keeps_its_step_until_the_next_try(rig: Rig) -> None
     assert row["deploy_step"]["step"] == "write_image"
     assert row["driver_internal_info"]["deploy_step_index"] == 1
     assert len(row["driver_internal_info"]["deploy_steps"]) == 3
-    assert rig.step_states(node) == ["done", "failed", "pending"]
+    assert rig.step_states(node) == ["done", "failed", "skipped"]
     rig.edit(node, driver_info={})
     row = rig.call("do_node_deploy", node, rebuild=True)
     assert (row["provision_state"], row["last_error"]) == ("active", None)
@@ -163,7 +163,7 @@ def test_deleted_in_the_middle_of_a_deployment_ends_that_run_and_its_timer(rig: 
     deploy, delete = rig.runs(node)
     assert (deploy["verb"], deploy["state"]) == ("active", "aborted")
     assert "deleted" in deploy["error"]["text"]
-    assert [step["state"] for step in deploy["steps"]] == ["aborted", "pending", "pending"]
+    assert [step["state"] for step in deploy["steps"]] == ["aborted", "skipped", "skipped"]
     assert deploy["ended_at"] is not None
     assert (delete["verb"], delete["state"]) == ("deleted", "done")
 

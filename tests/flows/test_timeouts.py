@@ -177,5 +177,6 @@ def test_the_step_that_waited_has_failed_in_its_run(rig: Rig) -> None:
     rig.edit(node, provision_updated_at=clock.after(-7200), wake_at=clock.after(-7200))
     sweep(rig)
     assert rig.get(node)["provision_state"] == "clean failed"
-    assert rig.step_states(node) == ["failed", "pending"]
-    assert rig.run(node)["error"]["code"] == "TimedOut"
+    assert rig.step_states(node) == ["failed", "skipped"]
+    error = rig.run(node)["error"]
+    assert (error["code"], error["step"]) == ("TimedOut", "bios.factory_reset")

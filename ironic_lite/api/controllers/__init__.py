@@ -15,6 +15,7 @@ from ironic_lite.api.controllers import (
     ports,
     root,
     states,
+    runs,
     traits,
 )
 
@@ -26,6 +27,7 @@ ALL: tuple[type[expose.Controller], ...] = (
     management.Management,
     traits.Traits,
     ports.Ports,
+    runs.Runs,
     chassis.Chassis,
     chassis.Members,
     drivers.Drivers,

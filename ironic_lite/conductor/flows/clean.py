@@ -103,13 +103,14 @@ def give_up(task: Task, why: errors.Error) -> None:
 def call_off(task: Task) -> None:
     """Abort by request: clean failed, but no maintenance (S5.16, C10)."""
     current = task.node.clean_step or {}
-    where = ""
+    step, where = None, ""
     if current:
-        when = "after" if current.get("abort_after") else "during"
-        where = f' {when} the step "{steps.title(current)}"'
+        step, when = steps.title(current), "after" if current.get("abort_after") else "during"
+        where = f' {when} the step "{step}"'
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
-    task.move("abort", error=errors.Aborted(action="clean", where=where), aborted=True)
+    why = errors.Aborted(action="clean", where=where, step=step)
+    task.move("abort", error=why, aborted=True)
 
 
 def tidy(task: Task) -> None:

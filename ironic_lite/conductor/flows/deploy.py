@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ironic_lite import errors, plans
+from ironic_lite import errors, plans, steps
 from ironic_lite.conductor import stepper
 from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
@@ -110,7 +110,8 @@ def give_up(task: Task, why: errors.Error) -> None:
 def call_off(task: Task) -> None:
     """Abort by request: deploy failed, nothing is cleaned."""
     task.notes.forget_agent()
-    task.move("abort", error=errors.Aborted(action="deploy", where=""), aborted=True)
+    step = steps.title(task.node.deploy_step) if task.node.deploy_step else None
+    task.move("abort", error=errors.Aborted(action="deploy", where="", step=step), aborted=True)
 
 
 def tidy(task: Task) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import errors, steps
 from ironic_lite.conductor import stepper
 from ironic_lite.conductor.flows import faults, listed
 from ironic_lite.conductor.phases import Phase
@@ -58,9 +58,10 @@ def give_up(task: Task, why: errors.Error) -> None:
 
 def call_off(task: Task) -> None:
     """Abort by request: service failed for as long as tidying up takes."""
-    task.node.service_step = None
+    current, task.node.service_step = task.node.service_step, None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
-    task.move("abort", error=errors.Aborted(action="service", where=""), aborted=True)
+    step = steps.title(current) if current else None
+    task.move("abort", error=errors.Aborted(action="service", where="", step=step), aborted=True)
 
 
 def tidy(task: Task) -> None:

@@ -99,9 +99,10 @@ def _is_over(task: Task, state: State, before: datetime.datetime) -> bool:
 
 
 def _time_out(task: Task, limit: Limit) -> None:
-    step = getattr(task.node, limit.column) if limit.column else None
+    waiting = getattr(task.node, limit.column) if limit.column else None
     # Not the whole step: its arguments may be secret.
-    hint = f"Failed on step {steps.title(step)}." if step else "No agent or BMC has reported."
+    step = steps.title(waiting) if waiting else None
+    hint = f"Failed on step {step}." if step else "No agent or BMC has reported."
     sentence = f"Timeout reached while {limit.action} {task.node.uuid}. {hint}"
-    facts = {"action": limit.action, "node": task.node.uuid, "hint": hint}
+    facts = {"action": limit.action, "node": task.node.uuid, "hint": hint, "step": step}
     failure.give_up(task, errors.TimedOut(sentence, **facts))
