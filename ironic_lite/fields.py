@@ -208,16 +208,6 @@ CONDUCTOR: tuple[Field, ...] = (
     _computed("links", 49, Type.LIST),
 )
 
-# -- reading the tables ----------------------------------------------------------------------
-
-
-@cache
-def by_name(table: tuple[Field, ...]) -> Mapping[str, Field]:
-    """Return name -> field."""
-    return MappingProxyType({field.name: field for field in table})
-
-
-@cache
 # Ours, not Ironic's: shown at every version.
 RUN: tuple[Field, ...] = tuple(
     dataclasses.replace(field, access=R, brief=True, sort=False)
@@ -239,6 +229,16 @@ RUN: tuple[Field, ...] = tuple(
 )
 WHOLE_RUN: tuple[Field, ...] = (*RUN, _computed("steps", 1, Type.LIST))
 
+# -- reading the tables ----------------------------------------------------------------------
+
+
+@cache
+def by_name(table: tuple[Field, ...]) -> Mapping[str, Field]:
+    """Return name -> field."""
+    return MappingProxyType({field.name: field for field in table})
+
+
+@cache
 def visible(table: tuple[Field, ...], version: int) -> tuple[Field, ...]:
     """Return the fields shown at minor API ``version``, in wire order."""
     return tuple(field for field in table if field.since <= version)

@@ -49,8 +49,8 @@ NODES = Resource(
 PORTS = Resource("ports", fields.PORT)
 CHASSIS = Resource("chassis", fields.CHASSIS, below=(("nodes", 1),))
 CONDUCTORS = Resource("conductors", fields.CONDUCTOR, key="hostname")
-
 RUNS = Resource("runs", fields.WHOLE_RUN, needs=(("duration_seconds", ("started_at", "ended_at")),))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:

@@ -172,8 +172,6 @@ CHASSIS = Resource(fields.CHASSIS)
 
 CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_text)
 
-
-@cache
 RUNS = Resource(
     fields.RUN,
     (Filter("state", 1, _run_states), Filter("verb", 1, _verb)),
@@ -183,6 +181,8 @@ RUNS = Resource(
 )
 RUN = Resource(fields.WHOLE_RUN, fields_since=1)
 
+
+@cache
 def _known(resource: Resource) -> Mapping[str, Filter]:
     return MappingProxyType({known.name: known for known in resource.filters})
 

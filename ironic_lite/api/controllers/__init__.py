@@ -14,8 +14,8 @@ from ironic_lite.api.controllers import (
     nodes,
     ports,
     root,
-    states,
     runs,
+    states,
     traits,
 )
 
