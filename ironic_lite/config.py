@@ -75,10 +75,11 @@ register(CONF)
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return (group, options) pairs for oslo-config-generator."""
-    return [
+    ours = [
         (group, [*opts, *(options.LIBRARY if group == "DEFAULT" else ())])
         for group, opts in options.GROUPS.items()
     ]
+    return [*ours, ("oslo_messaging_notifications", list(options.LIBRARY_NOTIFICATIONS))]
 
 
 def version() -> str:

@@ -125,6 +125,17 @@ DEFAULT = (
         default=["redfish", "fake-hardware"],
         help="Hardware types this conductor drives: values of a node's driver field.",
     ),
+    cfg.StrOpt(
+        "notification_level",
+        choices=["debug", "info", "warning", "error", "critical"],
+        help="Send notifications of this level and above. Unset, none are sent. "
+        "[oslo_messaging_notifications]driver must be set, too.",
+    ),
+    cfg.ListOpt(
+        "versioned_notifications_topics",
+        default=["ironic_versioned_notifications"],
+        help="Topics the notifications are sent to; each gets all of them.",
+    ),
 )
 
 _ENABLED: dict[str, Sequence[str]] = {
@@ -573,3 +584,25 @@ LIBRARY: Sequence[cfg.Opt] = (
     cfg.BoolOpt("use_json", default=False, help="Log one JSON object per line."),
 )
 """Options of oslo.messaging and oslo.log most operators meet: documented here, registered there."""
+
+LIBRARY_NOTIFICATIONS: Sequence[cfg.Opt] = (
+    cfg.MultiStrOpt(
+        "driver",
+        default=[],
+        sample_default=["messagingv2"],
+        help="How notifications are sent: messagingv2 to a broker or over local://, log to the "
+        "log, noop nowhere. May be given several times. Unset, none are sent.",
+    ),
+    cfg.StrOpt(
+        "transport_url",
+        secret=True,
+        help="Where notifications are sent to. Unset, [DEFAULT]transport_url.",
+    ),
+    cfg.IntOpt(
+        "retry",
+        default=-1,
+        help="How often a broker that is away is tried again before a notification is lost; -1 "
+        "tries for ever, while further ones wait.",
+    ),
+)
+"""The same, of oslo.messaging's group [oslo_messaging_notifications]."""

@@ -18,7 +18,10 @@ from oslo_config import cfg
 from ironic_lite.api import arrivals, controllers, exchange, front, render, routes, signatures
 from ironic_lite.api.fleet import Fleet
 from ironic_lite.api.service import Client, Service
+from ironic_lite.db import traits
 from ironic_lite.db.session import Database
+from ironic_lite.rpc import notifier
+from ironic_lite.rpc.notifier import Notifier
 
 # Shared by all applications of a process: Pecan keeps it in a global.
 _LOCAL = threading.local()
@@ -56,18 +59,34 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         return found.handler, [request, *found.words], {}
 
 
-def routed(database: Database, client: Client, conf: cfg.ConfigOpts) -> front.Wsgi:
+def listening(database: Database, conf: cfg.ConfigOpts) -> Notifier:
+    """Return whom the writers of the API tell what they have committed (S5.29).
+
+    :raises config.ConfigError: notifications cannot be sent as configured.
+    """
+    return notifier.build(
+        conf, "ironic-api", lambda node: database.read(lambda conn: traits.get(conn, node))
+    )
+
+
+def routed(
+    database: Database, client: Client, conf: cfg.ConfigOpts, told: Notifier | None = None
+) -> front.Wsgi:
     """Return what `front` hands requests to.
 
     :param client: how conductors are called: `rpc.client.Client`.
+    :param told: from `listening`, for a caller who closes it; None makes one.
     """
     signatures.remember()
-    service = Service(database, client, Fleet(database, conf), conf)
+    told = told or listening(database, conf)
+    service = Service(database, client, Fleet(database, conf), conf, told)
     rows = (row for each in controllers.ALL for row in each(service).rows())
     inner: front.Wsgi = Application(routes.Table(rows))
     return inner
 
 
-def build(database: Database, client: Client, conf: cfg.ConfigOpts) -> front.Front:
+def build(
+    database: Database, client: Client, conf: cfg.ConfigOpts, told: Notifier | None = None
+) -> front.Front:
     """Return the whole API as a WSGI application; the parameters are those of `routed`."""
-    return front.Front(routed(database, client, conf), conf)
+    return front.Front(routed(database, client, conf, told), conf)

@@ -53,15 +53,15 @@ def create(service: Service, request: Request, body: Any) -> Row:
     row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
     _find_parent(service, given, row)
     row.update(_interfaces(service, request, row))
-    _write(service, lambda conn: _insert(conn, request, row))
+    told = happenings.of(request.who, row["uuid"], "node_created", {"driver": row["driver"]})
+
+    def insert(conn: Connection) -> None:
+        nodes.insert(conn, row)
+        events.add(conn, [told])
+
+    _write(service, insert)
+    service.notifier.tell(request.who, [told], row)
     return row
-
-
-def _insert(conn: Connection, request: Request, row: Row) -> None:
-    nodes.insert(conn, row)
-    events.add(
-        conn, [happenings.of(request.who, row["uuid"], "node_created", {"driver": row["driver"]})]
-    )
 
 
 # -- PATCH -----------------------------------------------------------------------------------
@@ -98,7 +98,10 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
 
 
 def _save(service: Service, request: Request, before: Row, written: Row) -> datetime.datetime:
-    """Write columns of a node and the event that tells of it; return the moment."""
+    """Write columns of a node and the event that tells of it; return the moment.
+
+    :param before: the node as read; all columns, if anybody listens.
+    """
     at = clock.now()
     # Names only: values may be secret.
     told = happenings.of(request.who, before["uuid"], "node_updated", {"fields": sorted(written)})
@@ -109,6 +112,7 @@ def _save(service: Service, request: Request, before: Row, written: Row) -> date
         events.add(conn, [told])
 
     _write(service, work)
+    service.notifier.tell(request.who, [told], {**before, **written, "updated_at": at})
     return at
 
 
@@ -134,7 +138,7 @@ def set_maintenance(
     :raises errors.NodeLocked: somebody works on the node.
     """
     columns = ("uuid", "generation", "maintenance", "maintenance_reason", "fault")
-    before = idents.fetch(service, request, ident, columns)
+    before = idents.fetch(service, request, ident, None if service.notifier.on else columns)
     wanted: Row = {"maintenance": on, "maintenance_reason": reason}
     if not on:
         wanted["fault"] = None

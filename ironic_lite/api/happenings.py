@@ -9,10 +9,11 @@ from ironic_lite.context import Context
 
 
 def of(
-    who: Context, node_uuid: str, kind: str, data: dict[str, Any] | None = None
+    who: Context, node_uuid: str | None, kind: str, data: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the row of an event for ``db.events.add``.
 
+    :param node_uuid: None for what happened to no node: told to listeners, but kept nowhere.
     :param kind: what happened, such as ``port_created``; at most 32 characters.
     :param data: facts of it, nothing secret.
     """

@@ -31,7 +31,8 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
     :param opened: from `listening.listen`; this process gives it away.
     """
     database = session.configured(conf)
-    application = app.build(database, client.Client(transport.get()), conf)
+    told = app.listening(database, conf)
+    application = app.build(database, client.Client(transport.get()), conf, told)
     pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
     certificate, key = (pathlib.Path(path) if path else None for path in pair)
     try:
@@ -51,6 +52,7 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
             ssl_protocol_min=constants.SSLProtocols.tls12,
         ).run(application, opened)
     finally:
+        told.close()
         database.close()
 
 

@@ -10,6 +10,7 @@ from oslo_config import cfg
 from ironic_lite.api.fleet import Fleet
 from ironic_lite.db.session import Database
 from ironic_lite.rpc import interface
+from ironic_lite.rpc.notifier import Notifier
 
 
 class Client(Protocol):
@@ -27,3 +28,4 @@ class Service:
     client: Client
     fleet: Fleet
     conf: cfg.ConfigOpts
+    notifier: Notifier

@@ -12,6 +12,7 @@ from ironic_lite import threads
 
 threads.native()  # before anything imports an oslo library
 
+import atexit  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
@@ -55,7 +56,9 @@ class Late:
     def _build(self) -> front.Wsgi:
         database = session.configured(self._conf)
         migrate.check(database)
-        return app.routed(database, client.Client(transport.get()), self._conf)
+        told = app.listening(database, self._conf)
+        atexit.register(told.close)
+        return app.routed(database, client.Client(transport.get()), self._conf, told)
 
 
 def arguments(environ: dict[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from ironic_lite import config
 from ironic_lite.db import migrate, session
 from ironic_lite.db.session import Database
-from ironic_lite.rpc import server, transport
+from ironic_lite.rpc import notifier, server, transport
 
 _NOT_USABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -58,6 +58,7 @@ def run(conf: Any) -> None:
     """
     with quiet(), contextlib.closing(database(conf)) as found:
         transport.build()
+        notifier.build(conf, "", lambda _: ())
         migrate.check(found)
 
 

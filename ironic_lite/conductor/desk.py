@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from ironic_lite.conductor.workers import Workers
 from ironic_lite.db.session import Database
 from ironic_lite.drivers.registry import Registry
+from ironic_lite.rpc import notifier
+from ironic_lite.rpc.notifier import Notifier
 from ironic_lite.steps import Priority
 
 
@@ -27,6 +29,7 @@ class Desk:
 
     ``conf`` is the oslo.config object with our groups; ``clean_priorities`` and
     ``verify_priorities`` map ``interface.step`` to the priority the operator configured (S2.5).
+    ``notifier`` is told of committed events (S5.29).
     ``draining`` is set when the service begins to stop: nothing new is begun; ``stopping`` when
     running work has had its time: it leaves its nodes.
     """
@@ -39,5 +42,6 @@ class Desk:
     alarm: Alarm
     clean_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     verify_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
+    notifier: Notifier = notifier.OFF
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)

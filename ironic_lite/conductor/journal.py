@@ -44,6 +44,11 @@ class Journal:
         return self._events
 
     @property
+    def events(self) -> list[Row]:
+        """The events that wait to be written."""
+        return self._events
+
+    @property
     def pending(self) -> bool:
         """Whether anything waits to be written."""
         gathered = (self._events, self._runs, self._new_steps, self._steps)

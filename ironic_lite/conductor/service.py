@@ -22,9 +22,10 @@ from ironic_lite.conductor.watch.powersync import PowerSync
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.conductor.workers import Workers
-from ironic_lite.db import conductors
+from ironic_lite.db import conductors, traits
 from ironic_lite.db.session import Connection, Database
 from ironic_lite.drivers.registry import Registry, Settings
+from ironic_lite.rpc import notifier
 from ironic_lite.rpc.server import Server
 
 LOG = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class Service:
 
     :param conf: the oslo.config object with our groups.
     :param transport: from ``rpc.transport``; None runs without RPC (tests call ``endpoints``).
+    :raises config.ConfigError: notifications cannot be sent as configured.
     """
 
     def __init__(
@@ -57,6 +59,9 @@ class Service:
             self._alarm,
             clean_priorities=Settings.read(conf).clean_priorities,
             verify_priorities=config.priorities(settings.verify_step_priority_override),
+            notifier=notifier.build(
+                conf, "ironic-conductor", lambda node: database.read(lambda c: traits.get(c, node))
+            ),
         )
         self.tasks = Tasks(self.desk)
         self.endpoints = Endpoints(self.tasks)
@@ -129,6 +134,7 @@ class Service:
         finished = self.desk.workers.wait_idle(_GRACE) and finished
         self._keepalive.stop()
         self.desk.workers.close()
+        self.desk.notifier.close()
         LOG.info("Conductor %s has stopped%s", host, "" if finished else ", work was left over")
         return finished
 

@@ -48,7 +48,9 @@ class Task:
         self._driver = driver
         self._ports: Sequence[Port] | None = None
         self._token = token
+        # As last saved: history and notifications tell what was before.
         self._power = node.power_state
+        self._target = node.target_provision_state
 
     # -- what drivers see --------------------------------------------------------------------
 
@@ -206,10 +208,19 @@ class Task:
             self.journal.write(conn)
 
         self.desk.database.write(write)
+        self._tell()
         self.journal.settle()
         self.node.settle()
         if "wake_at" in changes:
             self.ring_at = self.node.wake_at
+
+    def _tell(self) -> None:
+        """Let listeners know what has been committed; never before, never instead (S5.29)."""
+        if self.desk.notifier.on:
+            about = {**self.node.as_dict(), "updated_at": clock.now()}
+            told = self.journal.events
+            self.desk.notifier.tell(self.context, told, about, previous_target=self._target)
+        self._target = self.node.target_provision_state
 
     def _note_power(self, after: str | None) -> None:
         """Whoever changed the power - a request, a step, the sync - history tells of it."""
@@ -231,6 +242,7 @@ class Task:
             self.journal.write(conn)
 
         self.desk.database.write(write)
+        self._tell()
         self.journal.settle()
 
     # -- handing over ------------------------------------------------------------------------

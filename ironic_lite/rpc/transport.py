@@ -1,4 +1,4 @@
-"""The oslo.messaging transport of this process: unix sockets in the state path, or a broker.
+"""The oslo.messaging transports of this process: unix sockets in the state path, or a broker.
 
 `threads.native` must have been called before this module is imported for the first time, else
 oslo.messaging loads eventlet.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import oslo_messaging
+from oslo_config import cfg
 
 from ironic_lite import config, errors
 from ironic_lite.rpc import failures, interface
@@ -19,6 +21,9 @@ from ironic_lite.rpc.local import LocalDriver
 
 _AMQP_PORT = 5672
 _CONNECT_SECONDS = 2
+
+NOTES_EXCHANGE = "ironic"
+"""Where consumers of Ironic's notifications listen, unless [DEFAULT]control_exchange says else."""
 
 REMOTE_MODULES = (failures.__name__, errors.__name__)
 """Only exceptions of these modules are rebuilt from an answer."""
@@ -34,35 +39,59 @@ def build(url: str | None = None) -> Any:
     :raises config.ConfigError: the URL cannot be used.
     """
     oslo_messaging.set_transport_defaults(interface.EXCHANGE)
-    parsed = _parsed(url)
-    if parsed.transport == "local" and not (parsed.virtual_host or parsed.hosts):
-        parsed.virtual_host = str(config.state_path().resolve() / "rpc").lstrip("/")
-    try:
+    with _worded("[DEFAULT]transport_url"):
         return oslo_messaging.get_rpc_transport(
-            config.CONF, url=parsed, allowed_remote_exmods=list(REMOTE_MODULES)
+            config.CONF,
+            url=_parsed(config.CONF, url or _configured()),
+            allowed_remote_exmods=list(REMOTE_MODULES),
         )
-    except (oslo_messaging.DriverLoadFailure, ModuleNotFoundError) as why:
-        raise config.ConfigError(reason=f"[DEFAULT]transport_url: {why}") from None
 
 
-def _parsed(url: str | None) -> oslo_messaging.TransportURL:
+def notifications(conf: cfg.ConfigOpts) -> Any:
+    """Return a new oslo.messaging NotificationTransport; nothing is connected yet.
+
+    :param conf: says where to: [oslo_messaging_notifications]transport_url, unset the RPC's URL.
+    :raises config.ConfigError: the URL cannot be used.
+    """
+    oslo_messaging.set_transport_defaults(NOTES_EXCHANGE)
+    own = conf.oslo_messaging_notifications.transport_url
+    option = "[oslo_messaging_notifications]transport_url" if own else "[DEFAULT]transport_url"
+    with _worded(option):
+        return oslo_messaging.get_notification_transport(
+            conf, url=_parsed(conf, own or _configured(conf))
+        )
+
+
+@contextlib.contextmanager
+def _worded(option: str) -> Iterator[None]:
+    """Raise what is wrong with a URL as a ConfigError that names its option."""
     try:
-        # This registers the option transport_url, too.
-        return oslo_messaging.TransportURL.parse(config.CONF, url or _configured())
-    except oslo_messaging.InvalidTransportURL as why:
-        raise config.ConfigError(reason=f"[DEFAULT]transport_url: {why}") from None
+        yield
+    except (
+        oslo_messaging.InvalidTransportURL,
+        oslo_messaging.DriverLoadFailure,
+        ModuleNotFoundError,
+    ) as why:
+        raise config.ConfigError(reason=f"{option}: {why}") from None
     except ValueError:
         # Its reason would show a part of the URL, which may be one of the password.
         raise config.ConfigError(
-            reason="[DEFAULT]transport_url: not a URL such as rabbit://user:password@host:5672/vhost"
+            reason=f"{option}: not a URL such as rabbit://user:password@host:5672/vhost"
             "; write a / of the password as %2F and an @ of it as %40"
         ) from None
 
 
-def _configured() -> str:
-    oslo_messaging.TransportURL(config.CONF)
-    config.CONF.set_default("transport_url", "local://")
-    return str(config.CONF.transport_url)
+def _parsed(conf: cfg.ConfigOpts, url: str) -> oslo_messaging.TransportURL:
+    parsed = oslo_messaging.TransportURL.parse(conf, url)
+    if parsed.transport == "local" and not (parsed.virtual_host or parsed.hosts):
+        parsed.virtual_host = str(config.state_path(conf).resolve() / "rpc").lstrip("/")
+    return parsed
+
+
+def _configured(conf: cfg.ConfigOpts = config.CONF) -> str:
+    oslo_messaging.TransportURL(conf)  # registers the option
+    conf.set_default("transport_url", "local://")
+    return str(conf.transport_url)
 
 
 @functools.cache

@@ -7,7 +7,17 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import clock, fields
-from ironic_lite.api import documents, expose, pages, patches, queries, rules, schemas, types
+from ironic_lite.api import (
+    documents,
+    expose,
+    happenings,
+    pages,
+    patches,
+    queries,
+    rules,
+    schemas,
+    types,
+)
 from ironic_lite.api.controllers import nodes
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import chassis
@@ -52,6 +62,7 @@ class Chassis(expose.Controller):
             "created_at": clock.now(),
         }
         self.service.database.write(lambda conn: chassis.insert(conn, row))
+        self._tell(request, "chassis_created", row)
         location = f"{request.base}/v1/chassis/{row['uuid']}"
         request.answer.headers.append(("Location", location))
         return _document(request, row)
@@ -61,22 +72,38 @@ class Chassis(expose.Controller):
         """Change a chassis by a JSON PATCH."""
         known, patch = rules.uuid(ident, "chassis"), request.json
 
-        def write(conn: Connection) -> Json:
+        def write(conn: Connection) -> tuple[Json, Json]:
             before = chassis.get(conn, known)
             changes = patches.chassis(before, patch, version=request.version)
-            if not changes:
-                return before
-            changes["updated_at"] = clock.now()
-            chassis.update(conn, known, changes)
-            return {**before, **changes}
+            if changes:
+                changes["updated_at"] = clock.now()
+                chassis.update(conn, known, changes)
+            return changes, {**before, **changes}
 
-        return _document(request, self.service.database.write(write))
+        changes, row = self.service.database.write(write)
+        if changes:
+            self._tell(request, "chassis_updated", row)
+        return _document(request, row)
 
     @expose.expose("DELETE", "/chassis/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
         """Remove a chassis that has no nodes."""
         known = rules.uuid(ident, "chassis")
-        self.service.database.write(lambda conn: chassis.delete(conn, known))
+        listened = self.service.notifier.on
+
+        def write(conn: Connection) -> Json | None:
+            gone = chassis.get(conn, known) if listened else None
+            chassis.delete(conn, known)
+            return gone
+
+        gone = self.service.database.write(write)
+        if gone:
+            self._tell(request, "chassis_deleted", gone)
+
+    def _tell(self, request: Request, kind: str, row: Json) -> None:
+        """Tell listeners; history is of nodes, and keeps nothing of this."""
+        told = happenings.of(request.who, None, kind)
+        self.service.notifier.tell(request.who, [told], row)
 
     # -- lists -------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -26,6 +26,8 @@ from ironic_lite.db import events, nodes, ports
 from ironic_lite.db.session import Connection
 
 Json = dict[str, Any]
+Written = tuple[Json, list[Json]]
+"""A port as it is after a change (or was before it was deleted), and the events of it."""
 
 _NAMES_SINCE = 88
 _LONGEST = 255
@@ -77,7 +79,7 @@ class Ports(expose.Controller):
         given = schemas.port(request.json, version=request.version)
         _refuse_portgroup(given)
         given["uuid"] = given.get("uuid") or str(uuid.uuid4())
-        row = self.service.database.write(lambda conn: _insert(conn, request, given))
+        row = self._write(request, lambda conn: _insert(conn, request, given))
         location = f"{request.base}/v1/ports/{row['uuid']}"
         request.answer.headers.append(("Location", location))
         return _document(request, row)
@@ -86,14 +88,20 @@ class Ports(expose.Controller):
     def update(self, request: Request, ident: str) -> Json:
         """Change a port by a JSON PATCH."""
         known, patch = _ident(request, ident), request.json
-        row = self.service.database.write(lambda conn: _update(conn, request, known, patch))
+        row = self._write(request, lambda conn: _update(conn, request, known, patch))
         return _document(request, row)
 
     @expose.expose("DELETE", "/ports/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
         """Take a port away from its node."""
         known = _ident(request, ident)
-        self.service.database.write(lambda conn: _delete(conn, request, known))
+        self._write(request, lambda conn: _delete(conn, request, known))
+
+    def _write(self, request: Request, work: Callable[[Connection], Written]) -> Json:
+        """Carry out ``work`` in one transaction, tell of it, and return the port."""
+        row, told = self.service.database.write(work)
+        self.service.notifier.tell(request.who, told, row)
+        return row
 
     # -- lists -------------------------------------------------------------------------------
 
@@ -151,7 +159,7 @@ def _document(request: Request, row: Json, chosen: tuple[str, ...] | None = None
 # -- writing, each inside one transaction ----------------------------------------------------
 
 
-def _insert(conn: Connection, request: Request, given: Json) -> Json:
+def _insert(conn: Connection, request: Request, given: Json) -> Written:
     values = dict(given)
     owner = _owner(
         conn, values.pop("node_ident", None) or values["node_uuid"], version=request.version
@@ -159,34 +167,32 @@ def _insert(conn: Connection, request: Request, given: Json) -> Json:
     row = {**_BLANK, **values, "node_uuid": owner["uuid"], "created_at": clock.now()}
     with _addresses_worded():
         ports.insert(conn, row)
-    _record(conn, request, "port_created", row)
-    return row
+    return row, _record(conn, request, "port_created", row)
 
 
-def _update(conn: Connection, request: Request, ident: str, patch: Any) -> Json:
+def _update(conn: Connection, request: Request, ident: str, patch: Any) -> Written:
     before = ports.get(conn, ident, hold=True)
     owner = _free(nodes.get(conn, before["node_uuid"], _OWNER, hold=True))
     changes = patches.port(before, patch, version=request.version, owner=owner)
     if not changes:
-        return before
+        return before, []
     _refuse_portgroup(changes)
     if "node_uuid" in changes:
         _owner(conn, changes["node_uuid"], version=request.version)
     row = {**before, **changes, "updated_at": clock.now()}
     with _addresses_worded():
         ports.update(conn, before["uuid"], {**changes, "updated_at": row["updated_at"]})
-    _record(conn, request, "port_updated", row, changed=sorted(changes))
-    return row
+    return row, _record(conn, request, "port_updated", row, changed=sorted(changes))
 
 
-def _delete(conn: Connection, request: Request, ident: str) -> None:
+def _delete(conn: Connection, request: Request, ident: str) -> Written:
     row = ports.get(conn, ident, hold=True)
     owner = _free(nodes.get(conn, row["node_uuid"], _OWNER, hold=True))
     if (row["internal_info"] or {}).get(_VIF) and not owner["maintenance"]:
         reason = f"a VIF is attached to port {row['uuid']}; detach it first"
         raise errors.Conflict(node=owner["uuid"], reason=reason)
     ports.delete(conn, row["uuid"])
-    _record(conn, request, "port_deleted", row)
+    return row, _record(conn, request, "port_deleted", row)
 
 
 def _owner(conn: Connection, ident: str, *, version: int) -> Json:
@@ -227,6 +233,8 @@ def _addresses_worded() -> Iterator[None]:
         raise errors.Duplicate(**{**why.facts, "key": "MAC address"}) from None
 
 
-def _record(conn: Connection, request: Request, kind: str, row: Json, **more: Any) -> None:
+def _record(conn: Connection, request: Request, kind: str, row: Json, **more: Any) -> list[Json]:
     about = {"port": row["uuid"], "address": row["address"], **more}
-    events.add(conn, [happenings.of(request.who, row["node_uuid"], kind, about)])
+    told = [happenings.of(request.who, row["node_uuid"], kind, about)]
+    events.add(conn, told)
+    return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -40,13 +41,14 @@ class Traits(expose.Controller):
     def replace(self, request: Request, ident: str) -> None:
         """Set all traits of a node."""
         wanted = schemas.trait_list(request.json)
-        node = idents.fetch(self.service, request, ident, _READ)
-
-        def write(conn: Connection) -> None:
-            traits.replace(conn, node["uuid"], wanted, generation=node["generation"])
-            self._record(conn, request, node, {"traits": wanted})
-
-        self.service.database.write(write)
+        self._write(
+            request,
+            ident,
+            {"traits": wanted},
+            lambda conn, node, generation: traits.replace(
+                conn, node, wanted, generation=generation
+            ),
+        )
 
     @expose.expose(
         "DELETE",
@@ -58,13 +60,12 @@ class Traits(expose.Controller):
     )
     def clear(self, request: Request, ident: str) -> None:
         """Take all traits from a node."""
-        node = idents.fetch(self.service, request, ident, _READ)
-
-        def write(conn: Connection) -> None:
-            traits.replace(conn, node["uuid"], [], generation=node["generation"])
-            self._record(conn, request, node, {"traits": []})
-
-        self.service.database.write(write)
+        self._write(
+            request,
+            ident,
+            {"traits": []},
+            lambda conn, node, generation: traits.replace(conn, node, [], generation=generation),
+        )
 
     @expose.expose(
         "PUT",
@@ -84,13 +85,12 @@ class Traits(expose.Controller):
                 f"/v1/nodes/{ident}/traits."
             )
         wanted = rules.trait(trait)
-        node = idents.fetch(self.service, request, ident, _READ)
-
-        def write(conn: Connection) -> None:
-            traits.add(conn, node["uuid"], wanted, generation=node["generation"])
-            self._record(conn, request, node, {"added": wanted})
-
-        self.service.database.write(write)
+        self._write(
+            request,
+            ident,
+            {"added": wanted},
+            lambda conn, node, generation: traits.add(conn, node, wanted, generation=generation),
+        )
         location = f"{request.base}/v1/nodes/{ident}/traits/{wanted}"
         request.answer.headers.append(("Location", location))
 
@@ -105,14 +105,28 @@ class Traits(expose.Controller):
     )
     def remove(self, request: Request, ident: str, trait: str) -> None:
         """Take one trait from a node that has it."""
-        node = idents.fetch(self.service, request, ident, _READ)
+        self._write(
+            request,
+            ident,
+            {"removed": trait},
+            lambda conn, node, generation: traits.remove(conn, node, trait, generation=generation),
+        )
+
+    def _write(
+        self, request: Request, ident: str, data: Json, act: Callable[[Connection, str, int], None]
+    ) -> None:
+        """Change the traits of a node and tell of it.
+
+        :param data: what is kept of the change.
+        :param act: given connection, UUID and generation, inside the transaction.
+        """
+        columns = None if self.service.notifier.on else _READ
+        node = idents.fetch(self.service, request, ident, columns)
+        told = happenings.of(request.who, node["uuid"], "traits_updated", data)
 
         def write(conn: Connection) -> None:
-            traits.remove(conn, node["uuid"], trait, generation=node["generation"])
-            self._record(conn, request, node, {"removed": trait})
+            act(conn, node["uuid"], node["generation"])
+            events.add(conn, [told])
 
         self.service.database.write(write)
-
-    @staticmethod
-    def _record(conn: Connection, request: Request, node: Json, data: Json) -> None:
-        events.add(conn, [happenings.of(request.who, node["uuid"], "traits_updated", data)])
+        self.service.notifier.tell(request.who, [told], {**node, "updated_at": told["at"]})

@@ -1,0 +1,288 @@
+"""Which notification tells of which event, and what it carries: one table, without I/O (S5.29).
+
+Who has committed events (``conductor.task``, the writers of the API) hands them to ``rpc.notifier``
+with the object they are about. Event types, payload objects, their versions and fields are those
+that consumers of Ironic's notifications know.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ironic_lite import fields, masking, states
+from ironic_lite.fields import Field, Type
+from ironic_lite.states import Kind, State
+
+Row = Mapping[str, Any]
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+"""Least to most severe."""
+
+# -- payload objects -------------------------------------------------------------------------
+
+
+class Shape(NamedTuple):
+    """A payload object: its name and version, which fields of ``table`` it shows, and ``more``
+    keys whose values come from the event."""
+
+    name: str
+    version: str
+    table: tuple[Field, ...]
+    names: tuple[str, ...]
+    more: tuple[str, ...] = ()
+
+
+_KINDS_SHOWN = tuple(kind for kind in fields.INTERFACE_KINDS if kind != "firmware")
+_NODE_NAMES = (
+    *("boot_mode", "clean_step", "conductor_group", "console_enabled", "created_at"),
+    *("deploy_step", "description", "disable_power_off", "driver", "extra", "fault"),
+    *("inspection_finished_at", "inspection_started_at", "instance_uuid", "last_error"),
+    *("lessee", "maintenance", "maintenance_reason", "name", "owner", "power_state"),
+    *("properties", "protected", "protected_reason", "provision_state"),
+    *("provision_updated_at", "resource_class", "retired", "retired_reason", "secure_boot"),
+    *("target_power_state", "target_provision_state", "traits", "updated_at", "uuid"),
+    *(f"{kind}_interface" for kind in _KINDS_SHOWN),
+)
+_PREVIOUS = ("previous_provision_state", "previous_target_provision_state")
+
+NODE = Shape("NodePayload", "1.17", fields.NODE, _NODE_NAMES)
+NODE_CRUD = NODE._replace(
+    name="NodeCRUDPayload",
+    version="1.15",
+    names=(*_NODE_NAMES, "chassis_uuid", "driver_info", "instance_info"),
+)
+NODE_PROVISION = NODE._replace(
+    name="NodeSetProvisionStatePayload",
+    version="1.18",
+    names=(*_NODE_NAMES, "driver_internal_info", "instance_info"),
+    more=("event", *_PREVIOUS),
+)
+NODE_POWER = NODE._replace(name="NodeSetPowerStatePayload", more=("to_power",))
+NODE_CORRECTED = NODE._replace(name="NodeCorrectedPowerStatePayload", more=("from_power",))
+PORT = Shape(
+    "PortCRUDPayload",
+    "1.8",
+    fields.PORT,
+    tuple(one.name for one in fields.PORT if one.name not in ("internal_info", "links")),
+)
+CHASSIS = Shape(
+    "ChassisCRUDPayload",
+    "1.0",
+    fields.CHASSIS,
+    tuple(one.name for one in fields.CHASSIS if one.name != "links"),
+)
+SHAPES = (NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED, PORT, CHASSIS)
+
+# -- the table -------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """What is told of the events of one ``kind``, and of one ``case`` of it if it has several.
+
+    ``action`` is the middle of the event type, None if nobody is told; ``status`` its end, "" if
+    the states decide. ``about`` says to people when this happens, or why nobody is told.
+    """
+
+    kind: str
+    case: str | None
+    action: str | None
+    status: str
+    shape: Shape | None
+    about: str
+
+
+def _silent(kind: str, case: str | None, why: str) -> Rule:
+    return Rule(kind, case, None, "", None, why)
+
+
+def _kept(what: str, shape: Shape) -> Iterator[Rule]:
+    for done, action in (("created", "create"), ("updated", "update"), ("deleted", "delete")):
+        about = f"A {what} has been {done}."
+        yield Rule(f"{what}_{done}", None, f"{what}.{action}", "end", shape, about)
+
+
+TABLE: tuple[Rule, ...] = (
+    Rule(
+        "provision",
+        None,
+        "node.provision_set",
+        "",
+        NODE_PROVISION,
+        "A node has moved to another provision state.",
+    ),
+    # -- power --
+    Rule("power", "start", "node.power_set", "start", NODE_POWER, "A power request is accepted."),
+    Rule("power", "end", "node.power_set", "end", NODE_POWER, "The machine has done it."),
+    Rule("power", "fail", "node.power_set", "error", NODE_POWER, "The machine has not done it."),
+    Rule(
+        "power",
+        "reset",
+        "node.power_set",
+        "end",
+        NODE_POWER,
+        "The machine has been set back to the recorded power state.",
+    ),
+    Rule(
+        "power",
+        "changed in a run",
+        "node.power_set",
+        "end",
+        NODE_POWER,
+        "A verb or one of its steps has switched the machine.",
+    ),
+    Rule(
+        "power",
+        "found",
+        "node.power_state_corrected",
+        "success",
+        NODE_CORRECTED,
+        "The recorded power state has been set to the machine's, or to null if it cannot be read.",
+    ),
+    _silent("power", "changed on request", "the end of the request tells of it"),
+    # -- nodes, ports, chassis --
+    *_kept("node", NODE_CRUD),
+    Rule(
+        "node_updated",
+        "maintenance",
+        "node.maintenance_set",
+        "end",
+        NODE,
+        "A request has changed a node's maintenance or its reason, and nothing else.",
+    ),
+    Rule(
+        "traits_updated",
+        None,
+        "node.update",
+        "end",
+        NODE_CRUD,
+        "The traits of a node have been set, added or removed.",
+    ),
+    *_kept("port", PORT),
+    *_kept("chassis", CHASSIS),
+    # -- not told --
+    _silent("step_started", None, "moves of the node are told; a run has its steps"),
+    _silent("step_ended", None, "moves of the node are told; a run has its steps"),
+    _silent("abort_requested", None, "the move that ends the run is told"),
+    _silent("taken_over", None, "the node goes on as it was; what comes of it is told"),
+    _silent("fault", None, "the move or power state that goes with it is told, fault included"),
+)
+
+_RULES = {(rule.kind, rule.case): rule for rule in TABLE}
+_MAINTENANCE = frozenset({"maintenance", "maintenance_reason", "fault"})
+_MOVING = states.of_kind(Kind.BUSY, Kind.WAIT)
+
+
+def rule(event: Row, beside: Sequence[Row] = ()) -> Rule | None:
+    """Return what the table says of an event; None for a kind that it does not know.
+
+    :param event: a row for ``db.events.add``.
+    :param beside: all events of the same commit.
+    """
+    return _RULES.get((event["kind"], _case(event, beside)))
+
+
+def _case(event: Row, beside: Sequence[Row]) -> str | None:
+    """Tell apart what rows of one kind can mean."""
+    if event["kind"] == "node_updated":
+        changed = set((event.get("data") or {}).get("fields", ()))
+        return "maintenance" if changed and changed <= _MAINTENANCE else None
+    if event["kind"] != "power":
+        return None
+    if event["event"] != "changed":
+        return str(event["event"])
+    if any(one["kind"] == "power" and one["event"] == "end" for one in beside):
+        return "changed on request"
+    # What had never been read before was not switched, but found.
+    return "changed in a run" if event["run_uuid"] and event["before"] else "found"
+
+
+def _status(event: Row) -> str:
+    """Return how a move ends its event type: by what it leaves and where it leads."""
+    if event["event"] == "fail":
+        return "error"
+    moves = (State(event["before"]) in _MOVING, State(event["after"]) in _MOVING)
+    return {(False, True): "start", (True, False): "end"}.get(moves, "success")
+
+
+# -- from event to notification --------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Notice:
+    """One notification to be sent: cheap to make, its payload is built when it is sent.
+
+    ``about`` are the columns of the object as committed, ``more`` the values of ``shape.more``.
+    """
+
+    event_type: str
+    level: str
+    shape: Shape
+    about: Row
+    more: Row
+
+    @property
+    def lacks_traits(self) -> bool:
+        """Whether the payload shows traits that ``about`` does not have."""
+        return "traits" in self.shape.names and "traits" not in self.about
+
+    def payload(self, traits: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return the versioned object as plain JSON types, secrets masked.
+
+        :param traits: of the node, where ``about`` lacks them; None if nobody knows.
+        """
+        row = {"traits": traits, **self.about}
+        known = fields.by_name(self.shape.table)
+        data = {name: _shown(known[name], row.get(name)) for name in self.shape.names}
+        return {
+            "ironic_object.name": self.shape.name,
+            "ironic_object.namespace": "ironic",
+            "ironic_object.version": self.shape.version,
+            "ironic_object.data": {**data, **self.more},
+        }
+
+
+def of(events: Sequence[Row], about: Row, *, previous_target: str | None = None) -> list[Notice]:
+    """Return what is to be told of the events of one commit.
+
+    :param events: rows for ``db.events.add``.
+    :param about: the columns of the object the events are about: node, port or chassis.
+    :param previous_target: the node's target_provision_state before the commit.
+    """
+    found = []
+    for event in events:
+        known = rule(event, events)
+        if known is None or known.action is None or known.shape is None:
+            continue
+        status = known.status or _status(event)
+        found.append(
+            Notice(
+                f"baremetal.{known.action}.{status}",
+                "error" if status == "error" else "info",
+                known.shape,
+                about,
+                _more(known.shape, event, previous_target),
+            )
+        )
+    return found
+
+
+def _more(shape: Shape, event: Row, previous_target: str | None) -> Row:
+    values = {
+        "event": event.get("event"),
+        "previous_provision_state": event.get("before"),
+        "previous_target_provision_state": previous_target,
+        "to_power": event.get("after"),
+        "from_power": event.get("before"),
+    }
+    return {name: values[name] for name in shape.more}
+
+
+def _shown(field: Field, value: Any) -> Any:
+    """Return a column's value as consumers get it; masked like an answer, and wherever else."""
+    if field.type is Type.TIME:
+        return f"{value:%Y-%m-%dT%H:%M:%SZ}" if value else None
+    if field.type is Type.OBJECT and value is None:
+        return {}
+    return masking.field(field.name, value)

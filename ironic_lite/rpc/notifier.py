@@ -1,0 +1,241 @@
+"""Sends notifications of committed events, on a thread of its own (S5.29).
+
+``conductor.task`` and the writers of the API call `Notifier.tell` after their commit. What is told,
+and how, stands in ``notices``; where to, in [oslo_messaging_notifications], which is
+oslo.messaging's. A notification is sent at most once. Whoever tells is never held up and never
+hears of a fault: what cannot be sent waits here, and beyond a bound it is lost, counted and logged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import oslo_messaging
+import oslo_messaging.opts
+from oslo_config import cfg
+
+from ironic_lite import config, errors, notices
+from ironic_lite.context import Context
+from ironic_lite.notices import Notice
+from ironic_lite.rpc import transport
+
+LOG = logging.getLogger(__name__)
+
+WAITING = 1000
+"""How many notifications may wait to be sent; further ones are lost."""
+
+GROUP = "oslo_messaging_notifications"
+_LAST_WORDS = 2.0  # seconds that a process which stops gives to what still waits
+
+Row = Mapping[str, Any]
+Traits = Callable[[str], Sequence[str]]
+
+
+class Notifier(Protocol):
+    """Whoever is told of committed events."""
+
+    @property
+    def on(self) -> bool:
+        """Whether anybody listens: if not, nothing needs to be prepared for `tell`."""
+
+    def tell(
+        self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
+    ) -> None:
+        """Tell of events that have been committed together; returns at once and raises nothing.
+
+        :param who: asked for it.
+        :param events: rows for ``db.events.add``.
+        :param about: the columns of the node, port or chassis they are about, as committed; they
+            must not be changed afterwards.
+        :param previous_target: the node's target_provision_state before.
+        """
+
+    def close(self) -> None:
+        """Send what still waits, for a short while; what is left then is lost."""
+
+
+class Silence:
+    """The notifier of a process whose notifications are switched off."""
+
+    on = False
+
+    def tell(
+        self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
+    ) -> None:
+        """Tell nobody."""
+
+    def close(self) -> None:
+        """Nothing waits."""
+
+
+OFF = Silence()
+
+
+def build(conf: cfg.ConfigOpts, service: str, traits: Traits) -> Notifier:
+    """Return the notifier that the configuration asks for; nothing is connected yet.
+
+    :param conf: our options; those of oslo.messaging are registered here.
+    :param service: the first part of publisher_id, such as ``ironic-api``; ``host`` is the second.
+    :param traits: reads the traits of a node by its UUID; may raise ``errors.Error``.
+    :raises config.ConfigError: the URL, or the name of a driver, cannot be used.
+    """
+    if conf.notification_level is None:
+        return OFF
+    for group, opts in oslo_messaging.opts.list_opts():
+        if group == GROUP:
+            conf.register_opts(opts, group=group)
+    drivers = conf[GROUP].driver
+    if not drivers:
+        LOG.warning("[DEFAULT]notification_level is set, but [%s]driver is not: no driver", GROUP)
+        return OFF
+    known = {found.name for found in importlib.metadata.entry_points(group=_DRIVERS)}
+    for name in drivers:
+        if name not in known:
+            reason = f"[{GROUP}]driver: {name} is none of {', '.join(sorted(known))}"
+            raise config.ConfigError(reason=reason)
+    return Sender(conf, f"{service}.{conf.host}", traits)
+
+
+_DRIVERS = "oslo.messaging.notify.drivers"
+
+
+class _Waiting(NamedTuple):
+    who: Context
+    notice: Notice
+
+
+class Sender:
+    """Sends through oslo.messaging what is at least as severe as [DEFAULT]notification_level."""
+
+    on = True
+
+    def __init__(self, conf: cfg.ConfigOpts, publisher: str, traits: Traits) -> None:
+        self._levels = notices.LEVELS[notices.LEVELS.index(conf.notification_level) :]
+        self._traits = traits
+        self._waiting: queue.Queue[_Waiting | None] = queue.Queue(WAITING)
+        self._guard = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._lost = 0
+        messaging = transport.notifications(conf)
+        # oslo.messaging would log each message that a broker does not take, with all it says.
+        messaging._send_notification = self._watched(messaging._send_notification)
+        self._oslo = oslo_messaging.Notifier(
+            messaging,
+            publisher_id=publisher,
+            serializer=_Contexts(),
+            topics=conf.versioned_notifications_topics,
+        )
+
+    # -- on the caller's thread --------------------------------------------------------------
+
+    def tell(
+        self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
+    ) -> None:
+        """Queue what the table tells of these events."""
+        try:
+            for notice in notices.of(events, about, previous_target=previous_target):
+                if notice.level in self._levels:
+                    self._put(_Waiting(who, notice))
+        except Exception:  # the change is committed: nothing may make it look as if it had failed
+            LOG.exception("A notification was lost")
+
+    def _put(self, one: _Waiting) -> None:
+        if self._thread is None:
+            self._start()
+        try:
+            self._waiting.put_nowait(one)
+        except queue.Full:
+            self._lose("too many wait to be sent")
+
+    def _start(self) -> None:
+        # Not at once: a process may be forked between.
+        with self._guard:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._send, name="notifier", daemon=True)
+                self._thread.start()
+
+    # -- on our own --------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        while (one := self._waiting.get()) is not None:
+            before = self._lost
+            try:
+                payload = one.notice.payload(self._known_traits(one.notice))
+                method = getattr(self._oslo, one.notice.level)
+                method(_Asker(one.who), one.notice.event_type, payload)
+            except Exception:
+                LOG.exception("The notification %s was lost", one.notice.event_type)
+            # With room again: under a load that is too high, this must not be said again and again.
+            if self._lost and self._lost == before and self._waiting.qsize() <= WAITING // 2:
+                self._recovered()
+
+    def _known_traits(self, notice: Notice) -> Sequence[str] | None:
+        if not notice.lacks_traits or notice.event_type == _NODE_GONE:
+            return None
+        try:
+            return self._traits(notice.about["uuid"])
+        except errors.Error:
+            return None
+
+    def _watched(self, send: Callable[..., None]) -> Callable[..., None]:
+        def act(*args: Any, **kwargs: Any) -> None:
+            try:
+                send(*args, **kwargs)
+            except Exception as why:  # whatever a transport raises, others are not held up by it
+                self._lose(f"{type(why).__name__}: {why}")
+
+        return act
+
+    # -- losses ------------------------------------------------------------------------------
+
+    def _lose(self, why: str) -> None:
+        with self._guard:
+            self._lost += 1
+            first = self._lost == 1
+        if first:
+            LOG.warning("Notifications are being lost: %s. Is their broker away?", why)
+
+    def _recovered(self) -> None:
+        with self._guard:
+            lost, self._lost = self._lost, 0
+        LOG.warning("Notifications are sent again; %d were lost", lost)
+
+    def close(self) -> None:
+        """Send what still waits, for a short while; what is left then is lost."""
+        if self._thread is None:
+            return
+        with contextlib.suppress(queue.Full):
+            self._waiting.put_nowait(None)
+            self._thread.join(_LAST_WORDS)
+        # The one that is being sent is not in the queue; the end mark is.
+        lost = self._lost + (self._waiting.qsize() if self._thread.is_alive() else 0)
+        if lost:
+            LOG.warning("Stopping; %d notifications were lost", lost)
+
+
+_NODE_GONE = "baremetal.node.delete.end"
+
+
+class _Asker:
+    """A context in the form that oslo.messaging takes for one without secrets, which ours is."""
+
+    def __init__(self, who: Context) -> None:
+        self.who = who
+
+    def redacted_copy(self) -> _Asker:
+        """Return itself."""
+        return self
+
+
+class _Contexts(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
+    """Contexts go out as plain JSON; payloads are that already."""
+
+    def serialize_context(self, ctxt: _Asker) -> dict[str, Any]:
+        """Return who asked, under the names of oslo.context too."""
+        return {**ctxt.who.as_dict(), "project_id": ctxt.who.project}
