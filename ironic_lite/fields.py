@@ -198,6 +198,16 @@ CHASSIS: tuple[Field, ...] = (
     _computed("links", 1, Type.LIST),
 )
 
+DEPLOY_TEMPLATE: tuple[Field, ...] = (
+    Field("uuid", 55, access=Access.CREATE, brief=True, required=True, length=36),
+    _time("created_at", 55),
+    _time("updated_at", 55),
+    Field("name", 55, brief=True, required=True),
+    _object("extra", 55),
+    _computed("links", 55, Type.LIST),
+    Field("steps", 55, Type.LIST, sort=False, secret=True, required=True),
+)
+
 CONDUCTOR: tuple[Field, ...] = (
     Field("hostname", 49, access=R, brief=True),
     Field("conductor_group", 49, access=R, brief=True),

@@ -48,6 +48,7 @@ NODES = Resource(
 )
 PORTS = Resource("ports", fields.PORT)
 CHASSIS = Resource("chassis", fields.CHASSIS, below=(("nodes", 1),))
+DEPLOY_TEMPLATES = Resource("deploy_templates", fields.DEPLOY_TEMPLATE)
 CONDUCTORS = Resource("conductors", fields.CONDUCTOR, key="hostname")
 RUNS = Resource("runs", fields.WHOLE_RUN, needs=(("duration_seconds", ("started_at", "ended_at")),))
 
@@ -128,6 +129,19 @@ class Plan:
 def linker(plan: Plan, base: str) -> Linker:
     """Return what makes the links of ``plan``'s rows; ``base`` is ``Request.base``."""
     return Linker(base, plan.collection)
+
+
+def member(
+    resource: Resource, row: Row, chosen: tuple[str, ...] | None, *, version: int, base: str
+) -> Row:
+    """Show one row that has all columns of its table.
+
+    :param chosen: the fields to show; None for all that ``version`` has.
+    :param base: ``Request.base``.
+    """
+    names = chosen or tuple(field.name for field in fields.visible(resource.table, version))
+    shown = plan(resource, names, version, full=chosen is None)
+    return shown.show({column: row[column] for column in shown.columns}, linker(shown, base))
 
 
 @lru_cache(maxsize=512)

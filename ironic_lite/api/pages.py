@@ -2,13 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ironic_lite.api import documents, queries
 from ironic_lite.api.exchange import Request
+from ironic_lite.api.service import Service
 
 Json = dict[str, Any]
+
+
+def query(
+    service: Service, request: Request, resource: queries.Resource, *, detail: bool = False
+) -> queries.Query:
+    """Return a list request, understood, as ``queries.listing``.
+
+    :param detail: True for the ``/detail`` paths.
+    :raises errors.Error: as ``queries.listing``.
+    """
+    return queries.listing(
+        resource,
+        request.query,
+        version=request.version,
+        max_limit=service.conf.api.max_limit,
+        detail=detail,
+    )
+
+
+def read(
+    service: Service,
+    request: Request,
+    query: queries.Query,
+    resource: documents.Resource,
+    page: Callable[..., list[Json]],
+    *,
+    where: Mapping[str, Any] | None = None,
+) -> Json:
+    """Return the body of a list, read by one statement.
+
+    :param page: the query of the resource's family, such as ``db.ports.page``.
+    :param where: what it is asked for, if that is not ``query.where``.
+    :raises errors.NotFound: no row is the marker.
+    """
+    shown = plan(resource, request, query)
+    rows = service.database.read(
+        lambda conn: page(
+            conn,
+            columns=shown.columns,
+            where=query.where if where is None else where,
+            marker_id=query.marker,
+            sort=query.sort,
+            direction=query.direction,
+            limit=query.limit,
+        )
+    )
+    return answer(request, query, shown, rows)
 
 
 def plan(resource: documents.Resource, request: Request, query: queries.Query) -> documents.Plan:

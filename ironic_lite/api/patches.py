@@ -15,7 +15,7 @@ from typing import Any
 import jsonpatch
 import jsonpointer
 
-from ironic_lite import errors, fields, masking
+from ironic_lite import errors, fields, masking, steps
 from ironic_lite.api import guards, intake, schemas
 from ironic_lite.fields import Field, Type
 
@@ -115,6 +115,23 @@ def chassis(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
     return _differences(before, after)
 
 
+def deploy_template(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
+    """Return column -> new value of what a PATCH changes on a deploy template.
+
+    Arguments of a step that come back as they are shown, masked, stay what they were.
+
+    :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
+    """
+    table = fields.DEPLOY_TEMPLATE
+    operations = read(table, patch, version=version)
+    after = _apply(table, before, operations, version=version, what="deploy template")
+    if "steps" in after:
+        held = {steps.title(step): step["args"] for step in before["steps"]}
+        for step in after["steps"]:
+            step["args"] = masking.restore("args", step["args"], held.get(steps.title(step)))
+    return _differences(before, after)
+
+
 # -- reading a patch -------------------------------------------------------------------------
 
 
@@ -168,7 +185,7 @@ def _check_root(table: Table, operation: Operation, place: str, version: int) ->
         raise _refused(f"{place}/path", f"{operation.path} is mandatory and cannot be removed")
     if gone and field.name == "chassis_uuid" and version < _CHASSIS_UNSET_SINCE:
         raise errors.NotAcceptable(what="Unsetting chassis_uuid", since=_CHASSIS_UNSET_SINCE)
-    if not operation.whole and field.type is not Type.OBJECT:
+    if not operation.whole and field.type not in (Type.OBJECT, Type.LIST):
         raise _refused(f"{place}/path", f"/{field.name} is no object")
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_lite import errors, verbs
-from ironic_lite.api import schemas
+from ironic_lite.api import schemas, step_lists
 from ironic_lite.context import Context
 from ironic_lite.rpc import interface
 from ironic_lite.states import State
@@ -168,7 +168,7 @@ def check(asked: Asked, conf: cfg.ConfigOpts) -> None:
     for key, kind in _STEPS.items():
         if key in asked.body:
             disallowed = conf.api[f"disallow_{kind}_steps"]
-            schemas.step_list(kind, asked.body[key], disallowed=disallowed)
+            step_lists.of_request(kind, asked.body[key], disallowed=disallowed)
     for rule in _AFTER_STEPS:
         rule(asked)
 

@@ -170,6 +170,8 @@ PORTS = Resource(
 
 CHASSIS = Resource(fields.CHASSIS)
 
+DEPLOY_TEMPLATES = Resource(fields.DEPLOY_TEMPLATE, fields_since=55, detail_since=55, marker=_text)
+
 CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_text)
 
 RUNS = Resource(

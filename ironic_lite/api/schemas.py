@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import errors, fields, plans, verbs
-from ironic_lite.api import rules, shapes
+from ironic_lite import errors, fields, verbs
+from ironic_lite.api import rules, shapes, step_lists
 from ironic_lite.fields import Field, Type
-from ironic_lite.steps import StepKind
 
 Json = dict[str, Any]
 Check = Callable[[Any, str, int], Any]
@@ -33,7 +32,7 @@ def values(table: tuple[Field, ...], given: Mapping[str, Any], *, version: int, 
     Null becomes the field's default. Whether the fields may be written is the caller's business.
 
     :param given: field name -> value.
-    :param what: ``node``, ``port`` or ``chassis``, for the sentence.
+    :param what: ``node``, ``port`` and so on, for the sentence.
     :raises errors.InvalidParameter: a value is not of the field's type, or against its rule.
     """
     lead = f"Schema error for {what}"
@@ -56,7 +55,7 @@ def _stored(field: Field, value: Any, version: int) -> Any:
         return rules.boolean(value, field.name)
     if field.type is Type.STRING:
         rules.text(value, field.name)
-    special = _SPECIAL.get(field.name)
+    special = _OWN.get(field) or _SPECIAL.get(field.name)
     return special(value, field.name, version) if special else value
 
 
@@ -120,6 +119,21 @@ _SPECIAL: Mapping[str, Check] = {
     **{f"{kind}_interface": _not_empty for kind in fields.INTERFACE_KINDS},
 }
 
+
+def _trait(value: Any, path: str, _version: int) -> str:
+    return rules.trait(value, path)
+
+
+def _template_steps(value: Any, path: str, _version: int) -> list[Json]:
+    return step_lists.of_template(value, path)
+
+
+# Fields that have a name in common with those of other resources, and a rule of their own.
+_OWN: Mapping[Field, Check] = {
+    fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _trait,
+    fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
+}
+
 # -- bodies of POST --------------------------------------------------------------------------
 
 
@@ -175,6 +189,22 @@ def chassis(body: Any, *, version: int) -> Json:
     :raises errors.InvalidParameter: an unknown or unwritable key, or a bad value.
     """
     return _writable(fields.CHASSIS, body, version=version, what="chassis")
+
+
+def deploy_template(body: Any, *, version: int) -> Json:
+    """Return the column values of POST /v1/deploy_templates, only those given.
+
+    :raises errors.InvalidParameter: an unknown or unwritable key, a bad value, no name, no steps.
+    """
+    given = _writable(fields.DEPLOY_TEMPLATE, body, version=version, what="deploy template")
+    for name in ("name", "steps"):
+        if name not in given:
+            raise errors.InvalidParameter(
+                f"Schema error for deploy template: {name}: is required",
+                path=name,
+                reason="is required",
+            )
+    return given
 
 
 def display_name(instance_info: Any) -> str | None:
@@ -264,42 +294,6 @@ def _rescue_password(value: Any) -> None:
     if not isinstance(value, str) or not value.strip():
         reason = "must be a string that is not blank"
         raise errors.InvalidParameter(path="rescue_password", reason=reason)
-
-
-def step_list(kind: StepKind, given: Any, *, disallowed: Collection[str] = ()) -> list[Json]:
-    """Return the steps of a request, checked (S1.14, S1.15); nothing is added or left out.
-
-    :param kind: clean, service or deploy.
-    :param disallowed: ``interface.step`` of those nobody may ask for.
-    :raises errors.InvalidParameter: not a list of steps (of clean and service steps at least one is
-        needed), or a step that is not allowed.
-    """
-    root = f"{kind}_steps"
-    lead = f"Invalid {root}"
-    if not given and kind is not StepKind.DEPLOY:
-        reason = "is required, as a list of at least one step"
-        raise errors.InvalidParameter(f"{lead}: {reason}", path=root, reason=reason)
-    shapes.check(root, given, root, lead)
-    for position, step in enumerate(given):
-        title = f"{step['interface']}.{step['step']}"
-        if title in disallowed:
-            path = f"{root}/{position}/step"
-            reason = f"step {title} is not allowed by the operator's configuration"
-            raise errors.InvalidParameter(f"{lead}: {path}: {reason}", path=path, reason=reason)
-        _reserved_step(kind, step, f"{root}/{position}", lead)
-        for place, child in enumerate(step.get("limit_child_node_execution", ())):
-            rules.uuid(child, f"{root}/{position}/limit_child_node_execution/{place}")
-    steps: list[Json] = given
-    return steps
-
-
-def _reserved_step(kind: StepKind, step: Json, path: str, lead: str) -> None:
-    """Arguments of steps that belong to no driver are known here: nothing need start to see it."""
-    faults = plans.reserved_faults(step, kind) if step["step"] in plans.RESERVED else []
-    if faults:
-        reason = "; ".join(faults)
-        path = f"{path}/args"
-        raise errors.InvalidParameter(f"{lead}: {path}: {reason}", path=path, reason=reason)
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")

@@ -5,6 +5,7 @@ Schemas are compiled at their first use and kept; a check of ten steps then take
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -41,7 +42,7 @@ _DEPLOY_STEP = {
         "args": _OBJECT,
         "priority": {
             "anyOf": [
-                {"type": "integer", "minimum": 0},
+                {"type": "integer", "minimum": 0, "maximum": sys.maxsize},  # 64 bits: JSON's
                 {"type": "string", "pattern": "^[0-9]{1,18}$"},
             ]
         },
@@ -68,6 +69,7 @@ _SCHEMAS: Mapping[str, Json] = {
     "clean_steps": {"type": "array", "items": _LISTED_STEP},
     "service_steps": {"type": "array", "items": _LISTED_STEP},
     "deploy_steps": {"type": "array", "items": _DEPLOY_STEP},
+    "steps": {"type": "array", "items": _DEPLOY_STEP, "minItems": 1},  # of a deploy template
     "configdrive": {
         "type": "object",
         "properties": {
@@ -105,6 +107,7 @@ _WIRE_TYPES: Mapping[Type, list[str]] = {
     Type.STRING: ["string", "null"],
     Type.BOOLEAN: ["boolean", "string", "null"],  # words are read by rules.boolean
     Type.OBJECT: ["object", "null"],
+    Type.LIST: ["array", "null"],
 }
 
 

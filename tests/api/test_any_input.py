@@ -1,4 +1,4 @@
-"""Whatever is sent to ports, chassis, traits and the agent's endpoints, nobody gets a 5xx."""
+"""Whatever is sent to ports, chassis, templates, traits, the agent's endpoints: never a 5xx."""
 
 from __future__ import annotations
 
@@ -16,8 +16,17 @@ from tests.api.conftest import AddNode
 MAC = "52:54:00:12:34:56"
 NAMES = [
     *fields.by_name(fields.PORT),
-    *("node_ident", "traits", "callback_url", "agent_token", "agent_version", "agent_status"),
+    *(
+        "steps",
+        "node_ident",
+        "traits",
+        "callback_url",
+        "agent_token",
+        "agent_version",
+        "agent_status",
+    ),
 ]
+STEP = {"interface": "bios", "step": "x", "args": {}, "priority": 1}
 SCALARS = (
     st.none()
     | st.booleans()
@@ -34,14 +43,25 @@ JSON = st.recursive(
     ),
     max_leaves=10,
 )
-BODIES = st.dictionaries(st.sampled_from(NAMES), JSON, max_size=5) | JSON
+# Nearly a step, so that some get through.
+STEPS = st.lists(
+    st.fixed_dictionaries({key: st.just(value) | JSON for key, value in STEP.items()})
+    | st.just(STEP),
+    max_size=2,
+)
+TEMPLATES = st.fixed_dictionaries(
+    {"name": st.just("CUSTOM_X") | JSON, "steps": STEPS | JSON}, optional={"extra": JSON}
+)
+BODIES = st.dictionaries(st.sampled_from(NAMES), JSON, max_size=5) | TEMPLATES | JSON
+BELOW = ["steps/-", "steps/0", "steps/1", "steps/0/args", "steps/0/args/a", "steps/0/priority"]
 PATCHES = st.lists(
     st.fixed_dictionaries(
         {
             "op": st.sampled_from(["add", "replace", "remove", "test"]),
-            "path": st.sampled_from([f"/{name}" for name in NAMES]) | st.text(max_size=12),
+            "path": st.sampled_from([f"/{name}" for name in (*NAMES, *BELOW)])
+            | st.text(max_size=12),
         },
-        optional={"value": JSON},
+        optional={"value": JSON | STEPS | st.just(STEP)},
     ),
     max_size=3,
 )
@@ -57,9 +77,11 @@ def places(api: Client, add_node: AddNode) -> dict[str, str]:
     node = add_node(provision_state="manageable")
     port = api.post("/v1/ports", {"node_uuid": node["uuid"], "address": MAC}).json
     chassis = api.post("/v1/chassis", {}).json
+    template = api.post("/v1/deploy_templates", {"name": "CUSTOM_A", "steps": [STEP]}).json
     return {
         "port": f"/v1/ports/{port['uuid']}",
         "one chassis": f"/v1/chassis/{chassis['uuid']}",
+        "template": f"/v1/deploy_templates/{template['uuid']}",
         "traits": f"/v1/nodes/{node['uuid']}/traits",
         "heartbeat": f"/v1/heartbeat/{node['uuid']}",
     }
@@ -73,7 +95,9 @@ def check(answer: Any) -> None:
 
 @ANY
 @given(
-    st.sampled_from(["ports", "chassis", "traits", "heartbeat"]), BODIES, st.sampled_from([1, 115])
+    st.sampled_from(["ports", "chassis", "deploy_templates", "traits", "heartbeat"]),
+    BODIES,
+    st.sampled_from([1, 115]),
 )
 def test_any_body_is_taken_or_refused(
     api: Client, places: dict[str, str], where: str, body: Any, version: int
@@ -83,7 +107,7 @@ def test_any_body_is_taken_or_refused(
 
 
 @ANY
-@given(st.sampled_from(["port", "one chassis"]), PATCHES)
+@given(st.sampled_from(["port", "one chassis", "template"]), PATCHES)
 def test_any_patch_is_taken_or_refused(
     api: Client, places: dict[str, str], where: str, patch: Any
 ) -> None:
@@ -92,7 +116,7 @@ def test_any_patch_is_taken_or_refused(
 
 @ANY
 @given(
-    st.sampled_from(["ports", "chassis", "drivers", "conductors", "lookup"]),
+    st.sampled_from(["ports", "chassis", "deploy_templates", "drivers", "conductors", "lookup"]),
     st.dictionaries(
         st.sampled_from(
             [
@@ -113,7 +137,12 @@ def test_any_question_is_answered_or_refused(
 
 
 @ANY
-@given(st.sampled_from(["ports", "chassis", "nodes/x/ports", "drivers", "conductors"]), st.text())
+@given(
+    st.sampled_from(
+        ["ports", "chassis", "deploy_templates", "nodes/x/ports", "drivers", "conductors"]
+    ),
+    st.text(),
+)
 def test_any_ident_is_known_or_not(api: Client, where: str, ident: str) -> None:
     environ = environment("GET", f"/v1/{where}/")
     environ["PATH_INFO"] += ident.encode(errors="replace").decode("latin-1")

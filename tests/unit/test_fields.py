@@ -11,6 +11,7 @@ TABLES = [
     (fields.NODE, models.nodes),
     (fields.PORT, models.ports),
     (fields.CHASSIS, models.chassis),
+    (fields.DEPLOY_TEMPLATE, models.deploy_templates),
     (fields.CONDUCTOR, models.conductors),
 ]
 # Listed by microversion, as the reference of the API words it.

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_lite import errors, fields
-from ironic_lite.api import rules, schemas
+from ironic_lite.api import rules, schemas, step_lists
 from ironic_lite.steps import StepKind
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
@@ -142,7 +142,7 @@ def test_instance_name_follows_the_display_name() -> None:
 def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
     assert "sesame" not in refused(node, driver_info="sesame").message
     steps = {"interface": "raid", "step": "x", "args": {"password": "sesame"}}
-    assert "sesame" not in refused(schemas.step_list, StepKind.CLEAN, steps).message
+    assert "sesame" not in refused(step_lists.of_request, StepKind.CLEAN, steps).message
 
 
 @given(st.dictionaries(st.sampled_from([each.name for each in fields.NODE]) | st.text(), JSON))
@@ -239,7 +239,7 @@ def test_a_chassis_has_a_description_and_extra() -> None:
 @pytest.mark.parametrize("kind", [StepKind.CLEAN, StepKind.SERVICE])
 def test_steps_are_handed_on_in_the_order_given(kind: StepKind) -> None:
     steps = [STEP, {**STEP, "args": {"a": 1}, "order": 2, "execute_on_child_nodes": True}]
-    assert schemas.step_list(kind, steps) == steps
+    assert step_lists.of_request(kind, steps) == steps
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_steps_are_handed_on_in_the_order_given(kind: StepKind) -> None:
     ],
 )
 def test_bad_clean_steps_are_refused_by_the_path_of_their_fault(steps: Any, path: str) -> None:
-    fault = refused(schemas.step_list, StepKind.CLEAN, steps)
+    fault = refused(step_lists.of_request, StepKind.CLEAN, steps)
     assert fault.facts["path"] == path
     assert fault.message.startswith("Invalid clean_steps") or "child" in path
 
@@ -284,18 +284,20 @@ def test_bad_clean_steps_are_refused_by_the_path_of_their_fault(steps: Any, path
     ],
 )
 def test_bad_deploy_steps_are_refused_by_the_path_of_their_fault(step: Any, path: str) -> None:
-    assert refused(schemas.step_list, StepKind.DEPLOY, [step]).facts["path"] == path
+    assert refused(step_lists.of_request, StepKind.DEPLOY, [step]).facts["path"] == path
 
 
 def test_deploy_steps_take_priorities_as_digits_too() -> None:
     steps = [{**STEP, "args": {}, "priority": "90"}, {**STEP, "args": {}, "priority": 0}]
-    assert schemas.step_list(StepKind.DEPLOY, steps) == steps
-    assert schemas.step_list(StepKind.DEPLOY, []) == []
+    assert step_lists.of_request(StepKind.DEPLOY, steps) == steps
+    assert step_lists.of_request(StepKind.DEPLOY, []) == []
 
 
 def test_a_step_the_operator_forbids_is_refused() -> None:
     raw = {"interface": "vendor", "step": "send_raw"}
-    fault = refused(schemas.step_list, StepKind.CLEAN, [STEP, raw], disallowed=["vendor.send_raw"])
+    fault = refused(
+        step_lists.of_request, StepKind.CLEAN, [STEP, raw], disallowed=["vendor.send_raw"]
+    )
     assert "not allowed" in fault.message
     assert fault.facts["path"] == "clean_steps/1/step"
 
@@ -303,7 +305,7 @@ def test_a_step_the_operator_forbids_is_refused() -> None:
 @given(st.sampled_from([StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE]), JSON)
 def test_any_list_of_steps_is_read_or_refused(kind: StepKind, steps: Any) -> None:
     try:
-        schemas.step_list(kind, steps)
+        step_lists.of_request(kind, steps)
     except errors.InvalidParameter as fault:
         assert fault.facts["path"].startswith(f"{kind}_steps")
 

@@ -6,6 +6,7 @@ from ironic_lite.api import expose
 from ironic_lite.api.controllers import (
     chassis,
     conductors,
+    deploy_templates,
     drivers,
     heartbeat,
     lookup,
@@ -30,6 +31,7 @@ ALL: tuple[type[expose.Controller], ...] = (
     runs.Runs,
     chassis.Chassis,
     chassis.Members,
+    deploy_templates.DeployTemplates,
     drivers.Drivers,
     conductors.Conductors,
     lookup.Lookup,
