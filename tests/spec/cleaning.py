@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
+from ironic_lite import clock
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.flows import mortal
 from tests.flows.rig import configure, drivers
@@ -76,3 +77,16 @@ def ring(operator: Operator, node: str) -> None:
     with operator.rig.tasks.lock(operator.rig.who, node) as task:
         task.wake_after(0)
         task.save()
+
+
+def sweep(operator: Operator, *names: str) -> None:
+    """Let the conductor do its rounds of these names now; without any, all of them."""
+    for one in operator.rig.service._plan():
+        if not names or one.name in names:
+            one.act()
+
+
+def overdue(operator: Operator, node: str) -> None:
+    """Let a waiting node have waited for a year without a sign of life, and look at it."""
+    operator.rig.edit(node, wake_at=None, provision_updated_at=clock.after(-365 * 86400))
+    sweep(operator, "time-outs")

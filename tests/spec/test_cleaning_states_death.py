@@ -1,0 +1,113 @@
+"""S2.24: a conductor dies while it cleans, and the one that comes after runs the step again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_lite import clock
+from ironic_lite.db import models
+from ironic_lite.db.session import Connection, Database
+from tests.flows import mortal
+from tests.flows.rig import drivers, listed, wait_for
+from tests.spec.cleaning import AUTOMATED, begun, stored, sweep
+from tests.spec.operator import Operator
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
+)
+Serve = Callable[..., Operator]
+
+
+def forget(database: Database) -> None:
+    """Let so much time pass that the conductor ``here`` counts as dead, its leases as ended."""
+    past = clock.after(-3600)
+
+    def write(conn: Connection) -> None:
+        conn.execute(
+            models.conductors.update().where(models.conductors.c.hostname == "here"),
+            {"updated_at": past},
+        )
+        held = models.nodes.c.reservation == "here"
+        conn.execute(models.nodes.update().where(held), {"lock_expires": past})
+
+    database.write(write)
+
+
+class Stage:
+    """Where the conductor ``here`` dies after its n-th call of a driver."""
+
+    def __init__(self, database: Database, serve: Serve) -> None:
+        self._database = database
+        self._serve = serve
+
+    def die(self, calls: int, target: str, **body: Any) -> str:
+        """Start a clean, end the conductor in it, and return the node."""
+        life = mortal.Life()
+        registry = mortal.drivers(drivers(), life)
+        first = Operator(mortal.database(self._database, life), registry=registry)
+        node = first.enroll()
+        life.arm(call=calls)
+        with contextlib.suppress(mortal.Died):
+            first.asks(node, target, **body)
+        wait_for(lambda: life.dead)
+        first.rig.bury()
+        assert first.rig.service.desk.workers.wait_idle(5)
+        return node
+
+    def restarted(self) -> Operator:
+        """Start the same conductor again: it takes back what it held."""
+        return self._serve()
+
+    def survived(self) -> Operator:
+        """Let another conductor find out."""
+        forget(self._database)
+        other = self._serve(DEFAULT__host="there")
+        sweep(other, "orphans")
+        return other
+
+
+@pytest.fixture
+def stage(sqlite_database: Database, serve: Serve) -> Stage:
+    """A stage on the test's database."""
+    return Stage(sqlite_database, serve)
+
+
+MANUAL = ["bios.factory_reset", "raid.delete_configuration", "power.cycle"]
+ENDINGS = {
+    "provide": ("available", {}, AUTOMATED),
+    "clean": ("manageable", {"clean_steps": listed(*MANUAL)}, MANUAL),
+}
+
+
+@pytest.mark.parametrize("successor", [Stage.restarted, Stage.survived])
+@pytest.mark.parametrize("target", ENDINGS)
+def test_s2_24_a_conductor_that_takes_over_runs_the_step_again(
+    stage: Stage, target: str, successor: Callable[[Stage], Operator]
+) -> None:
+    end, body, steps = ENDINGS[target]
+    # The calls are prepare_cleaning and the steps: the second step has had its effect when the
+    # conductor dies, and nobody knows.
+    node = stage.die(3, target, **body)
+    operator = successor(stage)
+    row = operator.rig.reaches(node, end)
+    assert stored(row) == (end, None)
+    assert begun(operator, node) == [steps[0], steps[1], *steps[1:]]
+    (run,) = operator.rig.runs(node)[-1:]
+    assert (run["state"], row["maintenance"], row["last_error"]) == ("done", False, None)
+    assert [(one["state"], one["attempt"]) for one in run["steps"]] == [
+        ("done", 2 if place == 1 else 1) for place in range(len(steps))
+    ]
+
+
+@pytest.mark.parametrize("calls", range(1, 6))
+def test_s2_24_wherever_it_dies_one_step_at_most_is_done_twice(stage: Stage, calls: int) -> None:
+    node = stage.die(calls, "clean", clean_steps=listed(*MANUAL))
+    operator = stage.survived()
+    operator.rig.reaches(node, "manageable")
+    done = begun(operator, node)
+    assert len(done) <= len(MANUAL) + 1
+    assert list(dict.fromkeys(done)) == MANUAL
