@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import oslo_messaging
-import oslo_messaging.opts
 from oslo_config import cfg
+from oslo_messaging.notify import notifier as oslo_notifier
 
 from ironic_lite import config, errors, notices
 from ironic_lite.context import Context
@@ -87,9 +87,8 @@ def build(conf: cfg.ConfigOpts, service: str, traits: Traits) -> Notifier:
     """
     if conf.notification_level is None:
         return OFF
-    for group, opts in oslo_messaging.opts.list_opts():
-        if group == GROUP:
-            conf.register_opts(opts, group=group)
+    # Their public list would load the libraries of all brokers.
+    conf.register_opts(oslo_notifier._notifier_opts, group=GROUP)
     drivers = conf[GROUP].driver
     if not drivers:
         LOG.warning("[DEFAULT]notification_level is set, but [%s]driver is not: no driver", GROUP)
