@@ -12,6 +12,7 @@ from ironic_lite.db.session import Database
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.drivers import packages
 from tests.flows.rig import configure
+from tests.spec import deployers
 from tests.spec.operator import Operator
 
 
@@ -54,3 +55,19 @@ def stock(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Callable[.
         return found
 
     return load
+
+
+@pytest.fixture
+def outside(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, serve: Callable[..., Operator]
+) -> Callable[..., Operator]:
+    """A function that starts a service with the interfaces of ``deployers`` beside the fake
+    ones."""
+    packages.install(monkeypatch, tmp_path / "outside", {}, deployers.POINTS)
+    registry = Registry.load(Settings.read(configure(**deployers.ENABLED)))
+    assert registry.failures == {}
+
+    def start(**options: Any) -> Operator:
+        return serve(registry=registry, **deployers.ENABLED, **options)
+
+    return start

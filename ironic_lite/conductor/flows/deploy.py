@@ -14,9 +14,15 @@ from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
-from ironic_lite.steps import DONE, WAIT, StepKind
+from ironic_lite.steps import DONE, WAIT, Step, StepKind
 
 LOG = logging.getLogger(__name__)
+_WHOLE = Step("deploy", "deploy", priority=100)
+_DEPRECATED = (
+    "Deploy interface %s has no deploy steps; deploying the old way is deprecated. Let it mark "
+    "its methods with deploy_step before that is removed, and let deployments under way end before "
+    "such an upgrade."
+)
 
 
 def check(task: Task, user_steps: list[dict[str, Any]]) -> None:
@@ -36,9 +42,21 @@ def check(task: Task, user_steps: list[dict[str, Any]]) -> None:
 
 
 def compose(task: Task, user_steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the list to run; an agent may add to it later, and only then is it complete."""
+    """Return the list to run; an agent may add to it later, and only then is it complete.
+
+    It is empty for an interface of the old kind, unless there are steps beside it: it is one of
+    them then, or the instance would never be written.
+    """
     found = offers.offered(task, StepKind.DEPLOY)
+    if is_old(task) and (user_steps or any(step.priority for step in found)):
+        found.append(_WHOLE)
     return plans.deploy(found, user_steps, complete=not task.driver.deploy.in_band)
+
+
+def is_old(task: Task) -> bool:
+    """Tell whether the deploy interface knows no steps, but deploys in one piece (S3.19)."""
+    interface = task.driver.deploy
+    return not interface.get_deploy_steps(task) and hasattr(interface, "deploy")
 
 
 def request(task: Task, user_steps: list[dict[str, Any]], configdrive: Any) -> None:
@@ -58,26 +76,22 @@ def prepare(task: Task) -> None:
 def begin(task: Task) -> None:
     """Run all steps; an interface of the old kind is run as one piece (S3.19)."""
     listed = compose(task, task.notes.user_deploy_steps)
+    old = is_old(task)
+    if old:
+        LOG.warning(_DEPRECATED, type(task.driver.deploy).__name__)
     if listed:
         stepper.start(task, PHASE, listed)
+    elif old:
+        _old_way(task, task.driver.deploy)
     else:
-        _old_way(task)
-
-
-def _old_way(task: Task) -> None:
-    interface = task.driver.deploy
-    method = getattr(interface, "deploy", None)
-    if method is None:
         raise errors.DeployStepFailed(
             f"No deploy steps returned for node {task.node.uuid}", step=None, reason="no steps"
         )
-    LOG.warning(
-        "Deploy interface %s has no deploy steps; deploying the old way is deprecated. Let it mark "
-        "its methods with deploy_step before that is removed, and let deployments under way end "
-        "before such an upgrade.",
-        type(interface).__name__,
-    )
-    if (method(task) or DONE) in (WAIT, State.DEPLOYWAIT):
+
+
+def _old_way(task: Task, interface: Any) -> None:
+    outcome = interface.deploy(task)
+    if (outcome or DONE) in (WAIT, State.DEPLOYWAIT):
         task.move("wait")
     else:
         finish(task)

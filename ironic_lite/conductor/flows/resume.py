@@ -12,6 +12,7 @@ from ironic_lite.conductor.flows import clean, deploy, failure, inspect, rescue,
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
+from ironic_lite.steps import StepKind
 
 
 class Resume(Protocol):
@@ -64,10 +65,16 @@ def recover(task: Task, dead: str) -> None:
     data = {"from": dead}
     task.journal.event("taken_over", run=task.node.run_uuid, before=str(task.state), data=data)
     phase = REDO.get(task.state)
-    if phase is not None:
+    if phase is not None and not _in_one_piece(task):
         if task.node.run_uuid is not None:
             task.journal.run(task.node.run_uuid, conductor=task.desk.host)
         stepper.redo(task, phase)
         return
     action = str(task.state)
     failure.give_up(task, errors.Interrupted(host=dead, action=action, by=task.desk.host))
+
+
+def _in_one_piece(task: Task) -> bool:
+    """Tell whether this is a deployment of the old way (S3.19), which nobody may run twice."""
+    without_list = not task.notes.listed(StepKind.DEPLOY)
+    return task.state is State.DEPLOYING and without_list and deploy.is_old(task)

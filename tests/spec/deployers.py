@@ -1,0 +1,94 @@
+"""Deploy interfaces that other projects might bring, installed as they would be.
+
+They keep what they do on the node, as ``driver_internal_info.driver_notes`` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.fake.deploy import FakeDeploy
+from ironic_lite.drivers.fake.power import FakePower
+
+WATTS = {"watts": base.Arg("The limit, a number. Default: none.")}
+POINTS = """
+[ironic_lite.hardware.interfaces.deploy]
+old = tests.spec.deployers:Old
+signs = tests.spec.deployers:Signs
+silent = tests.spec.deployers:Silent
+scripted = tests.spec.deployers:Scripted
+
+[ironic_lite.hardware.interfaces.power]
+metered = tests.spec.deployers:Metered
+"""
+ENABLED = {
+    "DEFAULT__enabled_deploy_interfaces": ["fake", "old", "signs", "silent", "scripted"],
+    "DEFAULT__enabled_power_interfaces": ["fake", "metered"],
+}
+
+
+class Old(base.Deploy):
+    """One without steps, of before the framework: it deploys in one piece (S3.19)."""
+
+    def deploy(self, task: base.Task) -> str | None:
+        """Wait for the agent if ``driver_info.old_waits`` says so."""
+        task.keep("old_deployed", task.recall("old_deployed", 0) + 1)
+        return "wait call-back" if task.node.driver_info.get("old_waits") else None
+
+    def heartbeat(self, task: base.Task) -> bool:
+        return True
+
+
+class Signs(base.Deploy):
+    """One whose steps end with the words of the specification (S3.17)."""
+
+    @base.deploy_step(priority=30)
+    def nothing(self, task: base.Task) -> None:
+        """Be done."""
+
+    @base.deploy_step(priority=20)
+    def waiting(self, task: base.Task) -> str:
+        """Go on by itself; the agent will say when it has ended."""
+        return "wait call-back"
+
+    @base.deploy_step(priority=10)
+    def failing(self, task: base.Task) -> None:
+        """Fail."""
+        raise errors.DeployStepFailed(step="deploy.failing", reason="the disk is gone")
+
+    def heartbeat(self, task: base.Task) -> bool:
+        return True
+
+
+class Silent(FakeDeploy):
+    """One that cannot tell its steps."""
+
+    def get_deploy_steps(self, task: base.Task) -> list[dict[str, Any]]:
+        raise errors.HardwareError(reason="nobody may ask")
+
+
+class Scripted(FakeDeploy):
+    """One that marks nothing, but tells its steps and runs them itself (S3.16)."""
+
+    def get_deploy_steps(self, task: base.Task) -> list[dict[str, Any]]:
+        return [
+            {"interface": "deploy", "step": "second", "priority": 1},
+            {"interface": "deploy", "step": "first", "priority": 2},
+        ]
+
+    def execute_deploy_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+        task.keep("acts", [*task.recall("acts", ()), step["step"]])
+        return None
+
+
+class Metered(FakePower):
+    """A power interface with a deploy step of its own (S3.6), which is a clean step too (S3.4)."""
+
+    @base.clean_step(priority=0, argsinfo=WATTS)
+    @base.deploy_step(priority=90, argsinfo=WATTS)
+    def limit(self, task: base.Task, *, watts: float | None = None) -> None:
+        """Keep what it was called with."""
+        task.keep("limits", [*task.recall("limits", ()), watts])
