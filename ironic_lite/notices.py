@@ -162,8 +162,11 @@ TABLE: tuple[Rule, ...] = (
     *_kept("port", PORT),
     *_kept("chassis", CHASSIS),
     # -- not told --
+    _silent("flow_started", None, "moves of the node are told; a run has its steps"),
+    _silent("flow_ended", None, "moves of the node are told; a run has its steps"),
     _silent("step_started", None, "moves of the node are told; a run has its steps"),
     _silent("step_ended", None, "moves of the node are told; a run has its steps"),
+    _silent("agent_changed", None, "the steps begin anew; what comes of it is told"),
     _silent("abort_requested", None, "the move that ends the run is told"),
     _silent("taken_over", None, "the node goes on as it was; what comes of it is told"),
     _silent("fault", None, "the move or power state that goes with it is told, fault included"),
