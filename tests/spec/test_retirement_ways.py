@@ -1,0 +1,184 @@
+"""S4, retirement: no way leads back, nobody looks after the machine, and clients know the words."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ironic_lite import states, verbs
+from ironic_lite.states import Kind, State
+from tests.flows.rig import listed, wait_for
+from tests.spec.cleaning import overdue, sweep
+from tests.spec.operator import Json, Operator
+from tests.spec.wire import baremetal, listening
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import openstack
+
+Serve = Callable[..., Operator]
+ON, OFF = "power on", "power off"
+BODIES: dict[str, Json] = {
+    "clean": {"clean_steps": listed("deploy.erase_devices")},
+    "service": {"service_steps": listed("vendor.log_passthrough")},
+    "rescue": {"rescue_password": "sesame"},
+}
+
+
+# -- no way to available ---------------------------------------------------------------------
+
+
+def rest(operator: Operator, node: str) -> None:
+    """Let all time pass that can pass: timers ring, owners are found, waits end."""
+    sweep(operator, "orphans")
+    operator.rig.settled(node)
+    row = wait_for(lambda: (row := operator.rig.settled(node))["wake_at"] is None and row)
+    if states.kind(State(row["provision_state"])) is Kind.WAIT:
+        overdue(operator, node)
+        operator.rig.settled(node)
+
+
+def walk(operator: Operator, node: str, *targets: str) -> list[str]:
+    """Ask for verbs, each after all time has passed, and return the states the node saw."""
+    for target in targets:
+        operator.asks(node, target, **BODIES.get(target, {}))
+        rest(operator, node)
+    return [operator.shows(node)["provision_state"], *operator.rig.path(node)]
+
+
+@pytest.mark.parametrize("state", sorted(set(State) - {State.AVAILABLE}))
+def test_s4_13_nothing_makes_a_retired_node_available(serve: Serve, state: State) -> None:
+    operator = serve(conductor__node_locked_retry_interval=0)
+    seen = set()
+    for target in (verb.target for verb in verbs.TABLE):
+        for goal in {states.STATES[state].target, None}:
+            heading = str(goal) if goal else None
+            node = operator.rig.node(state, retired=True, target_provision_state=heading)
+            seen |= set(walk(operator, node, target, "unhold"))
+    assert "available" not in seen
+    assert seen - {str(state)}  # some of them were carried out
+
+
+def test_s4_13_who_looks_for_a_free_machine_finds_none_that_is_retired(operator: Operator) -> None:
+    node = operator.enroll("active")
+    assert operator.patches(node, retired=True).status == 200
+    operator.provision(node, "deleted")
+    assert operator.api.get("/v1/nodes?provision_state=available").json["nodes"] == []
+    for target in ("active", "deploy"):
+        operator.refused(node, target, 400)
+    assert operator.shows(node)["instance_uuid"] is None
+
+
+# -- nobody looks ----------------------------------------------------------------------------
+
+
+def differs(operator: Operator, **fields: object) -> str:
+    """Add a node whose machine is off, while the database says that it is on."""
+    notes = {"driver_notes": {"fake_power_state": OFF}}
+    return operator.rig.node("active", power_state=ON, driver_internal_info=notes, **fields)
+
+
+def real(operator: Operator, node: str) -> str:
+    """Return what the machine is."""
+    notes = operator.shows(node)["driver_internal_info"]["driver_notes"]
+    return str(notes["fake_power_state"])
+
+
+def test_s4_14_nobody_compares_the_power_of_a_retired_machine(operator: Operator) -> None:
+    node, other = differs(operator), differs(operator)
+    assert operator.patches(node, retired=True).status == 200
+    before = operator.rig.get(node)
+    sweep(operator, "power sync")
+    assert (real(operator, node), real(operator, other)) == (OFF, ON)
+    assert operator.rig.get(node) == before
+    assert operator.patches(node, retired=False).status == 200
+    sweep(operator, "power sync")
+    assert real(operator, node) == ON
+
+
+def test_s4_14_a_retired_machine_that_is_silent_is_no_fault(serve: Serve) -> None:
+    operator = serve(conductor__power_state_sync_max_retries=0)
+    told = {"fake_fail_power": "cable cut"}
+    node, other = (operator.rig.node("active", driver_info=told) for _ in range(2))
+    assert operator.patches(node, retired=True).status == 200
+    for _ in range(3):
+        sweep(operator, "power sync")
+    assert operator.shows(other)["fault"] == "power failure"
+    assert (operator.shows(node)["fault"], operator.shows(node)["maintenance"]) == (None, False)
+    # And one whose fault was found before is not brought back from it.
+    assert operator.patches(other, retired=True).status == 200
+    assert operator.patches(other, driver_info={}).status == 200
+    sweep(operator, "power recovery")
+    assert operator.shows(other)["maintenance"] is True
+    assert operator.patches(other, retired=False).status == 200
+    sweep(operator, "power recovery")
+    assert operator.shows(other)["maintenance"] is False
+
+
+def test_s4_14_time_outs_and_recovery_still_see_it(operator: Operator) -> None:
+    waiting = operator.rig.node("clean wait", target_provision_state="available", retired=True)
+    overdue(operator, waiting)
+    assert operator.rig.settled(waiting)["provision_state"] == "clean failed"
+    left = operator.rig.node("cleaning", target_provision_state="available", retired=True)
+    sweep(operator, "orphans")
+    operator.rig.reaches(left, "manageable")
+
+
+def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) -> None:
+    rounds = {one.name for one in operator.rig.service._plan()}
+    assert rounds == {"power sync", "power recovery", "time-outs", "orphans"}
+
+
+# -- clients ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def url(operator: Operator) -> Iterator[str]:
+    """Where the operator's service listens."""
+    with listening(operator) as found:
+        yield found
+
+
+def said(url: str, *words: str) -> str:
+    """Run a command that works, and return what it says."""
+    done = baremetal(url, *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_s4_11_the_command_line_sets_unsets_and_lists(operator: Operator, url: str) -> None:
+    node = operator.enroll(name="old-3")
+    operator.enroll("available", name="young")
+    said(url, "node", "set", "--retired", "--retired-reason", "out of warranty", "old-3")
+    shown = operator.shows(node)
+    assert (shown["retired"], shown["retired_reason"]) == (True, "out of warranty")
+
+    def names(*more: str) -> list[str]:
+        rows: list[Json] = json.loads(said(url, "node", "list", *more, "-f", "json"))
+        return [row["name"] for row in rows]
+
+    assert names("--retired") == ["old-3"]
+    assert sorted(names()) == ["old-3", "young"]
+    said(url, "node", "unset", "--retired", "old-3")
+    shown = operator.shows(node)
+    assert (shown["retired"], shown["retired_reason"]) == (False, None)
+    assert names("--retired") == []
+
+
+def test_s4_15_the_library_sets_and_filters(operator: Operator, url: str) -> None:
+    node = operator.enroll(name="old-3")
+    operator.enroll(name="young")
+    cloud = openstack.connect(
+        auth_type="none", endpoint=url, baremetal_endpoint_override=url, load_yaml_config=False
+    )
+    cloud.baremetal.update_node(node, is_retired=True, retired_reason="out of warranty")
+    found = list(cloud.baremetal.nodes(is_retired=True, details=True))
+    assert [(one.name, one.is_retired, one.retired_reason) for one in found] == [
+        ("old-3", True, "out of warranty")
+    ]
+    assert [one.name for one in cloud.baremetal.nodes(is_retired=False, details=True)] == ["young"]
+    cloud.baremetal.update_node(node, is_retired=False)
+    assert cloud.baremetal.get_node(node).retired_reason is None

@@ -1,0 +1,50 @@
+"""A real socket before the service of a test, for clients that other people wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from wsgiref import simple_server
+
+from tests.spec.operator import Operator
+
+SCRIPTS = pathlib.Path(sys.executable).parent
+
+
+class _Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
+    daemon_threads = True
+
+
+class _Silent(simple_server.WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def listening(operator: Operator) -> Iterator[str]:
+    """Serve a test's API on a port of its own; gives its URL."""
+    with simple_server.make_server("127.0.0.1", 0, operator.api.app, _Server, _Silent) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+def baremetal(url: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line of python-ironicclient as it is, against this URL."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    return subprocess.run(
+        [str(SCRIPTS / "baremetal"), *words],
+        env={**clean, "OS_AUTH_TYPE": "none", "OS_ENDPOINT": url},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
