@@ -223,18 +223,19 @@ def deploy(
     A priority of 0 in a user's or template's step removes the driver's (C13: no option does).
     Drivers' own steps need a priority above 0 (S3.7).
 
+    :param templates: each with ``name`` and ``steps``. They are checked whole, also where the user
+        goes before them, so that a deployment does not hide that two of them do not fit together.
     :param complete: False while an agent may still add steps: unknown ones are left out silently.
     :raises errors.InvalidParameter: unexpected or missing arguments, a step given twice, an
         unknown step when ``complete``, or ``deploy.deploy`` with another priority than 0.
     """
     known = {step.title: step for step in offered}
-    faults = _user_faults(user, known, complete=complete)
-    if faults:
-        raise errors.InvalidParameter("; ".join(faults), path="deploy_steps", reason=faults)
+    _refuse("deploy_steps", _user_faults(user, known, complete=complete))
+    _refuse("instance_info/traits", _template_faults(templates, known, complete=complete))
     chosen: dict[str, dict[str, Any]] = {
         title: steps.as_driver_dict(step, StepKind.DEPLOY) for title, step in known.items()
     }
-    for asked in (*templates, *user):
+    for asked in (*(step for one in templates for step in one["steps"]), *user):
         title = f"{asked['interface']}.{asked['step']}"
         if title in known or asked["step"] in RESERVED:
             chosen[title] = dict(asked)
@@ -250,22 +251,50 @@ def deploy(
     )
 
 
+def _refuse(path: str, faults: list[str]) -> None:
+    if faults:
+        raise errors.InvalidParameter("; ".join(faults), path=path, reason=faults)
+
+
 def _user_faults(
     user: Sequence[Mapping[str, Any]], known: Mapping[str, Step], *, complete: bool
 ) -> list[str]:
     faults: list[str] = []
     seen: set[str] = set()
     for asked in user:
-        title = f"{asked['interface']}.{asked['step']}"
+        title = steps.title(asked)
         if title in seen:
             faults.append(f"deploy step {title} is given more than once")
         seen.add(title)
-        if title == "deploy.deploy" and int(asked["priority"]) > 0:
-            faults.append("deploy.deploy is a core step, which can only be disabled by priority 0")
-        elif asked["step"] in RESERVED:
-            faults += reserved_faults(asked, StepKind.DEPLOY)
-        elif title in known:
-            faults += argument_faults(asked, known[title], StepKind.DEPLOY)
-        elif complete:
-            faults.append(_unsupported(asked, StepKind.DEPLOY))
+        faults += _deploy_faults(asked, known, complete=complete)
     return faults
+
+
+def _template_faults(
+    templates: Sequence[Mapping[str, Any]], known: Mapping[str, Step], *, complete: bool
+) -> list[str]:
+    faults: list[str] = []
+    owners: dict[str, str] = {}
+    for template in templates:
+        found: list[str] = []
+        for asked in template["steps"]:
+            title = steps.title(asked)
+            owner = owners.setdefault(title, template["name"])
+            if owner != template["name"]:
+                found.append(f"deploy step {title} is in deploy template {owner} too")
+            found += _deploy_faults(asked, known, complete=complete)
+        faults += [f"deploy template {template['name']}: {fault}" for fault in found]
+    return faults
+
+
+def _deploy_faults(
+    asked: Mapping[str, Any], known: Mapping[str, Step], *, complete: bool
+) -> list[str]:
+    title = steps.title(asked)
+    if title == "deploy.deploy" and int(asked["priority"]) > 0:
+        return ["deploy.deploy is a core step, which can only be disabled by priority 0"]
+    if asked["step"] in RESERVED:
+        return reserved_faults(asked, StepKind.DEPLOY)
+    if title in known:
+        return argument_faults(asked, known[title], StepKind.DEPLOY)
+    return [_unsupported(asked, StepKind.DEPLOY)] if complete else []

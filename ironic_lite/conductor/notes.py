@@ -20,6 +20,7 @@ _AGENT_KEYS = (
     "agent_verify_ca",
     "agent_secret_token",
 )
+_TEMPLATES = "deploy_templates"  # ours
 _KEPT = "driver_notes"  # what drivers keep through ``Task.keep``
 
 
@@ -110,10 +111,17 @@ class Notes:
         """Whether this service run may boot the ramdisk."""
         return not self._get("service_disable_ramdisk", False)
 
-    def request_deploy(self, user_steps: list[Json]) -> None:
+    def request_deploy(self, user_steps: list[Json], templates: list[Json]) -> None:
         """Start a deployment's notes afresh."""
         self.forget_deploy()
         self._put(user_deploy_steps=user_steps)
+        if templates:
+            self._put(**{_TEMPLATES: templates})
+
+    @property
+    def deploy_templates(self) -> list[Json]:
+        """The templates this deployment has taken up, each with ``name`` and ``steps``."""
+        return list(self._get(_TEMPLATES) or [])
 
     @property
     def user_deploy_steps(self) -> list[Json]:
@@ -122,7 +130,7 @@ class Notes:
 
     def forget_deploy(self) -> None:
         """Remove what a deployment left (C34)."""
-        self._drop("user_deploy_steps", "deploy_steps", "deploy_step_index")
+        self._drop("user_deploy_steps", _TEMPLATES, "deploy_steps", "deploy_step_index")
 
     # -- the agent ---------------------------------------------------------------------------
 

@@ -354,7 +354,7 @@ def test_a_priority_may_come_as_digits() -> None:
 def test_the_user_goes_before_the_template_and_the_template_before_the_driver() -> None:
     template = [deploy_step("deploy.write_image", 5), deploy_step("bios.apply", 7, settings=[])]
     user = deploy_step("bios.apply", 60, settings=[1])
-    listed = compose(user, templates=template)
+    listed = compose(user, templates=[{"name": "CUSTOM_A", "steps": template}])
     assert [
         (title, one["priority"]) for title, one in zip(titles(listed), listed, strict=True)
     ] == [

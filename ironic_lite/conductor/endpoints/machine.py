@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors, plans, states
-from ironic_lite.conductor.flows import offers, power
+from ironic_lite.conductor.flows import deploy, offers, power
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
@@ -110,6 +110,8 @@ class Machine:
 def _opinion(task: Task, kind: str) -> Json:
     try:
         task.driver.interface(kind).validate(task)
+        if kind == "deploy":
+            deploy.check_templates(task)
     except errors.Error as why:
         return {"result": False, "reason": why.message}
     return {"result": True}

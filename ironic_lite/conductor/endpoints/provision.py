@@ -73,9 +73,9 @@ class Provision:
         verb = "rebuild" if rebuild else "active"
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, verb)
-            deploy.check(task, deploy_steps or [])
+            templates = deploy.check(task, deploy_steps or [])
             self._room(task, "max_concurrent_deploy", "deploying", _DEPLOYING)
-            deploy.request(task, deploy_steps or [], configdrive)
+            deploy.request(task, deploy_steps or [], templates, configdrive)
             task.move(verbs.BY_TARGET[verb].event, verb=verb)
             task.hand_over(deploy.prepare)
 

@@ -10,13 +10,15 @@ from typing import Any
 
 from ironic_lite import errors, plans, steps
 from ironic_lite.conductor import stepper
-from ironic_lite.conductor.flows import faults, offers
+from ironic_lite.conductor.flows import faults, offers, templates
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
 from ironic_lite.steps import DONE, WAIT, Step, StepKind
 
 LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
 _WHOLE = Step("deploy", "deploy", priority=100)
 _DEPRECATED = (
     "Deploy interface %s has no deploy steps; deploying the old way is deprecated. Let it mark "
@@ -25,32 +27,49 @@ _DEPRECATED = (
 )
 
 
-def check(task: Task, user_steps: list[dict[str, Any]]) -> None:
+def check(task: Task, user_steps: list[Json]) -> list[Json]:
     """Refuse at once what cannot be deployed, while the caller still listens.
 
+    :returns: the deploy templates to be taken up.
     :raises errors.InvalidRequest: naming the node and everything that is wrong.
     """
     try:
         task.driver.power.validate(task)
         task.driver.deploy.validate(task)
-        compose(task, user_steps)
+        taken = templates.matching(task)
+        compose(task, user_steps, taken)
     except errors.InvalidRequest as why:
         sentence = (
             f"Failed to validate deploy or power info for node {task.node.uuid}: {why.message}"
         )
         raise errors.InvalidRequest(sentence, **why.facts) from why
+    return taken
 
 
-def compose(task: Task, user_steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def check_templates(task: Task) -> None:
+    """Refuse deploy templates that the next deployment would take up and cannot.
+
+    :raises errors.InvalidParameter: as ``templates.matching`` and ``plans.deploy``.
+    """
+    taken = templates.matching(task)
+    if taken:
+        compose(task, [], taken)
+
+
+def compose(task: Task, user_steps: list[Json], taken: list[Json] | None = None) -> list[Json]:
     """Return the list to run; an agent may add to it later, and only then is it complete.
 
     It is empty for an interface of the old kind, unless there are steps beside it: it is one of
     them then, or the instance would never be written.
+
+    :param taken: deploy templates; None for those noted when the deployment was accepted.
     """
+    if taken is None:
+        taken = task.notes.deploy_templates
     found = offers.offered(task, StepKind.DEPLOY)
-    if is_old(task) and (user_steps or any(step.priority for step in found)):
+    if is_old(task) and (user_steps or taken or any(step.priority for step in found)):
         found.append(_WHOLE)
-    return plans.deploy(found, user_steps, complete=not task.driver.deploy.in_band)
+    return plans.deploy(found, user_steps, taken, complete=not task.driver.deploy.in_band)
 
 
 def is_old(task: Task) -> bool:
@@ -59,9 +78,9 @@ def is_old(task: Task) -> bool:
     return not interface.get_deploy_steps(task) and hasattr(interface, "deploy")
 
 
-def request(task: Task, user_steps: list[dict[str, Any]], configdrive: Any) -> None:
+def request(task: Task, user_steps: list[Json], taken: list[Json], configdrive: Any) -> None:
     """Note what was asked for: old notes go, the configuration drive is kept with the instance."""
-    task.notes.request_deploy(user_steps)
+    task.notes.request_deploy(user_steps, taken)
     task.node.deploy_step = None
     if configdrive is not None:
         task.node.instance_info = {**task.node.instance_info, "configdrive": configdrive}
