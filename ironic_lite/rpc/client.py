@@ -33,9 +33,6 @@ _BYTES_PER_SECOND = 8 * 1024 * 1024
 _RETRIES = 2
 """How often a lost broker is tried again before the caller hears of it."""
 
-_BROKER_LIBRARIES = frozenset({"amqp", "kombu"})
-"""Their exceptions come through at times; nobody imports them only to name them."""
-
 _BROKER_AWAY = (
     "The message broker between API and conductors does not answer. Check it, and "
     "[DEFAULT]transport_url; retry when it is back."
@@ -179,7 +176,7 @@ def _translated(why: Exception, host: str | None, method: str) -> Exception:
             error = errors.NoConductor(host=who, reason=f"no answer to {method} in time")
         case oslo_messaging.MessageUndeliverable() | faults.PeerAbsent() | faults.PeerLost():
             error = errors.NoConductor(host=who, reason=str(why) or "no queue of that name")
-        case Exception() if _of_broker(why):
+        case Exception() if transport.of_broker(why):
             error = errors.NoConductor(_BROKER_AWAY, host=who, reason=str(why))
         case oslo_messaging.RemoteError(exc_type=kind) if kind in _UNKNOWN:
             error = errors.UnknownMethod(host=who, method=method, version="another")
@@ -191,8 +188,3 @@ def _translated(why: Exception, host: str | None, method: str) -> Exception:
         case TypeError() if "ecursion" in str(why):
             error = errors.InvalidRequest("The request is nested too deeply.")
     return error
-
-
-def _of_broker(why: Exception) -> bool:
-    library = type(why).__module__.partition(".")[0]
-    return isinstance(why, oslo_messaging.MessageDeliveryFailure) or library in _BROKER_LIBRARIES

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import itertools
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +33,7 @@ WAITING = 1000
 """How many notifications may wait to be sent; further ones are lost."""
 
 GROUP = "oslo_messaging_notifications"
+_LONGEST_PAUSE = 30.0  # seconds between two tries while a broker is away; the first is 1
 _LAST_WORDS = 2.0  # seconds that a process which stops gives to what still waits
 
 Row = Mapping[str, Any]
@@ -116,14 +119,19 @@ class Sender:
 
     def __init__(self, conf: cfg.ConfigOpts, publisher: str, traits: Traits) -> None:
         self._levels = notices.LEVELS[notices.LEVELS.index(conf.notification_level) :]
+        self._tries = conf[GROUP].retry
         self._traits = traits
         self._waiting: queue.Queue[_Waiting | None] = queue.Queue(WAITING)
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        # An outage, as told once in the log: whether there is one, and what it has cost.
+        self._failing = self._troubled = False
         self._lost = 0
         messaging = transport.notifications(conf)
-        # oslo.messaging would log each message that a broker does not take, with all it says.
-        messaging._send_notification = self._watched(messaging._send_notification)
+        # oslo.messaging would log each message that a broker does not take, with all it says; and
+        # gives up at once, whatever its options say, while there has not been a connection yet.
+        messaging._send_notification = self._patient(messaging._send_notification)
         self._oslo = oslo_messaging.Notifier(
             messaging,
             publisher_id=publisher,
@@ -150,7 +158,7 @@ class Sender:
         try:
             self._waiting.put_nowait(one)
         except queue.Full:
-            self._lose("too many wait to be sent")
+            self._trouble("they come faster than they can be sent", lost=1)
 
     def _start(self) -> None:
         # Not at once: a process may be forked between.
@@ -163,7 +171,9 @@ class Sender:
 
     def _send(self) -> None:
         while (one := self._waiting.get()) is not None:
-            before = self._lost
+            if self._failing and self._closing.is_set():
+                self._trouble("stopping", lost=1)
+                continue
             try:
                 payload = one.notice.payload(self._known_traits(one.notice))
                 method = getattr(self._oslo, one.notice.level)
@@ -171,7 +181,7 @@ class Sender:
             except Exception:
                 LOG.exception("The notification %s was lost", one.notice.event_type)
             # With room again: under a load that is too high, this must not be said again and again.
-            if self._lost and self._lost == before and self._waiting.qsize() <= WAITING // 2:
+            if self._troubled and not self._failing and self._waiting.qsize() <= WAITING // 2:
                 self._recovered()
 
     def _known_traits(self, notice: Notice) -> Sequence[str] | None:
@@ -182,38 +192,57 @@ class Sender:
         except errors.Error:
             return None
 
-    def _watched(self, send: Callable[..., None]) -> Callable[..., None]:
+    def _patient(self, send: Callable[..., None]) -> Callable[..., None]:
+        """Return ``send`` so that it tries a broker again that is away, and raises nothing."""
+
         def act(*args: Any, **kwargs: Any) -> None:
-            try:
-                send(*args, **kwargs)
-            except Exception as why:  # whatever a transport raises, others are not held up by it
-                self._lose(f"{type(why).__name__}: {why}")
+            for attempt in itertools.count():
+                try:
+                    send(*args, **kwargs)
+                    self._failing = False
+                    return
+                except Exception as why:  # whatever it is, it must not keep the others
+                    self._failing = True
+                    ended = not transport.of_broker(why) or 0 <= self._tries <= attempt
+                    text = f"{type(why).__name__}: {why}"
+                self._trouble(text, lost=int(ended))
+                if ended:
+                    return
+                if self._closing.wait(min(2 ** min(attempt, 5), _LONGEST_PAUSE)):
+                    self._trouble(text, lost=1)
+                    return
 
         return act
 
-    # -- losses ------------------------------------------------------------------------------
+    # -- outages -----------------------------------------------------------------------------
 
-    def _lose(self, why: str) -> None:
+    def _trouble(self, why: str, *, lost: int) -> None:
         with self._guard:
-            self._lost += 1
-            first = self._lost == 1
+            self._lost += lost
+            first, self._troubled = not self._troubled, True
         if first:
-            LOG.warning("Notifications are being lost: %s. Is their broker away?", why)
+            LOG.warning(
+                "Notifications cannot be sent: %s. Up to %d wait, further ones are lost",
+                why,
+                WAITING,
+            )
 
     def _recovered(self) -> None:
         with self._guard:
-            lost, self._lost = self._lost, 0
+            lost, self._lost, self._troubled = self._lost, 0, False
         LOG.warning("Notifications are sent again; %d were lost", lost)
 
     def close(self) -> None:
         """Send what still waits, for a short while; what is left then is lost."""
         if self._thread is None:
             return
+        self._closing.set()
+        until = time.monotonic() + _LAST_WORDS
         with contextlib.suppress(queue.Full):
-            self._waiting.put_nowait(None)
-            self._thread.join(_LAST_WORDS)
-        # The one that is being sent is not in the queue; the end mark is.
-        lost = self._lost + (self._waiting.qsize() if self._thread.is_alive() else 0)
+            self._waiting.put(None, timeout=_LAST_WORDS)
+            self._thread.join(max(0.0, until - time.monotonic()))
+        left = [one for one in self._waiting.queue if one is not None]
+        lost = self._lost + (len(left) + 1 if self._thread.is_alive() else 0)
         if lost:
             LOG.warning("Stopping; %d notifications were lost", lost)
 

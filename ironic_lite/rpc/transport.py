@@ -25,6 +25,9 @@ _CONNECT_SECONDS = 2
 NOTES_EXCHANGE = "ironic"
 """Where consumers of Ironic's notifications listen, unless [DEFAULT]control_exchange says else."""
 
+_BROKER_LIBRARIES = frozenset({"amqp", "kombu"})
+"""Their exceptions come through at times; nobody imports them only to name them."""
+
 REMOTE_MODULES = (failures.__name__, errors.__name__)
 """Only exceptions of these modules are rebuilt from an answer."""
 
@@ -117,6 +120,12 @@ def broker_answers(transport: Any) -> bool:
             socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
             return True
     return False
+
+
+def of_broker(why: Exception) -> bool:
+    """Say whether an exception of oslo.messaging means that the broker is away."""
+    library = type(why).__module__.partition(".")[0]
+    return isinstance(why, oslo_messaging.MessageDeliveryFailure) or library in _BROKER_LIBRARIES
 
 
 def is_local(transport: Any) -> bool:
