@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ironic_lite import states, verbs
+from ironic_lite import fields, states, verbs
 from ironic_lite.states import Kind, State
 from tests.flows.rig import listed, wait_for
 from tests.spec.cleaning import overdue, sweep
 from tests.spec.operator import Json, Operator
+from tests.spec.pages import lacks, section
 from tests.spec.wire import baremetal, listening
 
 with warnings.catch_warnings():
@@ -182,3 +183,19 @@ def test_s4_15_the_library_sets_and_filters(operator: Operator, url: str) -> Non
     assert [one.name for one in cloud.baremetal.nodes(is_retired=False, details=True)] == ["young"]
     cloud.baremetal.update_node(node, is_retired=False)
     assert cloud.baremetal.get_node(node).retired_reason is None
+
+
+def test_s4_15_the_fields_and_their_use_are_documented() -> None:
+    used = section("retirement.rst", "Retire a machine that is in use")
+    assert lacks(used, "/retired", "/retired_reason", "409", "?retired=true") == []
+    assert lacks(section("retirement.rst", "Retiring machines"), "``manageable``") == []
+    assert lacks(section("retirement.rst", "Bring it back"), '"value": false', "cleared") == []
+    free = section("retirement.rst", "Retire a machine that is free")
+    assert lacks(free, "409", "manage") == []
+    rules = section("retirement.rst", "The rules")
+    since = {field.since for field in fields.NODE if field.name.startswith("retired")}
+    assert since == {61}
+    assert lacks(rules, "every state except ``available``", "lock", "1.61", "rebuilding") == []
+    assert lacks(rules, "``provide``, ``cleaned`` and ``available``: 409", "power states") == []
+    clients = ("node set --retired --retired-reason", "node unset --retired", "list --retired")
+    assert lacks(rules, *clients, "is_retired=True") == []

@@ -1,0 +1,65 @@
+"""S2, cleaning states: what the documentation owes to operators."""
+
+from __future__ import annotations
+
+from ironic_lite import options, plans
+from ironic_lite.drivers import base
+from ironic_lite.drivers.registry import Registry, Settings
+from ironic_lite.steps import StepKind, collect
+from tests.flows.rig import configure
+from tests.spec.pages import lacks, section
+
+CLEANING = "cleaning.rst"
+
+
+def test_s2_33_how_cleaning_works_and_how_it_is_steered() -> None:
+    how = section(CLEANING, "Cleaning")
+    assert lacks(how, "after ``deleted``", "``provide``", "priority is above 0", "``clean``") == []
+    automated = section(CLEANING, "Automated cleaning")
+    ranks = sorted(plans.RANKS[StepKind.CLEAN].items(), key=lambda each: -each[1])
+    places = [automated.index(f"``{kind}``") for kind, _ in ranks]
+    assert places == sorted(places)  # equal priorities, in their true order
+    assert lacks(automated, "falling priority", "logs an error", "0 leaves a step out") == []
+    names = {option.dest for option in (*options.GROUPS["conductor"], *options.GROUPS["deploy"])}
+    told = [
+        "automated_clean_enable",
+        "clean_step_priority_override",
+        *sorted(name for name in names if name.endswith("_priority")),
+    ]
+    assert set(told) <= names
+    assert lacks(automated, *told, "/automated_clean", "clean_nodes", "rebuild never cleans") == []
+
+
+def test_s2_33_what_the_steps_do_and_how_interfaces_differ() -> None:
+    text = section(CLEANING, "What differs between the interfaces")
+    conf = configure(DEFAULT__enabled_hardware_types=["fake-hardware", "redfish"])
+    registry = Registry.load(Settings.read(conf))
+    rows = [
+        f"- ``{step.title}`` - ``{name}`` - {step.priority}"
+        for kind in base.KINDS
+        for name, interface in registry._interfaces[kind].items()
+        for step in collect(kind, interface, StepKind.CLEAN)
+    ]
+    assert len(rows) >= 9
+    assert lacks(text, *rows) == []
+    assert lacks(text, "Out of band", "in band", "ramdisk", "not* erased", "What it does") == []
+
+
+def test_s2_34_what_remains_to_be_feared() -> None:
+    text = section("security.rst", "What remains although machines are cleaned")
+    assert lacks(text, "firmware", "BMC", "network", "ramdisk", "root on a machine") == []
+    assert lacks(text, "does not make a machine trustworthy", "priority 0") == []
+
+
+def test_s2_35_cleaning_can_be_abused_to_empty_the_pool() -> None:
+    text = section("security.rst", "Cleaning as a denial of service")
+    assert lacks(text, "hours", "empty the pool", "deploy and delete", "quotas") == []
+    assert lacks(text, "for administrators", "max_concurrent_clean") == []
+    names = {option.dest for option in options.GROUPS["conductor"]}
+    assert {"max_concurrent_clean", "max_concurrent_deploy"} <= names
+
+
+def test_s2_36_tear_down_takes_longer_than_old_clients_think() -> None:
+    text = section("upgrading.rst", "Deleting takes longer")
+    assert lacks(text, "``deleted``", "hours", "compute services", "time-out", "raise") == []
+    assert lacks(section("upgrading.rst", "Clients that know fewer states"), "clean wait") == []
