@@ -61,6 +61,15 @@ _RESERVED_ARGS: Mapping[str, Mapping[str, steps.Arg]] = {
 RESERVED = frozenset(_RESERVED_ARGS)
 
 
+LIMIT = "limit_child_node_execution"
+"""Key of a listed step: the UUIDs of the children that a step for children is meant for."""
+
+
+def for_children(step: Mapping[str, Any]) -> bool:
+    """Tell whether a listed step runs on the children of its node instead of on the node."""
+    return bool(step.get("execute_on_child_nodes"))
+
+
 def order(listed: Iterable[Step], kind: StepKind) -> list[Step]:
     """Return steps by falling priority, ties by interface rank, then by step name (C35)."""
     ranks = RANKS[kind]
@@ -125,7 +134,8 @@ def requested(
     Each stored step is the request's dictionary plus the driver's ``abortable`` and ``priority``.
 
     :param ramdisk: False refuses steps that need the agent (disable_ramdisk).
-    :param besides: faults of the list that were found elsewhere.
+    :param besides: faults of the list that were found elsewhere. Steps for children are checked
+        there alone: they are their drivers'.
     :raises errors.InvalidParameter: with every fault of the whole list in its reason (S1.16).
     """
     known = {step.title: step for step in offered}
@@ -136,7 +146,7 @@ def requested(
         driver_step = known.get(title)
         if asked["step"] in RESERVED:
             faults += reserved_faults(asked, kind)
-        else:
+        elif not for_children(asked):
             faults += _faults(asked, driver_step, kind, ramdisk=ramdisk)
         stored.append(
             {
@@ -148,6 +158,13 @@ def requested(
     if faults:
         raise errors.InvalidParameter("; ".join(faults), path=f"{kind}_steps", reason=faults)
     return stored
+
+
+def step_faults(asked: Mapping[str, Any], offered: Iterable[Step], kind: StepKind) -> list[str]:
+    """Return a sentence for each fault of one listed step, which no ramdisk runs."""
+    title = f"{asked['interface']}.{asked['step']}"
+    known = next((step for step in offered if step.title == title), None)
+    return _faults(asked, known, kind, ramdisk=True)
 
 
 def _faults(

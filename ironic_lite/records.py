@@ -90,6 +90,7 @@ class Node(Record):
     provision_updated_at: datetime.datetime | None
     reservation: str | None
     lock_token: str | None
+    lock_expires: datetime.datetime | None
     wake_at: datetime.datetime | None
     run_uuid: str | None
     generation: int
@@ -101,6 +102,7 @@ class Node(Record):
     retired: bool
     automated_clean: bool | None
     disable_power_off: bool
+    parent_node: str | None
     raid_config: dict[str, Any] | None
     target_raid_config: dict[str, Any] | None
     boot_mode: str | None

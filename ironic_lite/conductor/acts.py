@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors, plans
+from ironic_lite import errors, plans, steps
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.drivers import base
-from ironic_lite.steps import DONE, WAIT, Outcome
+from ironic_lite.steps import DONE, WAIT, Outcome, StepKind
 
 Json = dict[str, Any]
 
@@ -72,3 +72,12 @@ def _wait(task: Task, args: Mapping[str, Any]) -> str | None:
         return None
     task.wake_after(seconds)
     return "wait"
+
+
+def rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
+    """Tell whether a step may be run again after a crash in the middle of it."""
+    if step["step"] in plans.RESERVED:
+        return True
+    interface = task.driver.interface(step["interface"])
+    marked = steps.collect(step["interface"], interface, kind)
+    return any(one.rerunnable for one in marked if one.name == step["step"])

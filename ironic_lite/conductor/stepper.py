@@ -10,7 +10,7 @@ import logging
 from typing import Any
 
 from ironic_lite import clock, errors, plans, steps
-from ironic_lite.conductor import acts
+from ironic_lite.conductor import acts, children
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import runs
@@ -39,7 +39,7 @@ def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
     for index in range(first, len(listed)):
         _begin(task, phase, index, attempt=attempt if index == first else 1)
         try:
-            event = acts.perform(task, phase, listed[index])
+            event = _perform(task, phase, listed[index])
         except _ENGINE_ERRORS:
             raise
         except Exception as why:  # a driver may raise anything; it ends as this step's failure
@@ -125,6 +125,14 @@ def _recorded(task: Task, phase: Phase, index: int) -> Json:
     return next((one for one in rows if (one["kind"], one["ordinal"]) == (phase.kind, index)), {})
 
 
+def _perform(task: Task, phase: Phase, step: Json) -> str | None:
+    """Run one step; return the event it leads to (wait, hold), None when it is done."""
+    if plans.for_children(step):
+        children.execute(task, phase, step)
+        return None
+    return acts.perform(task, phase, step)
+
+
 def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
     """Ask the driver whether a waiting step has ended; a fault or another wait is dealt with."""
     task.node.wake_at = None
@@ -180,11 +188,8 @@ def _failure(phase: Phase, step: Json, why: Exception) -> errors.StepFailed:
 
 
 def _rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
-    if step["step"] in plans.RESERVED:
-        return True
-    interface = task.driver.interface(step["interface"])
-    marked = steps.collect(step["interface"], interface, kind)
-    return any(one.rerunnable for one in marked if one.name == step["step"])
+    ask = children.rerunnable if plans.for_children(step) else acts.rerunnable
+    return ask(task, kind, step)
 
 
 def _note(task: Task, phase: Phase, index: int, **changes: Any) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from ironic_lite import clock, errors, states
 from ironic_lite.conductor.desk import Desk
@@ -28,16 +29,40 @@ Work = Callable[["Task"], None]
 _LONGEST = 366 * 24 * 3600.0  # seconds: a timer must stay a date
 
 
+class Others(Protocol):
+    """The way from one node's task to another node: the locks of this conductor."""
+
+    def lock(
+        self, context: Context, node_uuid: str, *, patient: bool = True, stale: str | None = None
+    ) -> AbstractContextManager[Task]:
+        """Hold another node's lock for the length of a block, as ``tasks.Tasks.lock``."""
+
+    def view(self, context: Context, node: Node) -> Task:
+        """Return a task that only reads."""
+
+    def left(self, node: Node) -> str | None:
+        """Return the token of a lock that nobody alive holds any more, if that is this node's."""
+
+
 class Task:
     """A node under work. Satisfies ``drivers.base.Task``.
 
     :param token: the lock's token; None for a task that only reads (its writes are refused).
+    :param others: leads to other nodes, for steps on a node's children.
     """
 
     def __init__(
-        self, desk: Desk, context: Context, node: Node, driver: Driver, token: str | None
+        self,
+        desk: Desk,
+        context: Context,
+        node: Node,
+        driver: Driver,
+        token: str | None,
+        *,
+        others: Others,
     ) -> None:
         self.desk = desk
+        self.others = others
         self.context = context
         self.node = node
         self.notes = Notes(node)

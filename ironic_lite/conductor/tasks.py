@@ -21,6 +21,7 @@ from ironic_lite.context import Context
 from ironic_lite.db import nodes
 from ironic_lite.drivers.base import Driver
 from ironic_lite.records import Node
+from ironic_lite.states import Kind, State
 
 LOG = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Tasks:
         try:
             token = self._acquire(node_uuid, patient=patient, stale=stale)
             node = self.desk.database.read(lambda conn: nodes.load(conn, node_uuid))
-            task = Task(self.desk, context, node, self.driver(node), token)
+            task = Task(self.desk, context, node, self.driver(node), token, others=self)
             yield task
             if worker and task.work is not None:
                 handed_over = True
@@ -93,7 +94,21 @@ class Tasks:
 
     def view(self, context: Context, node: Node) -> Task:
         """Return a task that only reads, of a node that has just been read with many others."""
-        return Task(self.desk, context, node, self.driver(node), None)
+        return Task(self.desk, context, node, self.driver(node), None, others=self)
+
+    def left(self, node: Node) -> str | None:
+        """Return the token of a lock whose holder is dead, as a new lock may replace it.
+
+        Its lease has ended, or an earlier life of this host took it. None also if the node was in
+        the middle of something: then it waits for the sweep that goes on with that.
+        """
+        token, expires = node.lock_token, node.lock_expires
+        if token is None or token in self.held:
+            return None
+        if node.target_power_state or states.kind(State(node.provision_state)) is Kind.BUSY:
+            return None
+        own = node.reservation == self.desk.host
+        return token if own or (expires is not None and expires < clock.now()) else None
 
     def driver(self, node: Node) -> Driver:
         """Return the interfaces of a node.
@@ -161,7 +176,7 @@ class Tasks:
                 failure.turn_away(task, refusal)
             finally:
                 self._release(task.node.uuid, token, task)
-            if states.kind(task.state) is not states.Kind.BUSY:
+            if states.kind(task.state) is not Kind.BUSY:
                 raise
 
     def _work(self, task: Task, token: str) -> None:

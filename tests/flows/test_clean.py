@@ -251,14 +251,6 @@ def test_bad_settings_refuse_a_manual_clean_at_once_and_fail_an_automated_one(ri
     assert "fake_step_seconds" in row["last_error"]
 
 
-def test_steps_for_child_nodes_are_refused_instead_of_done_on_the_parent(rig: Rig) -> None:
-    node = rig.node()
-    step = {**listed("power.cycle")[0], "execute_on_child_nodes": True}
-    with pytest.raises(errors.InvalidParameter, match="clean_steps/0/execute_on_child_nodes"):
-        rig.call("do_node_clean", node, clean_steps=[step])
-    assert rig.get(node)["provision_state"] == "manageable"
-
-
 def test_a_second_clean_knows_nothing_of_a_failed_first(rig: Rig) -> None:
     node = rig.node(fake_fail_steps={"power.cycle": "no"})
     rig.clean(node, "power.cycle")

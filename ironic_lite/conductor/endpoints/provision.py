@@ -16,6 +16,7 @@ from ironic_lite.conductor.flows import (
     delete,
     deploy,
     inspect,
+    listed,
     rescue,
     service,
     verify,
@@ -27,6 +28,7 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
 from ironic_lite.db import sweeps
 from ironic_lite.states import State
+from ironic_lite.steps import StepKind
 
 Json = dict[str, Any]
 
@@ -55,7 +57,7 @@ class Provision:
             _check(task, "clean")
             _validate(task, "cleaning", ramdisk=not disable_ramdisk)
             self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
-            _refuse_children("clean_steps", clean_steps)
+            listed.admit(task, StepKind.CLEAN, clean_steps)
             clean.request(task, clean_steps, ramdisk=not disable_ramdisk)
             task.move("clean", verb="clean", goal=State.MANAGEABLE)
             task.hand_over(clean.prepare)
@@ -99,7 +101,7 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "service")
             _validate(task, "servicing", ramdisk=not disable_ramdisk)
-            _refuse_children("service_steps", service_steps)
+            listed.admit(task, StepKind.SERVICE, service_steps)
             service.request(task, service_steps, ramdisk=not disable_ramdisk)
             task.move("service", verb="service")
             task.hand_over(service.prepare)
@@ -228,16 +230,6 @@ def _check(task: Task, target: str) -> None:
     allowed = task.desk.conf.conductor.allow_provisioning_in_maintenance or not cleans
     if node.maintenance and not (verb.in_maintenance and allowed):
         raise errors.NodeInMaintenance(verb=target, node=node.uuid)
-
-
-def _refuse_children(path: str, listed: list[Json]) -> None:
-    """Steps for child nodes are not carried out yet; doing them on the parent would be wrong."""
-    for place, step in enumerate(listed):
-        if step.get("execute_on_child_nodes"):
-            reason = "steps on child nodes are not supported; list them for each child itself"
-            raise errors.InvalidParameter(
-                path=f"{path}/{place}/execute_on_child_nodes", reason=reason
-            )
 
 
 def _validate(task: Task, action: str, *, ramdisk: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ironic_lite import errors, plans, steps
 from ironic_lite.conductor import stepper
-from ironic_lite.conductor.flows import faults, offers, templates
+from ironic_lite.conductor.flows import faults, listed, offers, templates
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
@@ -38,6 +38,7 @@ def check(task: Task, user_steps: list[Json]) -> list[Json]:
         task.driver.deploy.validate(task)
         taken = templates.matching(task)
         compose(task, user_steps, taken)
+        listed.refuse(StepKind.DEPLOY, listed.power_faults(task.node, StepKind.DEPLOY, user_steps))
     except errors.InvalidRequest as why:
         sentence = (
             f"Failed to validate deploy or power info for node {task.node.uuid}: {why.message}"

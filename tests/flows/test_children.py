@@ -1,0 +1,382 @@
+"""Steps that a node's run carries out on the node's children."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite import clock, errors
+from ironic_lite.db import models
+from ironic_lite.db.session import Database
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, wait_for
+from tests.spec.operator import Operator
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
+)
+KINDS = {
+    "clean": ("manageable", "do_node_clean", "bios.factory_reset"),
+    "service": ("active", "do_node_service", "vendor.log_passthrough"),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def on_children(title: str, *limit: str, **more: Any) -> dict[str, Any]:
+    interface, step = title.split(".")
+    found = {"interface": interface, "step": step, "execute_on_child_nodes": True, **more}
+    return {**found, "limit_child_node_execution": list(limit)} if limit else found
+
+
+class Family(NamedTuple):
+    """A node and its children."""
+
+    rig: Rig
+    parent: str
+    children: list[str]
+
+    def run(self, kind: str, *steps: dict[str, Any]) -> dict[str, Any]:
+        return self.rig.call(KINDS[kind][1], self.parent, **{f"{kind}_steps": list(steps)})
+
+    def powers(self) -> list[str | None]:
+        return [self.rig.get(child)["power_state"] for child in self.children]
+
+    def begun(self, child: str) -> list[str]:
+        return self.rig.started(child)
+
+
+def family(rig: Rig, kind: str, count: int = 3, **told: Any) -> Family:
+    parent = rig.node(KINDS[kind][0])
+    children = [rig.node("manageable", parent_node=parent, **told) for _ in range(count)]
+    return Family(rig, parent, children)
+
+
+# -- what happens ----------------------------------------------------------------------------
+
+
+@each_kind
+def test_a_power_step_runs_on_every_child_and_not_on_the_parent(rig: Rig, kind: str) -> None:
+    home = family(rig, kind)
+    stranger = rig.node()
+    row = home.run(kind, on_children("power.power_on"))
+    assert (row["provision_state"], row["power_state"]) == (KINDS[kind][0], None)
+    assert home.powers() == ["power on"] * 3
+    assert rig.get(stranger)["power_state"] is None
+    assert [step["state"] for step in rig.run(home.parent)["steps"]] == ["done"]
+    home.run(kind, on_children("power.power_off"), on_children("deploy.reboot", home.children[1]))
+    assert home.powers() == ["power off", "power on", "power off"]
+
+
+@each_kind
+def test_a_drivers_step_runs_on_every_child_with_its_arguments(
+    build: Callable[..., Rig], kind: str
+) -> None:
+    seen = []
+
+    def around(_kind: str, name: str, call: Any) -> Any:
+        if name == f"execute_{kind}_step":
+            seen.append((call.args[0].node.uuid, call.args[1]["step"], call.args[1].get("args")))
+        return call()
+
+    home = family(build(registry=mortal.Drivers(drivers(), around)), kind, 2)
+    title = KINDS[kind][2]
+    home.run(kind, on_children(title, args={}), on_children(title, home.children[1]))
+    step = title.split(".")[1]
+    assert seen == [
+        (home.children[0], step, {}),
+        (home.children[1], step, {}),
+        (home.children[1], step, None),
+    ]
+
+
+@each_kind
+def test_history_tells_of_it_on_the_child_too(rig: Rig, kind: str) -> None:
+    home = family(rig, kind, 1)
+    home.run(kind, on_children("power.power_on"))
+    (child,) = home.children
+    told = [(one["kind"], one["event"]) for one in rig.events(child)]
+    assert told == [("step_started", kind), ("step_ended", kind), ("power", "changed")]
+    data = {"step": "power.power_on", "parent": home.parent}
+    assert [one["data"] for one in rig.events(child) if one["kind"] != "power"] == [data, data]
+    row = rig.get(child)
+    assert (row["provision_state"], row["reservation"], row["run_uuid"]) == (
+        *("manageable", None),
+        None,
+    )
+
+
+@each_kind
+def test_no_child_is_nothing_to_do(rig: Rig, kind: str) -> None:
+    home = family(rig, kind, 0)
+    row = home.run(kind, on_children("power.power_on"))
+    assert (row["provision_state"], row["last_error"]) == (KINDS[kind][0], None)
+    assert rig.step_states(home.parent) == ["done"]
+
+
+def test_a_child_of_another_conductor_is_reached_all_the_same(build: Callable[..., Rig]) -> None:
+    rig = build()
+    build(DEFAULT__host="there")
+    home = family(rig, "clean", 8)
+    home.run("clean", on_children("power.power_on"))
+    assert home.powers() == ["power on"] * 8
+
+
+# -- refused at once -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def operator(sqlite_database: Database) -> Iterator[Operator]:
+    """Somebody who asks over HTTP."""
+    found = Operator(sqlite_database)
+    yield found
+    found.close()
+
+
+LIMIT = "clean_steps/1/limit_child_node_execution"
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no UUID": (on_children("power.power_on", "child-1"), f"{LIMIT}/0"),
+    "no text": (on_children("power.power_on", 7), LIMIT),  # type: ignore[arg-type]
+    "no list": (on_children("power.power_on", limit_child_node_execution="x"), LIMIT),
+    "nobody": (on_children("power.power_on", str(uuid.UUID(int=1))), f"{LIMIT}/0"),
+    "no truth": (on_children("power.power_on", execute_on_child_nodes="yes"), "clean_steps/1"),
+    "a hold": (on_children("power.hold"), "clean_steps/1/step"),
+    "a wait": (on_children("power.wait", args={"seconds": 1}), "clean_steps/1/step"),
+    "arguments": (on_children("power.reboot", args={"x": 1}), "clean_steps/1/args"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_cannot_be_meant_so_is_refused_at_the_request(operator: Operator, name: str) -> None:
+    node = operator.enroll()
+    step, path = WRONG[name]
+    said = operator.refused(
+        node, "clean", 400, clean_steps=[{"interface": "power", "step": "power_on"}, step]
+    )
+    assert path in said
+
+
+def test_only_own_children_may_be_named_in_any_case(operator: Operator) -> None:
+    node, other = operator.enroll(), operator.enroll()
+    own = operator.enroll(parent_node=node)
+    step = on_children("power.power_on", own, other)
+    said = operator.refused(node, "clean", 400, clean_steps=[step])
+    assert "clean_steps/0/limit_child_node_execution/1" in said
+    assert other in said
+    operator.provision(node, "clean", clean_steps=[on_children("power.power_on", own.upper())])
+    assert operator.shows(own)["power_state"] == "power on"
+
+
+def test_a_limit_alone_does_not_run_the_step_on_the_parent(operator: Operator) -> None:
+    node = operator.enroll()
+    own = operator.enroll(parent_node=node)
+    step = {**on_children("power.power_on", own), "execute_on_child_nodes": False}
+    assert "execute_on_child_nodes" in operator.refused(node, "clean", 400, clean_steps=[step])
+
+
+def test_a_child_in_maintenance_is_left_alone(rig: Rig) -> None:
+    home = family(rig, "clean", 2)
+    rig.edit(home.children[0], maintenance=True)
+    before = rig.get(home.parent)
+    with pytest.raises(errors.InvalidParameter, match=f"{home.children[0]} is in maintenance"):
+        home.run("clean", on_children("power.power_on"))
+    after = rig.get(home.parent)
+    assert {**after, "updated_at": None} == {**before, "updated_at": None}
+    home.run("clean", on_children("power.power_on", home.children[1]))
+    assert home.powers() == [None, "power on"]
+
+
+# -- refused before anything runs ------------------------------------------------------------
+
+
+@each_kind
+def test_a_step_that_a_child_does_not_have_is_found_before_anything_runs(
+    rig: Rig, kind: str
+) -> None:
+    home = family(rig, kind, 2)
+    first = {"interface": "power", "step": "power_on"}
+    row = home.run(
+        kind, first, on_children("raid.no_such"), on_children(KINDS[kind][2], args={"x": 1})
+    )
+    assert row["provision_state"] == f"{kind} failed"
+    for child in home.children:
+        assert f"on child node {child}: node does not support" in row["last_error"]
+    assert "unexpected arguments: x" in row["last_error"]
+    assert rig.started(home.parent) == []
+    assert row["power_state"] is None
+
+
+def test_a_child_that_must_stay_on_is_found_before_anything_runs(rig: Rig) -> None:
+    home = family(rig, "clean", 2)
+    rig.edit(home.children[1], disable_power_off=True)
+    row = home.run("clean", on_children("power.power_off"))
+    assert f"on child node {home.children[1]}" in row["last_error"]
+    assert "disable_power_off" in row["last_error"]
+    assert home.powers() == [None, None]
+
+
+def test_a_parent_that_must_stay_on_may_switch_its_children_off(rig: Rig) -> None:
+    home = family(rig, "clean", 1)
+    rig.edit(home.parent, disable_power_off=True)
+    assert home.run("clean", on_children("power.power_off"))["provision_state"] == "manageable"
+    assert home.powers() == ["power off"]
+
+
+# -- faults ----------------------------------------------------------------------------------
+
+
+@each_kind
+def test_the_first_child_that_fails_ends_the_step_and_is_named(rig: Rig, kind: str) -> None:
+    home = family(rig, kind)
+    second = home.children[1]
+    rig.edit(second, driver_info={"fake_fail_power": "no current"})
+    row = home.run(kind, on_children("power.power_on"))
+    assert row["provision_state"] == f"{kind} failed"
+    for word in ("step power.power_on failed", f"on child node {second}", "no current"):
+        assert word in row["last_error"]
+    assert home.powers() == ["power on", None, None]
+    assert [home.begun(child) for child in home.children] == [
+        ["power.power_on"],
+        ["power.power_on"],
+        [],
+    ]
+    ended = rig.events(second, "step_ended")[-1]["data"]
+    assert "no current" in ended["error"]
+    child = rig.get(second)
+    assert (child["provision_state"], child["reservation"]) == ("manageable", None)
+    assert (child["maintenance"], child["fault"]) == (False, None)
+
+
+@pytest.mark.parametrize("state", ["cleaning", "clean wait", "clean hold", "deploying"])
+def test_a_child_in_the_middle_of_something_is_left_alone(rig: Rig, state: str) -> None:
+    home = family(rig, "clean", 1)
+    rig.edit(home.children[0], provision_state=state)
+    row = home.run("clean", on_children("power.power_on"))
+    assert row["provision_state"] == "clean failed"
+    child = home.children[0]
+    said = f'on child node {child}: it is in the middle of something, in state "{state}"'
+    assert said in row["last_error"]
+    assert home.powers() == [None]
+
+
+def test_a_locked_child_is_tried_again_then_named(build: Callable[..., Rig]) -> None:
+    rig = build(conductor__node_locked_retry_attempts=2)
+    home = family(rig, "clean", 1)
+    with rig.tasks.lock(rig.who, home.children[0]):
+        row = home.run("clean", on_children("power.power_on"))
+    assert row["provision_state"] == "clean failed"
+    assert f"on child node {home.children[0]}" in row["last_error"]
+    assert "locked by host here" in row["last_error"]
+
+
+def test_a_child_locked_for_a_moment_is_waited_for(build: Callable[..., Rig]) -> None:
+    rig = build(conductor__node_locked_retry_attempts=10)
+    home = family(rig, "clean", 1)
+    with rig.tasks.lock(rig.who, home.children[0]):
+        rig.ask("do_node_clean", home.parent, clean_steps=[on_children("power.power_on")])
+        wait_for(lambda: rig.started(home.parent))
+    rig.reaches(home.parent, "manageable")
+    assert home.powers() == ["power on"]
+
+
+@pytest.mark.parametrize("permitted", [False, True])
+def test_a_step_that_goes_on_by_itself_needs_a_permit(
+    build: Callable[..., Rig], permitted: bool
+) -> None:
+    rig = build(conductor__permit_child_node_step_async_result=permitted)
+    home = family(rig, "clean", 1, fake_async_steps=["*"])
+    row = home.run("clean", on_children("bios.factory_reset"))
+    assert row["provision_state"] == ("manageable" if permitted else "clean failed")
+    assert permitted or "permit_child_node_step_async_result" in row["last_error"]
+    child = rig.get(home.children[0])
+    assert (child["provision_state"], child["wake_at"]) == ("manageable", None)
+
+
+# -- crashes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["commit", "call"])
+@pytest.mark.parametrize("host", ["here", "there"])
+def test_after_a_crash_every_child_has_had_its_step(
+    build: Callable[..., Rig], sqlite_database: Database, what: str, host: str
+) -> None:
+    deaths = 0
+    for n in itertools.count(1):
+        home = _die(build, sqlite_database, **{what: n})
+        if home is None:
+            break
+        deaths += 1
+        _forget(sqlite_database, home, host)
+        again = build(sqlite_database, DEFAULT__host=host, conductor__node_locked_retry_attempts=10)
+        again.service._orphans.sweep()
+        row = again.reaches(home.parent, "manageable")
+        if again.runs(home.parent):  # else it died before the verb was accepted
+            assert row["last_error"] is None
+            assert home.powers() == ["power on"] * 2
+            assert again.step_states(home.parent) == ["done", "done"]
+        for child in home.children:
+            assert again.settled(child)["provision_state"] == "manageable"
+        again.bury()
+    assert deaths >= 5
+
+
+def _die(build: Callable[..., Rig], database: Database, **when: int) -> Family | None:
+    """Let a conductor die in the middle of steps for two children; None: it lived."""
+    life = mortal.Life()
+    rig = build(mortal.database(database, life), registry=mortal.drivers(drivers(), life))
+    rig.database = database
+    home = family(rig, "clean", 2)
+    life.arm(**when)
+    steps = [on_children("bios.factory_reset"), on_children("power.power_on")]
+    with contextlib.suppress(mortal.Died):
+        rig.ask("do_node_clean", home.parent, clean_steps=steps)
+    wait_for(lambda: life.dead or rig.service.desk.workers.busy == 0)
+    rig.bury()
+    return home if life.dead else None
+
+
+def _forget(database: Database, home: Family, host: str) -> None:
+    """Make ``here`` dead for others; the child's lease ends a moment after the parent's."""
+    if host == "here":
+        return
+    past, soon = clock.after(-3600), clock.after(0.3)
+    table = models.nodes
+
+    def write(conn: sa.Connection) -> None:
+        conductors = models.conductors.update().where(models.conductors.c.hostname == "here")
+        conn.execute(conductors, {"updated_at": past})
+        held = table.update().where(table.c.reservation.is_not(None))
+        conn.execute(held.where(table.c.uuid == home.parent), {"lock_expires": past})
+        conn.execute(held.where(table.c.uuid.in_(home.children)), {"lock_expires": soon})
+
+    database.write(write)
+
+
+def test_a_stop_leaves_the_children_free_and_the_step_to_be_run_again(
+    build: Callable[..., Rig],
+) -> None:
+    rig = build()
+    home = family(rig, "clean", 2, fake_step_seconds=3600)
+    steps = [on_children("bios.factory_reset")]
+    rig.ask("do_node_clean", home.parent, clean_steps=steps)
+    wait_for(lambda: rig.started(home.children[0]))
+    rig.service.stop(0.001)
+    row = rig.get(home.parent)
+    assert (row["provision_state"], row["last_error"], row["reservation"]) == (
+        *("cleaning", None),
+        None,
+    )
+    assert [rig.get(child)["reservation"] for child in home.children] == [None, None]
+    for child in home.children:
+        rig.edit(child, driver_info={})
+    again = build()
+    again.reaches(home.parent, "manageable")
+    assert [again.started(child) for child in home.children] == [
+        ["bios.factory_reset"] * 2,
+        ["bios.factory_reset"],
+    ]
