@@ -218,6 +218,25 @@ CONDUCTOR: tuple[Field, ...] = (
     _computed("links", 49, Type.LIST),
 )
 
+# What the view of events shows; only the order of time is kept, so only that can be asked for.
+HISTORY: tuple[Field, ...] = tuple(
+    dataclasses.replace(field, access=R, sort=field.name in ("uuid", "created_at"))
+    for field in (
+        Field("uuid", 78, brief=True),
+        Field("created_at", 78, Type.TIME, brief=True),
+        Field("severity", 78, brief=True),
+        Field("event_type", 78),
+        Field("event", 78, brief=True),
+        Field("conductor", 78),
+        Field("user", 78),
+        Field("project", 113),
+        Field("state", 115),
+        Field("target_provision_state", 115),
+        Field("duration_seconds", 115, Type.NUMBER),
+        _computed("links", 78, Type.LIST),
+    )
+)
+
 # Ours, not Ironic's: shown at every version.
 RUN: tuple[Field, ...] = tuple(
     dataclasses.replace(field, access=R, brief=True, sort=False)

@@ -174,6 +174,8 @@ DEPLOY_TEMPLATES = Resource(fields.DEPLOY_TEMPLATE, fields_since=55, detail_sinc
 
 CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_text)
 
+HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)
+
 RUNS = Resource(
     fields.RUN,
     (Filter("state", 1, _run_states), Filter("verb", 1, _verb)),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from ironic_lite import clock
+from ironic_lite import clock, history
 from ironic_lite.context import Context
 from ironic_lite.db import events, runs
 from ironic_lite.db.session import Connection
+from ironic_lite.records import Node
 
 Row = dict[str, Any]
 
@@ -20,9 +21,11 @@ Row = dict[str, Any]
 class Journal:
     """The unwritten history of one task on one node."""
 
-    def __init__(self, context: Context, host: str, node_uuid: str) -> None:
+    def __init__(self, context: Context, host: str, node: Node) -> None:
+        self._node = node
+        self._stood: Row | None = None
         self._who: Row = {
-            "node_uuid": node_uuid,
+            "node_uuid": node.uuid,
             "conductor": host,
             "requester": context.user,
             "request_id": context.request_id,
@@ -30,18 +33,18 @@ class Journal:
         self._project = context.project
         self.settle()
 
+    def look(self) -> None:
+        """Let what is told up to the next save be told of the node as it stands now."""
+        self._stood = history.standing(self._node)
+
     def settle(self) -> None:
         """Forget what has been committed."""
+        self._stood = None
         self._events: list[Row] = []
         self._new_run: Row | None = None
         self._runs: dict[str, Row] = {}
         self._new_steps: list[Row] = []
         self._steps: dict[str, dict[tuple[str, int], Row]] = {}
-
-    @property
-    def events(self) -> list[Row]:
-        """The events that wait to be written."""
-        return self._events
 
     @property
     def events(self) -> list[Row]:
@@ -55,11 +58,15 @@ class Journal:
         return self._new_run is not None or any(gathered)
 
     def event(self, kind: str, *, run: str | None = None, **facts: Any) -> None:
-        """Add an event; ``facts`` are columns of the table (event, before, after, data)."""
-        row = {"event": None, "before": None, "after": None, "data": None}
-        self._events.append(
-            {**self._who, **row, "at": clock.now(), "kind": kind, "run_uuid": run, **facts}
-        )
+        """Add an event; ``facts`` are columns of the table (event, before, after, data).
+
+        If it will be an entry of the node's history, where the node stands goes into its data.
+        """
+        row: Row = {"event": None, "before": None, "after": None, "data": None, **facts}
+        if history.told(kind, row["event"]):
+            stands = self._stood or history.standing(self._node)
+            row["data"] = {**stands, "project": self._project, **(row["data"] or {})}
+        self._events.append({**self._who, "at": clock.now(), "kind": kind, "run_uuid": run, **row})
 
     # -- the run -----------------------------------------------------------------------------
 

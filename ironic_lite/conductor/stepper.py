@@ -27,6 +27,7 @@ def start(task: Task, phase: Phase, listed: list[Json]) -> None:
     task.notes.enlist(phase.kind, listed)
     if task.node.run_uuid is not None:
         task.journal.plan(task.node.run_uuid, phase.kind, listed)
+    task.begin_flow(phase.kind, listed)
     run(task, phase)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from ironic_lite import clock, errors, states
+from ironic_lite import clock, errors, history, states, steps
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.journal import Journal
 from ironic_lite.conductor.notes import Notes
@@ -22,6 +22,7 @@ from ironic_lite.db.session import Connection
 from ironic_lite.drivers.base import Driver
 from ironic_lite.records import Node, Port
 from ironic_lite.states import Kind, State
+from ironic_lite.steps import StepKind
 
 LOG = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Task:
         self.context = context
         self.node = node
         self.notes = Notes(node)
-        self.journal = Journal(context, desk.host, node.uuid)
+        self.journal = Journal(context, desk.host, node)
         self.work: Work | None = None
         self.ring_at: datetime.datetime | None = None
         """When the alarm is to ring for this node, once its lock has been given back."""
@@ -76,6 +77,7 @@ class Task:
         # As last saved: history and notifications tell what was before.
         self._power = node.power_state
         self._target = node.target_provision_state
+        self._flow, self._met = self._under_way()
 
     # -- what drivers see --------------------------------------------------------------------
 
@@ -146,6 +148,7 @@ class Task:
         before = self.state
         after = states.follow(before, event, node=self.node.uuid)
         target = states.target(before, after, self.goal, goal)
+        self.journal.look()
         self.node.provision_state = str(after)
         self.node.target_provision_state = str(target) if target else None
         self.node.provision_updated_at = clock.now()
@@ -169,7 +172,7 @@ class Task:
     def _open_run(self, verb: str, before: State, after: State) -> None:
         if self.node.run_uuid is not None:
             text = f"The verb {verb} took the place of this run while the node was in {before}."
-            error = errors.Aborted(text, action=str(before), where="")
+            error = errors.Aborted(text, action=str(before), where="", step=self._met)
             self._end_run(self.node.run_uuid, error, aborted=True)
         if states.kind(after) is Kind.BUSY:
             self.node.last_error = None
@@ -184,21 +187,20 @@ class Task:
         *,
         aborted: bool,
     ) -> None:
-        run = self.node.run_uuid
-        data = {"error": error.message} if error else None
-        self.journal.event(
-            "provision", run=run, event=event, before=str(before), after=str(after), data=data
-        )
+        run, kind = self.node.run_uuid, states.kind(after)
         if run is None:
-            return
-        kind = states.kind(after)
-        if kind is Kind.BUSY:
+            pass
+        elif kind is Kind.BUSY:
             if states.kind(before) in (Kind.WAIT, Kind.HELD):
                 self.journal.run(run, state="running", conductor=self.desk.host)
         elif kind in (Kind.WAIT, Kind.HELD):
             self.journal.run(run, state="waiting")
         else:
             self._end_run(run, error, aborted=aborted)
+        data = {"error": error.message} if error else None
+        self.journal.event(
+            "provision", run=run, event=event, before=str(before), after=str(after), data=data
+        )
 
     def _end_run(self, run: str, error: errors.Error | None, *, aborted: bool) -> None:
         state = "aborted" if aborted else "failed" if error else "done"
@@ -212,6 +214,32 @@ class Task:
             }
         self.journal.run(run, state=state, ended_at=clock.now(), error=about)
         self.node.run_uuid = None
+        if self._flow is not None:
+            data = {"outcome": state, "step": about and about["step"]}
+            self.journal.event("flow_ended", run=run, event=self._flow, data=data)
+            self._flow = None
+
+    # -- the flow of steps -------------------------------------------------------------------
+
+    def begin_flow(self, kind: StepKind, listed: Sequence[Mapping[str, Any]]) -> None:
+        """Note, for the next save, that these steps are going to run; `move` notes their end."""
+        anew, self._flow = self._flow is not None, self._flow_of(kind)
+        data = {"steps": [steps.title(step) for step in listed], "anew": anew}
+        run = self.node.run_uuid
+        self.journal.event("flow_started", run=run, event=self._flow, data=data)
+
+    def _under_way(self) -> tuple[str | None, str | None]:
+        """Return the flow that this task finds begun, and the step at which it stands."""
+        kind = history.STEPPING.get(self.state)
+        index = None if kind is None else self.notes.index(kind)
+        if kind is None or index is None:
+            return None, None
+        listed = self.notes.listed(kind)
+        return self._flow_of(kind), steps.title(listed[index]) if index < len(listed) else None
+
+    def _flow_of(self, kind: StepKind) -> str:
+        manual = kind is StepKind.CLEAN and self.notes.manual_clean is not None
+        return history.MANUAL_CLEANING if manual else history.FLOWS[kind]
 
     def save(self) -> None:
         """Write the node's changes and the gathered history in one transaction.

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ironic_lite import history
 from ironic_lite.db import models
 from ironic_lite.db.session import Connection
 
@@ -17,6 +18,19 @@ COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
 _BLANK: Row = {name: None for name in COLUMNS if name != "id"}
 _INSERT = models.events.insert().inline()
+_TOLD = sa.or_(
+    *(
+        _EVENT.kind == kind
+        if which is None
+        else sa.and_(_EVENT.kind == kind, _EVENT.event.in_(which))
+        for kind, which in history.TOLD.items()
+    )
+)
+_ENTRY = sa.select(models.events).where(
+    _EVENT.id == sa.bindparam("k_id", type_=sa.BigInteger),
+    _EVENT.node_uuid == sa.bindparam("k_node"),
+    _TOLD,
+)
 
 
 @cache
@@ -30,6 +44,16 @@ def _select(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
         kinds = sa.bindparam("k_kinds", expanding=True, type_=sa.String)
         statement = statement.where(_EVENT.kind.in_(kinds))
     return statement.order_by(_EVENT.id).limit(sa.bindparam("limit_", type_=sa.Integer))
+
+
+@cache
+def _entries(down: bool, after: bool) -> sa.Select[Any]:
+    statement = sa.select(models.events).where(_EVENT.node_uuid == sa.bindparam("k_node"), _TOLD)
+    if after:
+        marker = sa.bindparam("k_marker", type_=sa.BigInteger)
+        statement = statement.where(_EVENT.id < marker if down else _EVENT.id > marker)
+    statement = statement.order_by(_EVENT.id.desc() if down else _EVENT.id)
+    return statement.limit(sa.bindparam("limit_", type_=sa.Integer))
 
 
 def add(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -58,3 +82,27 @@ def page(
         values["k_kinds"] = list(kinds)
     found = conn.execute(_select(node_uuid is not None, kinds is not None), values).all()
     return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+# -- history ---------------------------------------------------------------------------------
+
+
+def entries(
+    conn: Connection, node_uuid: str, *, marker: int | None, direction: str, limit: int
+) -> list[Row]:
+    """Return the events that are entries of a node's history, in the order they were written.
+
+    :param marker: the id of the last event of the page before; it may be gone by now.
+    :param direction: ``asc`` or ``desc``.
+    """
+    values: Row = {"k_node": node_uuid, "limit_": limit}
+    if marker is not None:
+        values["k_marker"] = marker
+    found = conn.execute(_entries(direction == "desc", marker is not None), values).all()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+def entry(conn: Connection, node_uuid: str, event_id: int) -> Row | None:
+    """Return one of these events by its id, or None if the node has none such."""
+    found = conn.execute(_ENTRY, {"k_node": node_uuid, "k_id": event_id}).first()
+    return dict(zip(COLUMNS, found, strict=True)) if found is not None else None

@@ -172,6 +172,36 @@ def test_events_are_read_behind_a_cursor(database: Database) -> None:
     assert read(kinds=[]) == []
 
 
+def test_history_is_read_out_of_the_events_in_both_directions(database: Database) -> None:
+    one, other = new_uuid(), new_uuid()
+    told = [("provision", "fail"), ("provision", "abort"), ("flow_ended", "deployment")]
+    left_out = [("provision", "wait"), ("power", "changed"), ("step_ended", None)]
+    rows = [
+        {"at": NOON, "node_uuid": node, "kind": kind, "event": event}
+        for pair in zip(told, left_out, strict=True)
+        for kind, event in pair
+        for node in (one, other)
+    ]
+    database.write(lambda conn: events.add(conn, rows))
+
+    def read(**more: Any) -> list[dict[str, Any]]:
+        shape = {"marker": None, "direction": "asc", "limit": 10, **more}
+        return database.read(lambda conn: events.entries(conn, one, **shape))
+
+    found = read()
+    assert [(row["kind"], row["event"]) for row in found] == told
+    ids = [row["id"] for row in found]
+    assert [row["id"] for row in read(direction="desc")] == ids[::-1]
+    assert [row["id"] for row in read(limit=2)] == ids[:2]
+    assert [row["id"] for row in read(marker=ids[0])] == ids[1:]
+    assert [row["id"] for row in read(marker=ids[1], direction="desc")] == ids[:1]
+    for row in found:
+        assert database.read(lambda conn, row=row: events.entry(conn, one, row["id"])) == row  # type: ignore[misc]
+    hidden = [row["id"] for row in database.read(events.page) if row["id"] not in ids]
+    for number in (*hidden, max(hidden) + 1, 2**60 - 1):
+        assert database.read(lambda conn, n=number: events.entry(conn, one, n)) is None  # type: ignore[misc]
+
+
 def test_an_events_number_is_never_given_twice(database: Database) -> None:
     row = {"at": NOON, "node_uuid": new_uuid(), "kind": "power"}
     numbers = set()

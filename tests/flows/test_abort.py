@@ -44,7 +44,7 @@ def test_a_step_that_must_not_be_cut_short_ends_before_the_abort_does(rig: Rig) 
     assert row["clean_step"]["abort_after"] is True
     assert row["last_error"] is None
     (asked,) = rig.events(node, "abort_requested")
-    assert (asked["requester"], asked["data"]) == ("tester", {"step": STUBBORN})
+    assert (asked["requester"], asked["data"]["step"]) == ("tester", STUBBORN)
     rig.ring(node)
     row = rig.reaches(node, "clean failed")
     assert row["last_error"] == (

@@ -172,6 +172,8 @@ def check(rig: Rig, node: str, case: Case) -> None:
         assert {step["state"] for step in run["steps"]} <= {"done", "failed", "skipped"}
         if run["state"] == "done":
             assert {step["state"] for step in run["steps"]} <= {"done"}
+    flows = [row["kind"] for row in rig.events(node) if row["kind"].startswith("flow_")]
+    assert flows in ([], ["flow_started", "flow_ended"])
     begun = Counter(rig.started(node))
     assert len(rig.started(node)) <= len(case.steps) + 1  # at most one step is done again
     if case.steps and state not in (case.before, "error"):

@@ -112,7 +112,8 @@ def test_at_start_a_conductor_goes_on_with_what_its_earlier_life_held(
     again = build()
     again.reaches(ours, "manageable")
     assert again.run is not None
-    assert [event["data"] for event in again.events(ours, "taken_over")] == [{"from": "here"}]
+    taken = again.events(ours, "taken_over")
+    assert [event["data"]["from"] for event in taken] == ["here"]
     for node in (foreign, likeness):
         assert again.get(node)["provision_state"] == "cleaning"
 

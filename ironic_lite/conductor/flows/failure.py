@@ -15,6 +15,7 @@ from ironic_lite.conductor.flows import (
     delete,
     deploy,
     inspect,
+    power,
     rescue,
     service,
     verify,
@@ -55,6 +56,5 @@ def turn_away(task: Task, refusal: errors.Error) -> None:
     Nothing is undone in a busy state: whoever owns the node next goes on with it.
     """
     if states.kind(task.state) is not states.Kind.BUSY and task.node.target_power_state:
-        task.node.target_power_state = None
-        task.node.last_error = refusal.message
+        power.failed(task, refusal.message)
         task.save()

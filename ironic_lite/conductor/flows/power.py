@@ -36,16 +36,21 @@ def change(task: Task, target: str, timeout: float | None) -> None:
     except Exception as why:  # drivers may raise anything; the request must not stay pending
         LOG.warning("Node %s: changing its power failed", task.node.uuid, exc_info=why)
         text = f"Failed to change power state to '{ENDS_IN[target]}': {_reason(why)}"
-        task.node.target_power_state = None
-        task.node.last_error = text
-        data = {"error": text}
-        task.journal.event("power", event="fail", before=before, after=before, data=data)
+        failed(task, text)
         task.save()
         return
     task.node.power_state = ENDS_IN[target]
     task.node.target_power_state = None
     task.journal.event("power", event="end", before=before, after=ENDS_IN[target])
     task.save()
+
+
+def failed(task: Task, text: str) -> None:
+    """Note, for the next save, that a power change has come to nothing."""
+    state = task.node.power_state
+    task.node.target_power_state = None
+    task.node.last_error = text
+    task.journal.event("power", event="fail", before=state, after=state, data={"error": text})
 
 
 def _reason(why: Exception) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ironic_lite import clock, context, errors, states
+from ironic_lite.conductor.flows import power
 from ironic_lite.conductor.flows.resume import recover
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
@@ -123,9 +124,9 @@ class Orphans:
 def _end_power_change(task: Task, dead: str) -> None:
     if task.node.target_power_state is None:
         return
-    task.node.target_power_state = None
-    task.node.last_error = (
+    power.failed(
+        task,
         f"The power change was cut short: the conductor {dead} went away. "
-        "Look at power_state and repeat the request."
+        "Look at power_state and repeat the request.",
     )
     task.save()

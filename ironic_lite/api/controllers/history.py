@@ -1,0 +1,86 @@
+"""The history of a node: errors, and where flows of steps began and ended.
+
+A view of the recorded events, as ``ironic_lite.history`` words them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ironic_lite import errors, fields, history
+from ironic_lite.api import expose, idents, queries, rules, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import events
+
+Json = dict[str, Any]
+
+_SINCE = 78
+_CUT = 255  # characters of an event's text in a list without details
+
+
+class History(expose.Controller):
+    """The list /v1/nodes/{node}/history and its members."""
+
+    @expose.expose("GET", "/nodes/{ident}/history", types.word, since=_SINCE, raw_query=True)
+    def index(self, request: Request, ident: str) -> Json:
+        """Return a page of a node's history, the oldest first: two statements."""
+        query = queries.listing(
+            queries.HISTORY,
+            request.query,
+            version=request.version,
+            max_limit=self.service.conf.api.max_limit,
+        )
+        marker = None if query.marker is None else _event_id(query.marker, "Marker")
+        node = self._node(request, ident)
+        rows = self.service.database.read(
+            lambda conn: events.entries(
+                conn, node, marker=marker, direction=query.direction, limit=query.limit
+            )
+        )
+        entries = [_shown(request, node, row, query.fields) for row in rows]
+        if not query.detail and not query.chosen:
+            for entry in entries:
+                entry["event"] = _brief(entry["event"])
+        last = history.ident(rows[-1]["id"]) if rows else ""
+        link = queries.next_link(f"{request.base}/v1{request.path}", query, len(rows), last)
+        return {"history": entries, **({"next": link} if link else {})}
+
+    @expose.expose("GET", "/nodes/{ident}/history/{entry}", types.word, types.word, since=_SINCE)
+    def show(self, request: Request, ident: str, entry: str) -> Json:
+        """Return one entry with all its fields: two statements, both by a key."""
+        node = self._node(request, ident)
+        known = _event_id(entry, _WHAT)
+        row = self.service.database.read(lambda conn: events.entry(conn, node, known))
+        if row is None:
+            raise errors.NotFound(what=_WHAT, ident=entry)
+        names = [field.name for field in fields.visible(fields.HISTORY, request.version)]
+        return _shown(request, node, row, names)
+
+    def _node(self, request: Request, ident: str) -> str:
+        return str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+
+
+_WHAT = "Node history record"
+
+
+def _event_id(ident: str, what: str) -> int:
+    """Return the id of an entry's event.
+
+    :raises errors.NotFound: no entry can be called so.
+    """
+    found = history.event_id(rules.uuid(ident, "uuid")) if rules.uuid_like(ident) else None
+    if found is None:
+        raise errors.NotFound(what=what, ident=ident)
+    return found
+
+
+def _shown(request: Request, node: str, row: Json, names: Sequence[str]) -> Json:
+    entry = history.entry(row)
+    shown = {name: entry[name] for name in names if name != "links"}
+    href = f"{request.base}/v1/nodes/{node}/history/{entry['uuid']}"
+    return {**shown, "links": [{"href": href, "rel": "self"}]}
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _CUT else f"{text[: _CUT - 3]}..."
