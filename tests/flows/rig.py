@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
+from oslo_messaging.notify import notifier as oslo_notifier
 
 from ironic_lite import config, context
 from ironic_lite.conductor.service import Service
@@ -197,6 +198,7 @@ def configure(**values: Any) -> Any:
     """Return the configuration of a test conductor; keys are ``group__option``."""
     conf = cfg.ConfigOpts()
     config.register(conf)
+    conf.register_opts(oslo_notifier._notifier_opts, group="oslo_messaging_notifications")
     conf([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
     settings = {
         "DEFAULT__host": "here",
