@@ -193,7 +193,8 @@ def test_s1_11_no_field_of_a_node_came_with_it(operator: Operator) -> None:
 # -- transitions -----------------------------------------------------------------------------
 
 
-def test_s1_12_clean_leads_from_manageable_to_cleaning(operator: Operator) -> None:
+def test_s1_12_clean_leads_from_manageable_to_cleaning(serve: Callable[..., Operator]) -> None:
+    operator = serve(conductor__graceful_shutdown_timeout=1)
     node = operator.enroll()
     operator.patches(node, driver_info__fake_step_seconds=3600)
     assert operator.asks(node, "clean", clean_steps=STEPS).status == 202
