@@ -90,6 +90,14 @@ class Operator:
         assert self.rig.get(node) == before
         return answer.text
 
+    # -- time --------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Do once all that conductors do by themselves now and then, and wait for its end."""
+        for one in self.rig.service._plan():
+            one.act()
+        assert self.rig.service.desk.workers.wait_idle(10)
+
     # -- the ramdisk -------------------------------------------------------------------------
 
     def reports(self, node: str) -> Response:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any, cast
 
 from ironic_lite import clock, states
-from ironic_lite.db import nodes
 from ironic_lite.states import Kind, State
-from tests.flows import mortal
-from tests.flows.rig import drivers, listed, wait_for
+from tests.flows.rig import listed, wait_for
 from tests.spec.operator import Json, Operator
+from tests.spec.witness import Witness
 
 HOUR: Json = {
     "fake_step_seconds": 3600,
@@ -88,23 +85,6 @@ NEVER = {
 }
 
 
-class Watched:
-    """Drivers that look, at each of their calls, whether somebody owns the node."""
-
-    def __init__(self) -> None:
-        self.seen: set[str] = set()
-        self.ownerless: list[tuple[str, str]] = []
-
-    def around(self, kind: str, name: str, call: Callable[[], Any]) -> Any:
-        task = cast(Any, call).args[0]
-        row = task.desk.database.read(functools.partial(nodes.get, ident=task.node.uuid))
-        if states.kind(State(row["provision_state"])) is Kind.BUSY:
-            self.seen.add(row["provision_state"])
-            if None in (row["reservation"], row["lock_token"], row["lock_expires"]):
-                self.ownerless.append((row["provision_state"], f"{kind}.{name}"))
-        return call()
-
-
 def ride(operator: Operator, start: str, acts: list[str | Json]) -> str:
     """Take a node on a journey and return it."""
     node = operator.enroll(start)
@@ -141,8 +121,8 @@ def rested(operator: Operator, node: str) -> bool:
 def test_the_service_itself_takes_every_transition_but_those_nobody_needs(
     serve: Callable[..., Operator],
 ) -> None:
-    watched = Watched()
-    operator = serve(registry=mortal.Drivers(drivers(), watched.around))
+    witness = Witness()
+    operator = serve(registry=witness.registry)
     travelled = [ride(operator, start, acts) for start, acts in JOURNEYS]
     events = [event for node in travelled for event in operator.rig.events(node, "provision")]
     taken = {(event["before"], event["event"]) for event in events}
@@ -152,8 +132,10 @@ def test_the_service_itself_takes_every_transition_but_those_nobody_needs(
     for event in events:
         assert event["after"] == states.follow(State(event["before"]), event["event"])
     # On the way, whoever worked on a node held its lock; at the end all runs have an end.
-    assert watched.seen == set(map(str, states.of_kind(Kind.BUSY)))
-    assert watched.ownerless == []
+    busy = [call for call in witness.calls if states.kind(State(call.state)) is Kind.BUSY]
+    assert {call.state for call in busy} == set(map(str, states.of_kind(Kind.BUSY)))
+    owner = ("reservation", "lock_token", "lock_expires")
+    assert [call for call in busy if None in [call.row[key] for key in owner]] == []
     for node in travelled:
         path = operator.rig.events(node, "provision")
         assert [one["before"] for one in path[1:]] == [one["after"] for one in path[:-1]]
