@@ -73,7 +73,16 @@ CHASSIS = Shape(
     fields.CHASSIS,
     tuple(one.name for one in fields.CHASSIS if one.name != "links"),
 )
-SHAPES = (NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED, PORT, CHASSIS)
+DEPLOY_TEMPLATE = Shape(
+    "DeployTemplateCRUDPayload",
+    "1.0",
+    fields.DEPLOY_TEMPLATE,
+    tuple(one.name for one in fields.DEPLOY_TEMPLATE if one.name != "links"),
+)
+SHAPES = (
+    *(NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED),
+    *(PORT, CHASSIS, DEPLOY_TEMPLATE),
+)
 
 # -- the table -------------------------------------------------------------------------------
 
@@ -99,7 +108,7 @@ def _silent(kind: str, case: str | None, why: str) -> Rule:
 
 def _kept(what: str, shape: Shape) -> Iterator[Rule]:
     for done, action in (("created", "create"), ("updated", "update"), ("deleted", "delete")):
-        about = f"A {what} has been {done}."
+        about = f"A {what.replace('_', ' ')} has been {done}."
         yield Rule(f"{what}_{done}", None, f"{what}.{action}", "end", shape, about)
 
 
@@ -141,7 +150,7 @@ TABLE: tuple[Rule, ...] = (
         "The recorded power state has been set to the machine's, or to null if it cannot be read.",
     ),
     _silent("power", "changed on request", "the end of the request tells of it"),
-    # -- nodes, ports, chassis --
+    # -- nodes, ports, chassis, templates --
     *_kept("node", NODE_CRUD),
     Rule(
         "node_updated",
@@ -161,6 +170,7 @@ TABLE: tuple[Rule, ...] = (
     ),
     *_kept("port", PORT),
     *_kept("chassis", CHASSIS),
+    *_kept("deploy_template", DEPLOY_TEMPLATE),
     # -- not told --
     _silent("flow_started", None, "moves of the node are told; a run has its steps"),
     _silent("flow_ended", None, "moves of the node are told; a run has its steps"),

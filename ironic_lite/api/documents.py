@@ -131,19 +131,6 @@ def linker(plan: Plan, base: str) -> Linker:
     return Linker(base, plan.collection)
 
 
-def member(
-    resource: Resource, row: Row, chosen: tuple[str, ...] | None, *, version: int, base: str
-) -> Row:
-    """Show one row that has all columns of its table.
-
-    :param chosen: the fields to show; None for all that ``version`` has.
-    :param base: ``Request.base``.
-    """
-    names = chosen or tuple(field.name for field in fields.visible(resource.table, version))
-    shown = plan(resource, names, version, full=chosen is None)
-    return shown.show({column: row[column] for column in shown.columns}, linker(shown, base))
-
-
 @lru_cache(maxsize=512)
 def plan(resource: Resource, names: tuple[str, ...], version: int, *, full: bool) -> Plan:
     """Return how to show the fields ``names`` at minor version ``version``.

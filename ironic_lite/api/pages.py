@@ -1,10 +1,13 @@
-"""Answer a list request: the rows shown, under their collection's name, and the link to go on."""
+"""Answer a list request: the rows shown, under their collection's name, and the link to go on; and
+a request for one of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ironic_lite import fields
 from ironic_lite.api import documents, queries
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
@@ -57,6 +60,24 @@ def read(
         )
     )
     return answer(request, query, shown, rows)
+
+
+def member(
+    request: Request,
+    resource: documents.Resource,
+    row: Json,
+    chosen: tuple[str, ...] | None = None,
+) -> Json:
+    """Return the body for one member.
+
+    :param row: all columns of its table.
+    :param chosen: the fields to show; None for all that the request's version has.
+    """
+    version = request.version
+    names = chosen or tuple(field.name for field in fields.visible(resource.table, version))
+    shown = documents.plan(resource, names, version, full=chosen is None)
+    kept = {column: row[column] for column in shown.columns}
+    return shown.show(kept, documents.linker(shown, request.base))
 
 
 def plan(resource: documents.Resource, request: Request, query: queries.Query) -> documents.Plan:

@@ -224,7 +224,7 @@ def test_maintenance_alone_has_a_type_of_its_own(changed: list[str], action: str
     ]
 
 
-@pytest.mark.parametrize("what", ["node", "port", "chassis"])
+@pytest.mark.parametrize("what", ["node", "port", "chassis", "deploy_template"])
 @pytest.mark.parametrize("kind", ["created", "updated", "deleted"])
 def test_what_is_kept_is_told_when_it_changes(what: str, kind: str) -> None:
     assert told(row(f"{what}_{kind}")) == [(f"baremetal.{what}.{kind[:-1]}.end", "info")]
@@ -277,6 +277,7 @@ KNOWN: dict[str, tuple[str, set[str]]] = {
         ),
     ),
     "ChassisCRUDPayload": ("1.0", names("description extra created_at updated_at uuid")),
+    "DeployTemplateCRUDPayload": ("1.0", names("name steps extra created_at updated_at uuid")),
 }
 
 
@@ -333,7 +334,8 @@ def test_no_secret_is_told(shape: notices.Shape) -> None:
 
 
 def is_object(shape: notices.Shape, name: str) -> bool:
-    return fields.by_name(shape.table)[name].type is fields.Type.OBJECT
+    field = fields.by_name(shape.table)[name]
+    return field.type is fields.Type.OBJECT or field.secret
 
 
 def test_a_config_drive_is_a_secret_where_it_stands() -> None:

@@ -6,7 +6,7 @@ import uuid
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import clock, fields
+from ironic_lite import clock
 from ironic_lite.api import (
     documents,
     expose,
@@ -32,12 +32,12 @@ class Chassis(expose.Controller):
     @expose.expose("GET", "/chassis", raw_query=True)
     def index(self, request: Request) -> Json:
         """Return a page of chassis."""
-        return self._page(request, self._query(request))
+        return self._page(request)
 
     @expose.expose("GET", "/chassis/detail", raw_query=True)
     def index_detail(self, request: Request) -> Json:
         """Return a page of chassis with all fields."""
-        return self._page(request, self._query(request, detail=True))
+        return self._page(request, detail=True)
 
     @expose.expose("GET", "/chassis/{ident}", types.word, raw_query=True)
     def show(self, request: Request, ident: str) -> Json:
@@ -107,29 +107,9 @@ class Chassis(expose.Controller):
 
     # -- lists -------------------------------------------------------------------------------
 
-    def _query(self, request: Request, *, detail: bool = False) -> queries.Query:
-        return queries.listing(
-            queries.CHASSIS,
-            request.query,
-            version=request.version,
-            max_limit=self.service.conf.api.max_limit,
-            detail=detail,
-        )
-
-    def _page(self, request: Request, query: queries.Query) -> Json:
-        shown = pages.plan(documents.CHASSIS, request, query)
-        rows = self.service.database.read(
-            lambda conn: chassis.page(
-                conn,
-                columns=shown.columns,
-                where=query.where,
-                marker_id=query.marker,
-                sort=query.sort,
-                direction=query.direction,
-                limit=query.limit,
-            )
-        )
-        answer = pages.answer(request, query, shown, rows)
+    def _page(self, request: Request, *, detail: bool = False) -> Json:
+        query = pages.query(self.service, request, queries.CHASSIS, detail=detail)
+        answer = pages.read(self.service, request, query, documents.CHASSIS, chassis.page)
         for row in answer["chassis"]:
             _nest(row)
         return answer
@@ -156,10 +136,7 @@ class Members(nodes.Nodes):
 
 def _document(request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
     """Show a row with all columns."""
-    names = chosen or tuple(field.name for field in fields.visible(fields.CHASSIS, request.version))
-    shown = documents.plan(documents.CHASSIS, names, request.version, full=chosen is None)
-    kept = {column: row[column] for column in shown.columns}
-    return _nest(shown.show(kept, documents.linker(shown, request.base)))
+    return _nest(pages.member(request, documents.CHASSIS, row, chosen))
 
 
 def _nest(document: Json) -> Json:

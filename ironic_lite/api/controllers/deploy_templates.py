@@ -11,6 +11,7 @@ from ironic_lite import clock, errors
 from ironic_lite.api import (
     documents,
     expose,
+    happenings,
     pages,
     patches,
     queries,
@@ -63,6 +64,7 @@ class DeployTemplates(expose.Controller):
             "created_at": clock.now(),
         }
         self.service.database.write(lambda conn: deploy_templates.insert(conn, row))
+        self._tell(request, "deploy_template_created", row)
         location = f"{request.base}/v1{_PLACE}/{row['uuid']}"
         request.answer.headers.append(("Location", location))
         return _document(request, row)
@@ -72,24 +74,38 @@ class DeployTemplates(expose.Controller):
         """Change a deploy template by a JSON PATCH; deployments under way go on as they began."""
         known, patch = _ident(ident), request.json
 
-        def write(conn: Connection) -> Json:
+        def write(conn: Connection) -> tuple[Json, Json]:
             # Held, so that of two patches that add a step none is lost.
             before = deploy_templates.get(conn, known, hold=True)
             changes = patches.deploy_template(before, patch, version=request.version)
-            if not changes:
-                return before
-            self._refuse_disallowed(changes)
-            changes["updated_at"] = clock.now()
-            deploy_templates.update(conn, before["uuid"], changes)
-            return {**before, **changes}
+            if changes:
+                self._refuse_disallowed(changes)
+                changes["updated_at"] = clock.now()
+                deploy_templates.update(conn, before["uuid"], changes)
+            return changes, {**before, **changes}
 
-        return _document(request, self.service.database.write(write))
+        changes, row = self.service.database.write(write)
+        if changes:
+            self._tell(request, "deploy_template_updated", row)
+        return _document(request, row)
 
     @expose.expose("DELETE", _ONE, types.word, since=_SINCE, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
         """Remove a deploy template; deployments under way go on as they began."""
-        known = _ident(ident)
-        self.service.database.write(lambda conn: deploy_templates.delete(conn, known))
+        known, listened = _ident(ident), self.service.notifier.on
+
+        def write(conn: Connection) -> Json | None:
+            gone = deploy_templates.get(conn, known) if listened else None
+            deploy_templates.delete(conn, known)
+            return gone
+
+        gone = self.service.database.write(write)
+        if gone:
+            self._tell(request, "deploy_template_deleted", gone)
+
+    def _tell(self, request: Request, kind: str, row: Json) -> None:
+        """Tell listeners; history is of nodes, and keeps nothing of this."""
+        self.service.notifier.tell(request.who, [happenings.of(request.who, None, kind)], row)
 
     def _refuse_disallowed(self, values: Mapping[str, Any]) -> None:
         disallowed = self.service.conf.api.disallow_deploy_steps
@@ -110,6 +126,4 @@ def _ident(ident: str) -> str:
 
 
 def _document(request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
-    return documents.member(
-        documents.DEPLOY_TEMPLATES, row, chosen, version=request.version, base=request.base
-    )
+    return pages.member(request, documents.DEPLOY_TEMPLATES, row, chosen)

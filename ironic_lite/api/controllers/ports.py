@@ -106,13 +106,7 @@ class Ports(expose.Controller):
     # -- lists -------------------------------------------------------------------------------
 
     def _query(self, request: Request, *, detail: bool = False) -> queries.Query:
-        return queries.listing(
-            queries.PORTS,
-            request.query,
-            version=request.version,
-            max_limit=self.service.conf.api.max_limit,
-            detail=detail,
-        )
+        return pages.query(self.service, request, queries.PORTS, detail=detail)
 
     def _page(self, request: Request, query: queries.Query, **more: Any) -> Json:
         where = {**query.where, **more}
@@ -121,22 +115,11 @@ class Ports(expose.Controller):
             where["node_uuid"] = idents.fetch(self.service, request, owner, ("uuid",))["uuid"]
         if "portgroup" in where:
             raise errors.NotFound(what="Portgroup", ident=where["portgroup"])
-        shown = pages.plan(documents.PORTS, request, query)
-        rows = self.service.database.read(
-            lambda conn: ports.page(
-                conn,
-                columns=shown.columns,
-                where=where,
-                marker_id=query.marker,
-                sort=query.sort,
-                direction=query.direction,
-                limit=query.limit,
-            )
-        )
-        if not rows and "node_uuid" in query.where:
+        answer = pages.read(self.service, request, query, documents.PORTS, ports.page, where=where)
+        if not answer["ports"] and "node_uuid" in query.where:
             # An empty list would hide a mistyped UUID; only then is it worth a statement.
             idents.fetch(self.service, request, query.where["node_uuid"], ("uuid",))
-        return pages.answer(request, query, shown, rows)
+        return answer
 
 
 def _ident(request: Request, ident: str) -> str:
@@ -149,11 +132,7 @@ def _ident(request: Request, ident: str) -> str:
 
 
 def _document(request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
-    """Show a row with all columns."""
-    names = chosen or tuple(field.name for field in fields.visible(fields.PORT, request.version))
-    shown = documents.plan(documents.PORTS, names, request.version, full=chosen is None)
-    kept = {column: row[column] for column in shown.columns}
-    return shown.show(kept, documents.linker(shown, request.base))
+    return pages.member(request, documents.PORTS, row, chosen)
 
 
 # -- writing, each inside one transaction ----------------------------------------------------
