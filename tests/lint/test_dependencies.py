@@ -17,17 +17,24 @@ def plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def declared() -> set[str]:
+def declared(*extras: str) -> set[str]:
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
     lines = setup["options"]["install_requires"].split("\n")
+    for extra in extras:
+        lines += setup["options.extras_require"][extra].split("\n")
     return {plain(re.split(r"[\s<>=!~\[;]", line, maxsplit=1)[0]) for line in lines if line}
 
 
-def imported() -> dict[str, str]:
-    """Return the top-level names our modules import, each with one module that does."""
+def imported(*, by_cli: bool) -> dict[str, str]:
+    """Return the top-level names our modules import, each with one module that does.
+
+    :param by_cli: those of ``ironic_lite/cli``, or those of all others.
+    """
     found = {}
     for path in (ROOT / "ironic_lite").rglob("*.py"):
+        if (path.parent.name == "cli") is not by_cli:
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
             names: list[str] = []
             if isinstance(node, ast.Import):
@@ -38,12 +45,22 @@ def imported() -> dict[str, str]:
     return found
 
 
-def test_every_imported_library_is_declared() -> None:
+def undeclared(imports: dict[str, str], known: set[str]) -> dict[str, str]:
+    """Return those whose distribution is not known, each with a module that imports it."""
     ours = {"ironic_lite", *sys.stdlib_module_names}
     owners = importlib.metadata.packages_distributions()
-    missing = {
+    return {
         name: module
-        for name, module in imported().items()
-        if name not in ours and not {plain(owner) for owner in owners.get(name, ())} & declared()
+        for name, module in imports.items()
+        if name not in ours and not {plain(owner) for owner in owners.get(name, ())} & known
     }
-    assert missing == {}
+
+
+def test_every_imported_library_is_declared() -> None:
+    assert undeclared(imported(by_cli=False), declared()) == {}
+
+
+def test_what_the_commands_for_clients_import_comes_with_their_extra() -> None:
+    imports = imported(by_cli=True)
+    assert "ironicclient" in imports
+    assert undeclared(imports, declared("cli")) == {}
