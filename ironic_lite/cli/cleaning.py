@@ -1,0 +1,173 @@
+"""``baremetal node cleaning step list``: what a node can be cleaned with (S1.32, S1.33)."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import math
+import os
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from cliff import columns, lister
+from ironicclient import exc
+
+Json = dict[str, Any]
+
+LOG = logging.getLogger(__name__)
+
+COLUMNS = ("interface", "step", "priority", "abortable", "args")
+"""Named as the API names them: what ``-f json`` prints is what the API has answered."""
+
+NOT_YET = os.EX_TEMPFAIL
+"""Exit status when the list is not known yet: the failure may be gone at the next try."""
+
+_REQUEST_SECONDS = 60
+_INTERVAL = 10
+"""Seconds between two tries when nobody can say how long it takes."""
+_SHORTEST = 1
+_HEADER = "Retry-Request-After"
+_NO_MESSAGE = "The steps of this node are not available yet."
+
+
+class NotYet(Exception):
+    """The list is not known yet; ``seconds`` to wait, None if nobody knows."""
+
+    def __init__(self, message: str, seconds: int | None) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class Arguments(columns.FormattableColumn[list[Json]]):
+    """The arguments of a step: names in a table, all that is known of them elsewhere."""
+
+    def human_readable(self) -> str:
+        """Return one line for each argument."""
+        return "\n".join(
+            f"{arg['name']} (required)" if arg["required"] else str(arg["name"])
+            for arg in self._value
+        )
+
+
+class ListCleaningSteps(lister.Lister):
+    """List the steps a node can be cleaned with, highest priority first.
+
+    Exit status 75: the list is not known yet, try again.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Return the command line: one node, and two options."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("node", metavar="<node>", help="Name or UUID of the node.")
+        parser.add_argument(
+            "--min-priority",
+            metavar="<priority>",
+            type=_number,
+            default=0,
+            help="List only steps of this priority and above; 1 lists what automated cleaning "
+            "runs. Default: 0, all steps.",
+        )
+        parser.add_argument(
+            "--wait",
+            metavar="<seconds>",
+            type=_seconds,
+            default=0,
+            help="While the list is not known yet, ask again when the service says so, for at "
+            "most this long. Default: 0, ask once.",
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Print the list, or why there is none yet and what to do (S1.33)."""
+        try:
+            return super().run(parsed_args)
+        except NotYet as why:
+            print(f"{why}\n{_advice(why.seconds)}", file=self.app.stderr)
+            return NOT_YET
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Sequence[str], Iterable[Sequence[Any]]]:
+        """Return the names of the columns and a row for each step."""
+        client = self.app.client_manager.baremetal  # type: ignore[attr-defined]  # both programs
+        node = urllib.parse.quote(parsed_args.node, safe="")
+        query = f"min_priority={_written(parsed_args.min_priority)}"
+        url = f"/v1/nodes/{node}/cleaning/steps?{query}"
+        steps = patiently(lambda: _ask(client, url), parsed_args.wait)
+        return COLUMNS, [_row(step) for step in steps]
+
+
+def patiently(
+    ask: Callable[[], list[Json]],
+    bound: float,
+    *,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Json]:
+    """Return the first answer of ``ask``; as long as it is `NotYet`, pause and ask again.
+
+    The pause is what the service asks for, or 10 seconds if it does not know.
+
+    :param bound: seconds all pauses may take together; at their end it is asked a last time.
+    :raises NotYet: the last answer.
+    """
+    end = now() + bound
+    while True:
+        try:
+            return ask()
+        except NotYet as why:
+            left = end - now()
+            if left <= 0:
+                raise
+            wanted = _INTERVAL if why.seconds is None else max(why.seconds, _SHORTEST)
+            pause = min(wanted, left)
+            LOG.info("%s Asking again in %.0f seconds.", why, pause)
+            sleep(pause)
+
+
+def _ask(client: Any, url: str) -> list[Json]:
+    answer, body = client.http_client.json_request("GET", url, timeout=_REQUEST_SECONDS)
+    if answer.status_code == 202:  # noqa: PLR2004
+        said = body.get("message") if isinstance(body, dict) else None
+        raise NotYet(str(said or _NO_MESSAGE), _told(answer.headers))
+    if not isinstance(body, list):
+        raise exc.CommandError(f"The service has answered {url} with something that is no list.")
+    return body
+
+
+def _told(headers: Mapping[str, str]) -> int | None:
+    """Return the seconds of the header; None if it says unknown, or nothing of use."""
+    try:
+        seconds = int(headers.get(_HEADER, "-1"))
+    except ValueError:
+        return None
+    return seconds if seconds >= 0 else None
+
+
+def _advice(seconds: int | None) -> str:
+    when = "later" if seconds is None else f"in {seconds} seconds"
+    return f"Try again {when}, or let --wait <seconds> do so."
+
+
+def _row(step: Json) -> tuple[Any, ...]:
+    return (*(step.get(name) for name in COLUMNS[:-1]), Arguments(step.get("args") or []))
+
+
+def _written(number: float) -> str:
+    return repr(int(number)) if number == int(number) else repr(number)
+
+
+def _number(word: str) -> float:
+    number = float(word)
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"{word} is not a finite number")
+    return number
+
+
+def _seconds(word: str) -> float:
+    seconds = _number(word)
+    if seconds < 0:
+        raise argparse.ArgumentTypeError(f"{word} is less than 0")
+    return seconds
