@@ -125,7 +125,7 @@ def _trait(value: Any, path: str, _version: int) -> str:
 
 
 def _template_steps(value: Any, path: str, _version: int) -> list[Json]:
-    return step_lists.of_template(value, path)
+    return step_lists.of_template(value, path, "Schema error for deploy template")
 
 
 # Fields that have a name in common with those of other resources, and a rule of their own.

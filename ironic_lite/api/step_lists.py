@@ -38,13 +38,13 @@ def of_request(kind: StepKind, given: Any, *, disallowed: Collection[str] = ()) 
     return listed
 
 
-def of_template(given: Any, root: str) -> list[Json]:
+def of_template(given: Any, root: str, lead: str) -> list[Json]:
     """Return the steps of a deploy template, checked, priorities as integers.
 
     :param root: the path at which the list stands.
+    :param lead: how the sentence of a refusal starts.
     :raises errors.InvalidParameter: not a list of deploy steps, none at all, or one of them twice.
     """
-    lead = f"Invalid {root}"
     shapes.check("steps", given, root, lead)
     seen: set[str] = set()
     for position, step in enumerate(given):

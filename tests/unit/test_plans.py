@@ -364,6 +364,71 @@ def test_the_user_goes_before_the_template_and_the_template_before_the_driver() 
     ]
 
 
+def template(name: str, *listed: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "steps": list(listed)}
+
+
+def test_faults_of_templates_are_told_by_the_name_of_each() -> None:
+    templates = [
+        template("A", deploy_step("raid.apply", 90, raid_config={}), deploy_step("raid.no", 0)),
+        template("B", deploy_step("raid.apply", 0), deploy_step("deploy.deploy", 1)),
+    ]
+    with pytest.raises(errors.InvalidParameter) as caught:
+        compose(deploy_step("raid.apply", 5, raid_config={}), templates=templates)
+    assert caught.value.facts["path"] == "instance_info/traits"
+    assert caught.value.facts["reason"] == [
+        "deploy template A: node does not support this deploy step: raid.no",
+        "deploy template B: deploy step raid.apply is in deploy template A too",
+        "deploy template B: deploy step raid.apply is missing these required arguments: "
+        "raid_config (the layout)",
+        "deploy template B: deploy.deploy is a core step, which can only be disabled by priority 0",
+    ]
+    assert compose(templates=[template("A", templates[0]["steps"][1])], complete=False)
+
+
+def test_faults_of_the_request_are_told_before_those_of_templates() -> None:
+    with pytest.raises(errors.InvalidParameter) as caught:
+        compose(deploy_step("raid.no", 5), templates=[template("A", deploy_step("bios.no", 5))])
+    assert caught.value.facts["path"] == "deploy_steps"
+
+
+TITLES = ["deploy.deploy", "deploy.write_image", "raid.apply", "bios.apply", "power.hold"]
+ARGS = {"raid.apply": {"raid_config": 1}, "bios.apply": {"settings": 1}}
+
+
+@given(
+    source=st.dictionaries(st.sampled_from(TITLES), st.sampled_from("AB"), max_size=5),
+    theirs=st.lists(st.integers(0, 120), min_size=5, max_size=5),
+    user=st.dictionaries(st.sampled_from(TITLES), st.integers(0, 120)),
+)
+def test_later_sources_go_before_earlier_ones(
+    source: dict[str, str], theirs: list[int], user: dict[str, int]
+) -> None:
+    by_template = {
+        title: 0 if title == "deploy.deploy" else priority
+        for title, priority in zip(TITLES, theirs, strict=True)
+        if title in source
+    }
+    user = {title: 0 if title == "deploy.deploy" else value for title, value in user.items()}
+    templates = [
+        template(
+            name,
+            *(
+                deploy_step(title, by_template[title], **ARGS.get(title, {}))
+                for title, owner in source.items()
+                if owner == name
+            ),
+        )
+        for name in "AB"
+    ]
+    asked = [deploy_step(title, value, **ARGS.get(title, {})) for title, value in user.items()]
+    merged = {**{step.title: step.priority for step in DRIVER}, **by_template, **user}
+    listed = compose(*asked, templates=templates)
+    left = {title: value for title, value in merged.items() if value > 0}
+    assert dict(zip(titles(listed), [one["priority"] for one in listed], strict=True)) == left
+    assert [one["priority"] for one in listed] == sorted(left.values(), reverse=True)
+
+
 @given(
     priorities=st.dictionaries(
         st.sampled_from(["deploy.write_image", "raid.apply", "bios.apply"]), st.integers(0, 120)
