@@ -109,7 +109,8 @@ def _silent(kind: str, case: str | None, why: str) -> Rule:
 def _kept(what: str, shape: Shape) -> Iterator[Rule]:
     for done, action in (("created", "create"), ("updated", "update"), ("deleted", "delete")):
         about = f"A {what.replace('_', ' ')} has been {done}."
-        yield Rule(f"{what}_{done}", None, f"{what}.{action}", "end", shape, about)
+        word = what.replace("_", "")
+        yield Rule(f"{what}_{done}", None, f"{word}.{action}", "end", shape, about)
 
 
 TABLE: tuple[Rule, ...] = (

@@ -224,10 +224,18 @@ def test_maintenance_alone_has_a_type_of_its_own(changed: list[str], action: str
     ]
 
 
-@pytest.mark.parametrize("what", ["node", "port", "chassis", "deploy_template"])
+@pytest.mark.parametrize(
+    ("what", "word"),
+    [
+        ("node", "node"),
+        ("port", "port"),
+        ("chassis", "chassis"),
+        ("deploy_template", "deploytemplate"),
+    ],
+)
 @pytest.mark.parametrize("kind", ["created", "updated", "deleted"])
-def test_what_is_kept_is_told_when_it_changes(what: str, kind: str) -> None:
-    assert told(row(f"{what}_{kind}")) == [(f"baremetal.{what}.{kind[:-1]}.end", "info")]
+def test_what_is_kept_is_told_when_it_changes(what: str, word: str, kind: str) -> None:
+    assert told(row(f"{what}_{kind}")) == [(f"baremetal.{word}.{kind[:-1]}.end", "info")]
 
 
 @pytest.mark.parametrize("kind", ["step_started", "step_ended", "taken_over", "abort_requested"])
