@@ -219,7 +219,8 @@ def test_all_faults_of_all_templates_are_told_at_once(rig: Rig) -> None:
 def test_what_an_agent_may_still_bring_is_left_out_until_it_has_spoken(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fake_deploy.FakeDeploy, "in_band", True)
+    for name, value in (("in_band", True), ("uses_agent", lambda *_: True)):
+        monkeypatch.setattr(fake_deploy.FakeDeploy, name, value, raising=False)
     teach(rig, CUSTOM_A=[step("deploy.inject_files", 70), raid(90)])
     ran = deployed(rig, node_with(rig, "CUSTOM_A"))
     assert ran == [DRIVERS[0], "raid.apply_configuration", *DRIVERS[1:]]
