@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from ironic_lite import config, states
 from tests.flows.rig import wait_for
-from tests.spec.cleaning import AUTOMATED, Gate, begun, enroll_waiting, ring, stored, watched
+from tests.spec.cleaning import AUTOMATED, begun, enroll_waiting, ring, stored, watched
 from tests.spec.operator import Json, Operator
 
 Serve = Callable[..., Operator]
@@ -97,20 +97,22 @@ def test_s2_03_erasing_disks_is_a_clean_step_and_the_configuration_stays(
     assert operator.api.put(f"/v1/nodes/{node}/traits", {"traits": ["CUSTOM_A"]}).status == 204
     port = {"node_uuid": node, "address": "52:54:00:00:00:07"}
     assert operator.api.post("/v1/ports", port).status == 201
-    settings = {"settings": [{"name": "turbo", "value": "on"}]}
-    step = {"interface": "bios", "step": "apply_configuration", "args": settings}
-    operator.provision(node, "clean", clean_steps=[step])
 
-    def configuration() -> list[Any]:
-        moving = {"provision_state", "provision_updated_at", "updated_at"}
+    def configuration(*hidden: str) -> list[Any]:
+        moving = {"provision_state", "provision_updated_at", "updated_at", *hidden}
         shown = {key: value for key, value in operator.shows(node).items() if key not in moving}
         paths = (boot_device, f"/v1/nodes/{node}/traits", f"/v1/nodes/{node}/ports?detail=true")
         return [shown, *(operator.api.get(path).json for path in paths)]
 
-    before = configuration()
+    before = configuration("driver_internal_info")
+    settings = {"settings": [{"name": "turbo", "value": "on"}]}
+    step = {"interface": "bios", "step": "apply_configuration", "args": settings}
+    operator.provision(node, "clean", clean_steps=[step])
+    with_settings = configuration()
     assert operator.provision(node, "provide")["provision_state"] == "available"
     assert "deploy.erase_devices" in begun(operator, node)
-    assert configuration() == before
+    assert configuration() == with_settings
+    assert configuration("driver_internal_info") == before
 
 
 # -- what is seen ----------------------------------------------------------------------------
@@ -339,21 +341,30 @@ def test_s2_31_a_client_that_knows_nothing_of_cleaning_goes_on_as_before(
 
 
 def test_s2_32_who_waits_for_an_instance_to_go_sees_the_known_words(serve: Serve) -> None:
-    gate = Gate()
-    operator = serve(registry=gate.registry())
-    gate.opened.set()
+    seen: list[Json] = []
+
+    def before(_kind: str, name: str) -> None:
+        if name == "execute_clean_step":
+            seen.append(operator.shows(node))
+
+    operator = serve(registry=watched(before))
+    node = ""
     node = operator.enroll("active")
+    told = {
+        "fake_async_steps": ["*"],
+        "fake_step_seconds": 3600,
+        "fake_fail_steps": {"deploy.erase_devices_metadata": "no"},
+    }
     instance = "0b7a2f2e-5d0c-4b0e-8a51-6a5b0f8d6e01"
-    assert operator.patches(node, instance_uuid=instance).status == 200
-    gate.opened.clear()
-    gate.reached.clear()
-    assert operator.asks(node, "deleted").status == 202
-    gate.wait()
-    shown = operator.shows(node)
-    assert (shown["provision_state"], shown["instance_uuid"]) == ("cleaning", None)
-    gate.opened.set()
-    operator.rig.settled(node)
-    words = {"cleaning", "clean wait", "clean failed"}
+    assert operator.patches(node, instance_uuid=instance, driver_info=told).status == 200
+    seen.clear()
+    seen.append(operator.provision(node, "deleted"))
+    ring(operator, node)
+    operator.rig.reaches(node, "clean failed")
+    seen.append(operator.shows(node))
+    assert [row["provision_state"] for row in seen] == ["cleaning", "clean wait", "clean failed"]
+    assert [(row["instance_uuid"], row["instance_info"]) for row in seen] == [(None, {})] * 3
+    words = {"cleaning", "clean wait", "clean failed", "available"}
     assert words <= {str(state) for state in states.State}
     assert (states.Momentary.CLEANED, states.Momentary.DELETED) == ("cleaned", "deleted")
 
