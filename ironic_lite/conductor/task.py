@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ironic_lite import clock, errors, history, states, steps
+from ironic_lite.conductor import cards
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.journal import Journal
 from ironic_lite.conductor.notes import Notes
@@ -92,6 +93,24 @@ class Task:
         if self._ports is None:
             self._ports = self.desk.database.read(lambda conn: ports.of_node(conn, self.node.uuid))
         return self._ports
+
+    def add_ports(self, addresses: Iterable[str]) -> None:
+        """Add a port for each network card that no node has one for yet.
+
+        :raises errors.LockLost: another conductor has the node now.
+        """
+        wanted = cards.usable(self.node.uuid, addresses)
+        token = self._token
+        if token is None:
+            raise errors.LockLost(node=self.node.uuid)
+
+        def write(conn: Connection) -> list[cards.Added]:
+            nodes.save(conn, self.node.uuid, {}, token=token)
+            return cards.add(conn, self.context, self.desk.host, self.node.uuid, wanted)
+
+        for added in self.desk.database.write(write) if wanted else ():
+            self.desk.notifier.tell(self.context, [added.event], added.port)
+        self._ports = None
 
     def recall(self, key: str, default: Any = None) -> Any:
         """Return what a driver kept on this node."""

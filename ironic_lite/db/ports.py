@@ -36,6 +36,9 @@ _OWNERS = (
     .distinct()
     .order_by(_PORT.node_uuid)
 )
+_TAKEN = sa.select(_PORT.address).where(
+    _PORT.address.in_(sa.bindparam("k_addresses", expanding=True))
+)
 _INSERT = models.ports.insert().inline()
 _UPDATE = models.ports.update().where(_THIS)
 _DELETE = models.ports.delete().where(_THIS)
@@ -130,6 +133,14 @@ def by_addresses(conn: Connection, macs: Collection[str]) -> list[str]:
         return []
     wanted = {"k_addresses": [mac.lower() for mac in macs]}
     return [row.node_uuid for row in conn.execute(_OWNERS, wanted)]
+
+
+def unknown(conn: Connection, macs: Collection[str]) -> list[str]:
+    """Return those of these MAC addresses, in lower case, that no port has."""
+    if not macs:
+        return []
+    taken = set(conn.execute(_TAKEN, {"k_addresses": list(macs)}).scalars())
+    return [mac for mac in macs if mac not in taken]
 
 
 # -- writing ---------------------------------------------------------------------------------

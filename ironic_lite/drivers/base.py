@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from ironic_lite import errors, fields, steps
@@ -68,6 +68,12 @@ class Task(Protocol):
     @property
     def ports(self) -> Sequence[Port]:
         """The node's ports, loaded at first use."""
+
+    def add_ports(self, addresses: Iterable[str]) -> None:
+        """Add a port for each MAC address of an inspected machine that no node has yet (S5.8).
+
+        Written at once. What is no MAC address is left out, with a line in the log.
+        """
 
     def recall(self, key: str, default: Any = None) -> Any:
         """Return what a driver kept on this node under ``key``."""

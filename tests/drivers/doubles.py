@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ironic_lite.drivers import base
@@ -64,7 +64,8 @@ def node(**values: Any) -> base.Node:
 class FakeTask:
     """Implements ``base.Task``.
 
-    ``timers`` and ``pauses`` list the seconds asked for; no test sleeps.
+    ``timers`` and ``pauses`` list the seconds asked for; no test sleeps. ``added`` are the
+    addresses of ports.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class FakeTask:
         self._notes: dict[str, str] = {}
         self.timers: list[float] = []
         self.pauses: list[float] = []
+        self.added: list[str] = []
 
     @property
     def driver(self) -> base.Driver:
@@ -89,6 +91,9 @@ class FakeTask:
     @property
     def ports(self) -> Sequence[base.Port]:
         return self._ports
+
+    def add_ports(self, addresses: Iterable[str]) -> None:
+        self.added.extend(addresses)
 
     def recall(self, key: str, default: Any = None) -> Any:
         return json.loads(self._notes[key]) if key in self._notes else default

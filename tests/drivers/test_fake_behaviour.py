@@ -28,6 +28,7 @@ SENSE = st.fixed_dictionaries(
         "fake_fail_power": MESSAGES,
         "fake_fail_verbs": st.dictionaries(st.sampled_from(behaviour.VERBS), MESSAGES),
         "fake_async_verbs": st.lists(st.sampled_from(behaviour.ASYNC_VERBS)),
+        "fake_ports": st.lists(st.sampled_from(["52:54:00:12:34:56", "52:54:00:AB:CD:EF"])),
         "fake_steps_unavailable": st.integers(-1, behaviour.LONGEST),
     },
 )
@@ -72,6 +73,10 @@ NONSENSE: list[tuple[str, Any]] = [
     ("fake_async_verbs", "inspect"),
     ("fake_async_verbs", [None]),
     ("fake_async_verbs", [{}]),
+    ("fake_ports", "52:54:00:12:34:56"),
+    ("fake_ports", ["52:54:00:12:34"]),
+    ("fake_ports", ["52-54-00-12-34-56"]),
+    ("fake_ports", [None]),
     ("fake_steps_unavailable", True),
     ("fake_steps_unavailable", 1.5),
     ("fake_steps_unavailable", -2),
@@ -105,6 +110,7 @@ def test_sense_is_read_as_it_was_written(info: dict[str, Any]) -> None:
     assert script.fail_power == info.get("fake_fail_power")
     assert script.fail_verbs == info.get("fake_fail_verbs", {})
     assert script.async_verbs == set(info.get("fake_async_verbs", ()))
+    assert script.ports == set(info.get("fake_ports", ()))
     assert script.steps_unavailable == info.get("fake_steps_unavailable")
 
 

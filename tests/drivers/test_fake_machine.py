@@ -194,6 +194,12 @@ def test_inspection_fills_in_what_the_operator_did_not() -> None:
     assert "properties" in task.node.changes
 
 
+def test_inspection_finds_the_network_cards_it_is_told_of() -> None:
+    task = FakeTask(fake_ports=["52:54:00:00:00:02", "52:54:00:00:00:01"])
+    task.driver.inspect.inspect_hardware(task)
+    assert task.added == ["52:54:00:00:00:01", "52:54:00:00:00:02"]
+
+
 def test_an_inspection_told_to_wait_ends_by_its_timer() -> None:
     task = FakeTask(fake_async_verbs=["inspect"], fake_step_seconds=7)
     assert task.driver.inspect.inspect_hardware(task) is base.WAIT

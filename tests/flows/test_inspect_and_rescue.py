@@ -11,6 +11,7 @@ import pytest
 from oslo_utils import secretutils
 
 from ironic_lite import errors
+from ironic_lite.db import nodes, ports
 from tests.flows.rig import Rig
 
 FOUND = {"cpu_arch": "x86_64", "cpus": 8, "memory_mb": 16384, "local_gb": 100}
@@ -53,6 +54,34 @@ def test_a_failed_inspection_says_why_and_may_be_repeated(rig: Rig, waiting: lis
     rig.edit(node, driver_info={})
     row = rig.call("inspect_hardware", node)
     assert (row["provision_state"], row["last_error"]) == ("manageable", None)
+
+
+def test_inspection_adds_ports_for_cards_that_no_node_has(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    node, other = rig.node(), rig.node()
+    with rig.tasks.lock(rig.who, other) as task:
+        task.add_ports(["52:54:00:00:00:01"])
+    with rig.tasks.lock(rig.who, node) as task:
+        assert list(task.ports) == []
+        task.add_ports(["52:54:00:00:00:02", "52:54:00:00:00:0A", "52:54:00:00:00:01", "n/a", ""])
+        task.add_ports(["52:54:00:00:00:0a"])
+        cards = task.ports
+    assert [port.address for port in cards] == ["52:54:00:00:00:02", "52:54:00:00:00:0a"]
+    assert [port.pxe_enabled for port in cards] == [True, True]
+    told = rig.events(node, "port_created")
+    assert [event["data"]["port"] for event in told] == [port.uuid for port in cards]
+    assert {event["requester"] for event in told} == {"tester"}
+    assert "a network card without a port: 'n/a'" in caplog.text
+
+
+def test_whoever_lost_the_lock_adds_no_ports(rig: Rig) -> None:
+    node = rig.node()
+    with pytest.raises(errors.LockLost), rig.tasks.lock(rig.who, node) as task:
+        rig.database.write(lambda conn: nodes.unlock(conn, node, token=task._token))
+        task.add_ports(["52:54:00:00:00:01"])
+    assert rig.events(node) == []
+    assert rig.database.read(lambda conn: ports.of_node(conn, node)) == []
 
 
 def test_rescue_and_unrescue(rig: Rig) -> None:

@@ -126,6 +126,18 @@ def test_s5_08_inspect_updates_the_properties(operator: Operator) -> None:
     assert shown["properties"] == properties
 
 
+def test_s5_08_inspect_adds_a_port_for_each_network_card_it_finds(operator: Operator) -> None:
+    cards = [f"52:54:00:00:00:0{last}" for last in "abc"]
+    node, other = operator.enroll(fake_ports=[card.upper() for card in cards]), operator.enroll()
+    for owner, address in ((node, cards[0]), (other, cards[1])):
+        made = operator.api.post("/v1/ports", {"node_uuid": owner, "address": address})
+        assert made.status == 201
+    for _ in range(2):
+        assert way(operator, node, "inspect") == ["inspecting", "manageable"]
+        listed_ports = operator.api.get(f"/v1/nodes/{node}/ports").json["ports"]
+        assert [port["address"] for port in listed_ports] == [cards[0], cards[2]]
+
+
 def test_s5_09_provide_cleans_and_leads_to_available(operator: Operator) -> None:
     assert way(operator, operator.enroll(), "provide") == ["cleaning", "available"]
 

@@ -6,6 +6,7 @@ Pure: ``parse`` reads and refuses, ``stage`` acts. The keys are those of ``PROPE
 from __future__ import annotations
 
 import dataclasses
+import re
 import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ ALL = "*"
 LONGEST = 366 * 24 * 3600
 """Seconds: what a timer is asked for must stay a date."""
 LONGEST_MESSAGE = 1024
+_MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 
 PROPERTIES: Mapping[str, str] = {
     "fake_step_seconds": (
@@ -39,6 +41,7 @@ PROPERTIES: Mapping[str, str] = {
         f"List of verbs ({', '.join(ASYNC_VERBS)}) that pass through their wait state and finish "
         "by themselves after fake_step_seconds. Optional."
     ),
+    "fake_ports": "List of MAC addresses: an inspection finds these network cards. Optional.",
     "fake_steps_unavailable": (
         "Seconds, an integer: only an agent knows the clean steps. Before the first cleaning the "
         "list is not available, retry after that time; -1 is unknown. Optional."
@@ -56,6 +59,7 @@ class Behaviour:
     fail_power: str | None = None
     fail_verbs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     async_verbs: frozenset[str] = frozenset()
+    ports: frozenset[str] = frozenset()
     steps_unavailable: int | None = None
 
     def waits(self, title: str) -> bool:
@@ -138,6 +142,12 @@ def _async_verb(key: str, value: object) -> str:
     return str(value)
 
 
+def _mac(key: str, value: object) -> str:
+    if not isinstance(value, str) or not _MAC.fullmatch(value):
+        raise _refuse(key, f"{_shown(value)} is not a MAC address")
+    return value
+
+
 def _several(entry: Callable[[str, object], str]) -> Callable[[str, object], frozenset[str]]:
     def read(key: str, value: object) -> frozenset[str]:
         if not isinstance(value, list):
@@ -163,6 +173,7 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_fail_power": _message,
     "fake_fail_verbs": _messages(_verb),
     "fake_async_verbs": _several(_async_verb),
+    "fake_ports": _several(_mac),
     "fake_steps_unavailable": _whole_seconds,
 }
 _PLAIN = Behaviour()

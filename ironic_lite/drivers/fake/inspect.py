@@ -25,11 +25,12 @@ class FakeInspect(stage.Staged, base.Inspect):
         return self.poll_inspection(task)
 
     def poll_inspection(self, task: base.Task) -> base.Outcome:
-        """Fill in the properties: the wait is over.
+        """Fill in the properties, and a port for each card of ``fake_ports``: the wait is over.
 
         :raises errors.HardwareError: driver_info/fake_fail_verbs has ``inspect``.
         """
         stage.fail_verb(task, "inspect")
         known = {key: value for key, value in task.node.properties.items() if value is not None}
         task.node.properties = {**task.node.properties, **FOUND, **known}
+        task.add_ports(sorted(stage.told(task).ports))
         return base.DONE
