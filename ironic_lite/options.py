@@ -476,7 +476,34 @@ _WATCH = (
     ),
 )
 
-CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH)
+_HISTORY = (
+    cfg.IntOpt(
+        "node_history_max_entries",
+        default=300,
+        min=0,
+        help="Entries of history kept of each node, with all events since the oldest of them; as "
+        "many runs, and twenty times as many other events. 0 keeps everything.",
+    ),
+    _seconds(
+        "node_history_minimum_days",
+        0,
+        "Days for which nothing of a node's history is removed, however much it is.",
+    ),
+    _seconds(
+        "removed_node_history_days",
+        90,
+        "Days for which the events of a node are kept after it has been removed. 0 keeps them.",
+    ),
+    _sweep("node_history_cleanup_interval", 86400, "How often old history is removed."),
+    _seconds(
+        "node_history_cleanup_batch_count",
+        1000,
+        "Events removed in one transaction. A clean-up goes on, with pauses in which others write, "
+        "until all that is too old is gone. 0 turns it off.",
+    ),
+)
+
+CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH, *_HISTORY)
 
 # -- [deploy], [agent], [fake], [redfish], [oslo_messaging_local] ----------------------------
 

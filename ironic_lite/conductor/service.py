@@ -21,6 +21,7 @@ from ironic_lite.conductor.watch.orphans import Orphans
 from ironic_lite.conductor.watch.powersync import PowerSync
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
+from ironic_lite.conductor.watch.trimming import Trimming
 from ironic_lite.conductor.workers import Workers
 from ironic_lite.db import conductors, traits
 from ironic_lite.db.session import Connection, Database
@@ -76,11 +77,13 @@ class Service:
         settings = self._conf.conductor
         timeouts = Timeouts(self.tasks, self._fleet)
         power = PowerSync(self.tasks, self._fleet)
+        trimming = Trimming(self.tasks, self._fleet)
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
             Sweep("orphans", settings.check_provision_state_interval, self._orphans.sweep),
             Sweep("power sync", settings.sync_power_state_interval, power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, power.recover),
+            Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
         ]
 
     def start(self) -> None:

@@ -18,7 +18,7 @@ COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
 _BLANK: Row = {name: None for name in COLUMNS if name != "id"}
 _INSERT = models.events.insert().inline()
-_TOLD = sa.or_(
+TOLD = sa.or_(
     *(
         _EVENT.kind == kind
         if which is None
@@ -26,10 +26,12 @@ _TOLD = sa.or_(
         for kind, which in history.TOLD.items()
     )
 )
+"""What makes an event an entry of history."""
+
 _ENTRY = sa.select(models.events).where(
     _EVENT.id == sa.bindparam("k_id", type_=sa.BigInteger),
     _EVENT.node_uuid == sa.bindparam("k_node"),
-    _TOLD,
+    TOLD,
 )
 
 
@@ -48,7 +50,7 @@ def _select(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
 
 @cache
 def _entries(down: bool, after: bool) -> sa.Select[Any]:
-    statement = sa.select(models.events).where(_EVENT.node_uuid == sa.bindparam("k_node"), _TOLD)
+    statement = sa.select(models.events).where(_EVENT.node_uuid == sa.bindparam("k_node"), TOLD)
     if after:
         marker = sa.bindparam("k_marker", type_=sa.BigInteger)
         statement = statement.where(_EVENT.id < marker if down else _EVENT.id > marker)

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 LOG = logging.getLogger(__name__)
+_LONGEST_START = 3600.0  # seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,7 +29,10 @@ class Sweeps:
         self._halted = halted
 
     def start(self) -> None:
-        """Begin; first runs are spread over their interval, so that conductors do not march."""
+        """Begin; first runs are spread over their interval, so that conductors do not march.
+
+        What is done once a day is first done within the hour: a service may not live that long.
+        """
         for sweep in self._plan:
             threading.Thread(
                 target=self._run, args=(sweep,), name=f"sweep {sweep.name}", daemon=True
@@ -36,7 +40,7 @@ class Sweeps:
 
     def _run(self, sweep: Sweep) -> None:
         # Jitter is no secret: an ordinary random generator does.
-        pause = sweep.interval * random.uniform(0.3, 1.0)
+        pause = min(sweep.interval, _LONGEST_START) * random.uniform(0.3, 1.0)
         while not self._halted.wait(pause):
             try:
                 sweep.act()
