@@ -19,6 +19,7 @@ from tests.drivers import doubles
 from tests.flows.rig import listed
 from tests.spec import workshop
 from tests.spec.operator import Operator
+from tests.spec.pages import lacks, section
 
 ROOT = pathlib.Path(__file__).parents[2]
 ALL = [
@@ -292,3 +293,19 @@ def test_s1_37_every_step_for_hand_cleaning_has_a_test_among_those_of_its_driver
         files = [*folder.glob(f"test_{driver}_*.py"), *folder.glob(f"{driver}/test_*.py")]
         texts = [file.read_text() for file in files]
         assert any(re.search(rf"\b{step}\b", text) for text in texts), (driver, step)
+
+
+def test_s1_38_the_page_on_cleaning_tells_the_two_kinds_apart_and_how_to_have_each() -> None:
+    page = "cleaning.rst"
+    told = section(page, "Cleaning")
+    assert lacks(told, "*Automated cleaning*", "*Manual cleaning*", "one and the same engine") == []
+    assert lacks(told, "priority is above 0", "order of the request", "``manageable``") == []
+    by_hand = section(page, "Manual cleaning")
+    assert lacks(by_hand, '"target": "clean"', '"clean_steps"', '"args"', "disable_ramdisk") == []
+    by_itself = section(page, "Automated cleaning")
+    assert lacks(by_itself, '"target": "provide"', "clean_step_priority_override") == []
+    # Automated off for all, off or on for one node; manual in any case, single steps forbidden.
+    off = ("[conductor]automated_clean_enable = false", "/automated_clean", "``clean_nodes``")
+    assert lacks(by_itself, *off, "Manual cleaning works either way", "disallow_clean_steps") == []
+    listing = section(page, "Which steps there are")
+    assert lacks(listing, "cleaning/steps", "min_priority", "Retry-Request-After", "``-1``") == []

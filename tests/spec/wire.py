@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 from wsgiref import simple_server
 
 from tests.spec.operator import Operator
@@ -37,14 +38,17 @@ def listening(operator: Operator) -> Iterator[str]:
             server.shutdown()
 
 
-def baremetal(url: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line of python-ironicclient as it is, against this URL."""
+def to_run(url: str, *words: str) -> dict[str, Any]:
+    """Return how the command line of python-ironicclient is started against this URL."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
-    return subprocess.run(
-        [str(SCRIPTS / "baremetal"), *words],
-        env={**clean, "OS_AUTH_TYPE": "none", "OS_ENDPOINT": url},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return {
+        "args": [str(SCRIPTS / "baremetal"), *words],
+        "env": {**clean, "OS_AUTH_TYPE": "none", "OS_ENDPOINT": url},
+        "text": True,
+    }
+
+
+def baremetal(url: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line of python-ironicclient as it is, against this URL."""
+    started = to_run(url, *words)
+    return subprocess.run(**started, input=stdin, capture_output=True, timeout=120, check=False)
