@@ -145,4 +145,5 @@ class Journal:
         """A run that ends badly leaves steps that nobody will end, or begin, any more."""
         for run_uuid, changes in self._runs.items():
             if changes.get("state") in ("failed", "aborted"):
-                runs.end_steps(conn, run_uuid, state=changes["state"], at=changes["ended_at"])
+                why = {"state": changes["state"], "error": changes.get("error")}
+                runs.end_steps(conn, run_uuid, at=changes["ended_at"], **why)

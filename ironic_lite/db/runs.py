@@ -48,12 +48,14 @@ _STEPS = (
 )
 _INSERT_STEPS = models.run_steps.insert().inline()
 _NEVER_REACHED = _STEP.state == "pending"
+_WHY = sa.bindparam("k_error", type_=_STEP.error.type)
 # MariaDB assigns from left to right, and the later value sees the new state: so that comes last.
 _END_STEPS = (
     models.run_steps.update()
     .where(_STEP.run_uuid == sa.bindparam("k_run"), _STEP.state.in_((*_OPEN, "pending")))
     .ordered_values(
         (_STEP.ended_at, sa.case((_NEVER_REACHED, None), else_=sa.bindparam("k_at"))),
+        (_STEP.error, sa.case((_NEVER_REACHED, sa.null()), else_=_WHY)),
         (_STEP.state, sa.case((_NEVER_REACHED, "skipped"), else_=sa.bindparam("k_state"))),
     )
 )
@@ -177,14 +179,18 @@ def update_steps(conn: Connection, run_uuid: str, rows: Sequence[Mapping[str, An
         conn.execute(_UPDATE_STEPS, bound)
 
 
-def end_steps(conn: Connection, run_uuid: str, *, state: str, at: datetime.datetime) -> None:
+def end_steps(
+    conn: Connection, run_uuid: str, *, state: str, at: datetime.datetime, error: Row | None = None
+) -> None:
     """End what still runs or waits of a run that has ended before its steps did.
 
     Steps that were never reached become ``skipped``, without an end.
 
     :param state: ``failed`` or ``aborted``, as the run's own.
+    :param error: why, as data.
     """
-    conn.execute(_END_STEPS, {"k_run": run_uuid, "k_state": state, "k_at": at})
+    values = {"k_run": run_uuid, "k_state": state, "k_at": at, "k_error": error}
+    conn.execute(_END_STEPS, values)
 
 
 def steps(conn: Connection, run_uuid: str) -> list[Row]:

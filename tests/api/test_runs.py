@@ -17,14 +17,11 @@ from tests.statements import count_statements
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 250000)
 LATER = NOON + datetime.timedelta(seconds=90, milliseconds=125)
 WHY = {"code": "CleanStepFailed", "text": "no", "step": "raid.step-1", "retryable": False}
-FIELDS = set(
-    "uuid node_uuid verb state requester project request_id conductor started_at ended_at "
-    "duration_seconds error links".split()
-)
-STEP_FIELDS = set(
-    "ordinal kind interface step args priority abortable state attempt started_at ended_at "
-    "duration_seconds error".split()
-)
+TIMES = {"started_at", "ended_at", "duration_seconds"}
+WHO = {"requester", "project", "request_id", "conductor"}
+FIELDS = {"uuid", "node_uuid", "verb", "state", "error", "links", *WHO, *TIMES}
+STEP = {"ordinal", "kind", "interface", "step", "args", "priority", "abortable"}
+STEP_FIELDS = {*STEP, "state", "attempt", "error", *TIMES}
 
 
 @pytest.fixture
@@ -49,7 +46,7 @@ def add_run(database: Database, node: str, steps: int = 0, **values: Any) -> str
         "ended_at": LATER,
         **values,
     }
-    step = {"run_uuid": run, "kind": "clean", "interface": "raid"}
+    step = {"run_uuid": run, "kind": "clean", "interface": "raid", "priority": 10.0}
     listed = [{**step, "ordinal": at, "step": f"step-{at}"} for at in range(steps)]
     database.write(lambda conn: runs.insert(conn, row))
     database.write(lambda conn: runs.insert_steps(conn, listed))
@@ -104,7 +101,7 @@ def test_one_run_has_its_steps_in_their_order(api: Client, database: Database, n
         "interface": "raid",
         "step": "step-1",
         "args": None,
-        "priority": 0,
+        "priority": 10,
         "abortable": False,
         "state": "failed",
         "attempt": 2,
@@ -139,8 +136,8 @@ def test_without_a_run_under_way_current_says_where_to_look(api: Client, node: s
     answer = api.get("/v1/nodes/metal-7/runs/current")
     assert answer.status == 404
     assert answer.text == (
-        f"Nothing is under way on node {node}, which is manageable. GET /v1/nodes/{node}/runs "
-        "lists what has been done to it."
+        f'Nothing is under way on node {node}, which is in the state "manageable". '
+        f"GET /v1/nodes/{node}/runs lists what has been done to it."
     )
 
 

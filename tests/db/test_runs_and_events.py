@@ -122,15 +122,16 @@ def test_a_run_that_ends_badly_leaves_no_step_open(database: Database, state: st
     for each in (run, other):
         rows = [{**row, "state": before[row["ordinal"]]} for row in steps_of(each, 4)]
         database.write(lambda conn, rows=rows: runs.insert_steps(conn, rows))  # type: ignore[misc]
+    why = {"code": "Aborted"}
     with count_statements(database) as sent:
-        database.write(lambda conn: runs.end_steps(conn, run, state=state, at=NOON))
+        database.write(lambda conn: runs.end_steps(conn, run, state=state, at=NOON, error=why))
     assert len(sent) == 1, sent
     found = database.read(lambda conn: runs.steps(conn, run))
-    assert [(row["state"], row["ended_at"]) for row in found] == [
-        ("done", None),
-        (state, NOON),
-        (state, NOON),
-        ("skipped", None),
+    assert [(row["state"], row["ended_at"], row["error"]) for row in found] == [
+        ("done", None, None),
+        (state, NOON, why),
+        (state, NOON, why),
+        ("skipped", None, None),
     ]
     untouched = database.read(lambda conn: runs.steps(conn, other))
     assert [row["state"] for row in untouched] == before

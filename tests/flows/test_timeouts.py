@@ -179,4 +179,5 @@ def test_the_step_that_waited_has_failed_in_its_run(rig: Rig) -> None:
     assert rig.get(node)["provision_state"] == "clean failed"
     assert rig.step_states(node) == ["failed", "skipped"]
     error = rig.run(node)["error"]
+    assert rig.run(node)["steps"][0]["error"] == error
     assert (error["code"], error["step"]) == ("TimedOut", "bios.factory_reset")

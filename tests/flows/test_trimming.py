@@ -122,9 +122,9 @@ def test_a_run_under_way_stays(build: Build) -> None:
     rig = build(conductor__node_history_max_entries=1)
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "bios.factory_reset")
+    times = {"started_at": clock.now(), "ended_at": clock.now()}
     later = {"uuid": str(uuid.uuid4()), "node_uuid": node, "verb": "clean", "state": "done"}
-    later |= {"started_at": clock.now(), "ended_at": clock.now()}
-    rig.database.write(lambda conn: runs.insert(conn, {**later}))
+    rig.database.write(lambda conn: runs.insert(conn, {**later, **times}))
     sweep(rig)
     assert [run["state"] for run in rig.runs(node)] == ["waiting", "done"]
 

@@ -74,9 +74,9 @@ class Runs(expose.Controller):
             found = self.service.database.read(lambda conn: runs.current(conn, node["uuid"]))
             if found is None:
                 raise errors.NotFound(
-                    f"Nothing is under way on node {node['uuid']}, which is "
-                    f"{node['provision_state']}. GET /v1/nodes/{node['uuid']}/runs lists what has "
-                    "been done to it."
+                    f"Nothing is under way on node {node['uuid']}, which is in the state "
+                    f'"{node["provision_state"]}". GET /v1/nodes/{node["uuid"]}/runs lists what '
+                    "has been done to it."
                 )
             return found
         if not rules.uuid_like(run):
@@ -108,5 +108,7 @@ def _step(row: Json) -> Json:
     """Show a step: what is secret among its arguments is hidden."""
     shown = {name: value for name, value in row.items() if name not in _HIDDEN}
     shown["args"] = masking.mask(row["args"])
+    priority = row["priority"]
+    shown["priority"] = int(priority) if float(priority).is_integer() else priority
     shown["duration_seconds"] = _seconds(row["started_at"], row["ended_at"])
     return shown
