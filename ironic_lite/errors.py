@@ -37,6 +37,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- BmcBadAnswer                  it answered, and not what Redfish or we can use
     |  +- PowerFailure
     |  +- StepFailed                    the parent of CleanStepFailed and DeployStepFailed
+    |  +- AgentChanged                  a driver found another agent; it is asked anew
     |  +- TimedOut
     +- UnknownMethod               500  the conductor is older than the API
     +- Aborted                     500  by request; only ever the end of a run
@@ -323,6 +324,13 @@ class CleanStepFailed(StepFailed):
 
 class DeployStepFailed(StepFailed):
     """Named by S3.17 (conflict C20): a deploy step failed."""
+
+
+class AgentChanged(HardwareError):
+    """Drivers say so of a step their agent refused: it is another agent than before (S2.29)."""
+
+    text = "The agent's hardware managers are others than those which listed its steps: {reason}"
+    retryable = True
 
 
 class TimedOut(HardwareError):

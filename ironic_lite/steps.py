@@ -269,7 +269,10 @@ _WIRE_KEYS: Mapping[StepKind, tuple[str, ...]] = {
 
 
 def as_driver_dict(step: Step, kind: StepKind) -> dict[str, Any]:
-    """Return a driver's step as driver_internal_info shows it (``argsinfo`` a dict, C6)."""
+    """Return a driver's step as driver_internal_info shows it (``argsinfo`` a dict, C6).
+
+    An agent's step keeps what else the agent said of it, such as ``reboot_requested``.
+    """
     info = None
     if step.argsinfo is not None:
         info = {name: dataclasses.asdict(arg) for name, arg in step.argsinfo.items()}
@@ -281,7 +284,7 @@ def as_driver_dict(step: Step, kind: StepKind) -> dict[str, Any]:
         "interface": step.interface,
         "requires_ramdisk": step.requires_ramdisk,
     }
-    return {key: full[key] for key in _WIRE_KEYS[kind]}
+    return {**{key: full[key] for key in _WIRE_KEYS[kind]}, **step.extra}
 
 
 def as_offer(step: Step) -> dict[str, Any]:
@@ -311,6 +314,41 @@ def from_dict(data: Mapping[str, Any]) -> Step:
         args=data.get("args") or {},
         extra={key: value for key, value in data.items() if key not in known},
     )
+
+
+def from_agent(listed: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return an agent's steps by interface, with all facts filled in; other keys are kept.
+
+    :param listed: hardware manager -> list of steps with interface, step, priority, and perhaps
+        abortable, argsinfo, reboot_requested.
+    :raises errors.HardwareError: naming the manager, the place and what is wrong there.
+    """
+    found: dict[str, list[dict[str, Any]]] = {}
+    for manager, some in listed.items():
+        for place, step in enumerate(some):
+            try:
+                read = _agents(step)
+            except errors.InvalidParameter as why:
+                reason = f"the agent's hardware manager {manager} lists a step that cannot be used"
+                raise errors.HardwareError(reason=f"{reason}: {place}/{why.message}") from why
+            found.setdefault(read["interface"], []).append(read)
+    return found
+
+
+def _agents(step: object) -> dict[str, Any]:
+    if not isinstance(step, Mapping):
+        raise errors.InvalidParameter(path="step", reason="is not a dictionary")
+    for key in ("interface", "step"):
+        if not isinstance(step.get(key), str) or not step[key]:
+            raise errors.InvalidParameter(path=key, reason="is not a name")
+    info = _argsinfo(step.get("argsinfo"))
+    return {
+        **step,
+        "priority": _priority(step.get("priority"), floats=True),
+        "abortable": _flag("abortable", step.get("abortable", False)),
+        "argsinfo": info and {name: dataclasses.asdict(arg) for name, arg in info.items()},
+        "requires_ramdisk": True,
+    }
 
 
 def title(step: Mapping[str, Any]) -> str:

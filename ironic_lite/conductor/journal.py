@@ -94,8 +94,8 @@ class Journal:
 
     # -- its steps ---------------------------------------------------------------------------
 
-    def plan(self, run_uuid: str, kind: str, listed: list[Row]) -> None:
-        """Add the steps of a new list, all pending."""
+    def plan(self, run_uuid: str, kind: str, listed: list[Row], *, first: int = 0) -> None:
+        """Add the steps of a new list, all pending; ``first`` is the place of the first."""
         self._new_steps += [
             {
                 "run_uuid": run_uuid,
@@ -112,7 +112,7 @@ class Journal:
                 "ended_at": None,
                 "error": None,
             }
-            for ordinal, step in enumerate(listed)
+            for ordinal, step in enumerate(listed, first)
         ]
 
     def step(self, run_uuid: str, kind: str, ordinal: int, **changes: Any) -> None:

@@ -1,7 +1,7 @@
 """Everything kept in ``driver_internal_info``, by named accessors: the only place that touches it.
 
-Its keys are Ironic's, because old clients read them. Whole dictionaries are assigned, so that the
-record sees the change.
+Its keys are Ironic's, because old clients read them; ``agent_changes`` is ours. Whole dictionaries
+are assigned, so that the record sees the change.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ _AGENT_KEYS = (
     "agent_verify_ca",
     "agent_secret_token",
 )
+_LISTS = tuple(
+    f"agent_cached_{kind}_steps{end}"
+    for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)
+    for end in ("", "_refreshed")
+)
+_CHANGES = "agent_changes"  # {"count": of the run, "first": ordinal of the list's first step}
 _TEMPLATES = "deploy_templates"  # ours
 _KEPT = "driver_notes"  # what drivers keep through ``Task.keep``
 
@@ -60,16 +66,17 @@ class Notes:
         """Take a new list, not begun."""
         self._put(**{f"{kind}_steps": listed, f"{kind}_step_index": None})
 
+    def relist(self, kind: StepKind, listed: list[Json]) -> None:
+        """Take another list, of which what has been done is the beginning."""
+        self._put(**{f"{kind}_steps": listed})
+
     def advance(self, kind: StepKind, index: int) -> None:
         """Say that step ``index`` runs."""
         self._put(**{f"{kind}_step_index": index})
 
     def settle_steps(self, kind: StepKind, *, forget_list: bool) -> None:
         """Remove the index and the flags of a run; the list becomes null or stays to be read."""
-        self._drop(
-            f"{kind}_step_index",
-            *_FLAGS[kind],
-        )
+        self._drop(f"{kind}_step_index", _CHANGES, *_FLAGS[kind])
         if forget_list:
             self._put(**{f"{kind}_steps": None})
 
@@ -131,6 +138,16 @@ class Notes:
     def forget_deploy(self) -> None:
         """Remove what a deployment left (C34)."""
         self._drop("user_deploy_steps", _TEMPLATES, "deploy_steps", "deploy_step_index")
+        self._drop("steps_validated", _CHANGES)
+
+    @property
+    def deploy_validated(self) -> bool:
+        """Whether the deploy steps have been checked against those of the agent."""
+        return bool(self._get("steps_validated"))
+
+    def validate_deploy(self) -> None:
+        """Note that they have."""
+        self._put(steps_validated=True)
 
     # -- the agent ---------------------------------------------------------------------------
 
@@ -159,8 +176,47 @@ class Notes:
             self._put(agent_verify_ca=verify_ca)
 
     def forget_agent(self) -> None:
-        """The ramdisk is gone: so are its address and its token."""
-        self._drop(*_AGENT_KEYS)
+        """The ramdisk is gone: so are its address, its token and its steps."""
+        self._drop(*_AGENT_KEYS, *_LISTS)
+
+    def take_agent_steps(self, kind: StepKind, steps: dict[str, list[Json]], *, at: str) -> None:
+        """Keep the agent's steps by interface, for as long as its ramdisk runs (S1.35)."""
+        key = f"agent_cached_{kind}_steps"
+        self._put(**{key: steps, f"{key}_refreshed": at})
+
+    def agent_steps(self, kind: StepKind) -> dict[str, list[Json]] | None:
+        """Return the steps of the agent that runs now, by interface; None before it has spoken."""
+        steps: dict[str, list[Json]] | None = self._get(f"agent_cached_{kind}_steps")
+        return steps
+
+    @property
+    def manager_version(self) -> Any:
+        """The versions of the agent's hardware managers, as it told them last (S2.29)."""
+        return self._get("hardware_manager_version")
+
+    @manager_version.setter
+    def manager_version(self, value: Any) -> None:
+        self._put(hardware_manager_version=value)
+
+    @property
+    def agent_changes(self) -> int:
+        """How often the agent was found to be another one in this run."""
+        count: int = (self._get(_CHANGES) or {}).get("count", 0)
+        return count
+
+    @property
+    def first_ordinal(self) -> int:
+        """The place in the run's record of the first step of the list under way."""
+        first: int = (self._get(_CHANGES) or {}).get("first", 0)
+        return first
+
+    def count_change(self) -> None:
+        """Count one more change of the agent."""
+        self._put(**{_CHANGES: {"count": self.agent_changes + 1, "first": self.first_ordinal}})
+
+    def place(self, first: int) -> None:
+        """Say where in the run's record the list under way begins: others were before it."""
+        self._put(**{_CHANGES: {"count": self.agent_changes, "first": first}})
 
     # -- drivers' own ------------------------------------------------------------------------
 
@@ -181,7 +237,7 @@ class Notes:
 
 _FLAGS: dict[StepKind, tuple[str, ...]] = {
     StepKind.CLEAN: ("cleaning_disable_ramdisk", "declarative_cleaning"),
-    StepKind.DEPLOY: (),
+    StepKind.DEPLOY: ("steps_validated",),
     StepKind.SERVICE: ("service_disable_ramdisk",),
     StepKind.VERIFY: (),
 }

@@ -26,7 +26,9 @@ class Phase:
     end. ``prepare`` starts from the very beginning; ``begin`` makes the list and runs it (once a
     ramdisk, if any, speaks); ``finish`` follows the last step; ``give_up`` a fault. ``call_off``
     is an abort: the state changes at once, and ``tidy`` then puts away what was set up. ``redo``
-    says that every step may be run again after a crash (S2.24).
+    says that every step may be run again after a crash (S2.24). ``hear`` comes between the end of
+    a step that waited (its index) and the next one: an agent may speak by now. ``restarts`` tells
+    whether another agent means a new list from its first step, instead of the step again (S2.29).
     """
 
     kind: StepKind
@@ -41,3 +43,5 @@ class Phase:
     call_off: Callable[[Task], None]
     tidy: Callable[[Task], None]
     redo: bool = False
+    hear: Callable[[Task, int], None] = lambda _task, _index: None
+    restarts: Callable[[Task], bool] = lambda _task: False

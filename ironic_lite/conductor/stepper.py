@@ -10,7 +10,7 @@ import logging
 from typing import Any
 
 from ironic_lite import clock, errors, plans, steps
-from ironic_lite.conductor import acts, children
+from ironic_lite.conductor import acts, agents, children
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import runs
@@ -20,15 +20,26 @@ LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 _ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
+MOST_CHANGES = 3  # of the agent in one run; more is no upgrade but a fault
 
 
 def start(task: Task, phase: Phase, listed: list[Json]) -> None:
     """Take a list of steps, note it in the run, and run it from its first step."""
     task.notes.enlist(phase.kind, listed)
-    if task.node.run_uuid is not None:
-        task.journal.plan(task.node.run_uuid, phase.kind, listed)
+    _plan(task, phase, listed)
     task.begin_flow(phase.kind, listed)
     run(task, phase)
+
+
+def replace(task: Task, phase: Phase, done: int, listed: list[Json]) -> None:
+    """Go on with other steps than were listed after the step with index ``done``."""
+    known = task.notes.listed(phase.kind)
+    if known[done + 1 :] == listed:
+        return
+    _skip(task, phase, known, done + 1)
+    task.notes.place(_ordinal(task, len(known)) - (done + 1))
+    task.notes.relist(phase.kind, [*known[: done + 1], *listed])
+    _plan(task, phase, listed, done + 1)
 
 
 def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
@@ -43,6 +54,9 @@ def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
             event = _perform(task, phase, listed[index])
         except _ENGINE_ERRORS:
             raise
+        except errors.AgentChanged as why:
+            _agent_changed(task, phase, index, why)
+            return
         except Exception as why:  # a driver may raise anything; it ends as this step's failure
             _fail(task, phase, index, why)
             return
@@ -54,11 +68,14 @@ def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
     phase.finish(task)
 
 
-def resume(task: Task, phase: Phase, *, poll: bool) -> None:
+def resume(
+    task: Task, phase: Phase, *, poll: bool, changed: errors.AgentChanged | None = None
+) -> None:
     """Go on with a node in its wait state.
 
     :param poll: the timer rang: ask the step's driver whether it has ended; False: somebody who
         knows (an agent, an unhold) says so.
+    :param changed: it has not: its agent, which is another one now, has refused it.
     """
     index = task.notes.index(phase.kind)
     if index is None:
@@ -66,16 +83,25 @@ def resume(task: Task, phase: Phase, *, poll: bool) -> None:
         phase.begin(task)
         return
     step = task.notes.listed(phase.kind)[index]
-    if poll and step["step"] not in plans.RESERVED and not _polled(task, phase, index, step):
-        return
-    # The step's end is saved with the move that follows: no crash can fall between the two.
-    _ended(task, phase, index)
+    if poll and step["step"] not in plans.RESERVED:
+        try:
+            if not _polled(task, phase, index, step):
+                return
+        except errors.AgentChanged as why:
+            changed = why
+    if changed is None:
+        # The step's end is saved with the move that follows: no crash can fall between the two.
+        _ended(task, phase, index)
     current = getattr(task.node, phase.column) if phase.column else None
     if (current or {}).get("abort_after"):
         phase.call_off(task)
         phase.tidy(task)
         return
     task.move("resume")
+    if changed is not None:
+        _agent_changed(task, phase, index, changed)
+        return
+    phase.hear(task, index)
     run(task, phase, first=index + 1)
 
 
@@ -91,6 +117,7 @@ def redo(task: Task, phase: Phase) -> None:
     step = task.notes.listed(phase.kind)[index]
     known = _recorded(task, phase, index)
     if known.get("state") == "done":
+        phase.hear(task, index)
         run(task, phase, first=index + 1)
     elif phase.redo or _rerunnable(task, phase.kind, step):
         LOG.info("Node %s: %s is run again", task.node.uuid, steps.title(step))
@@ -98,6 +125,48 @@ def redo(task: Task, phase: Phase) -> None:
     else:
         why = f"the conductor went away in mid-step, and {steps.title(step)} must not be run twice"
         _fail(task, phase, index, errors.HardwareError(reason=why))
+
+
+# -- another agent ---------------------------------------------------------------------------
+
+
+def _agent_changed(task: Task, phase: Phase, index: int, why: errors.AgentChanged) -> None:
+    """Ask the agent anew what it can do (S2.29): then its new list is run, or the step once more.
+
+    An agent that changes for ever ends as a failure.
+    """
+    if task.notes.agent_changes >= MOST_CHANGES:
+        reason = f"{why.message}, for the {MOST_CHANGES + 1}th time in this run"
+        _fail(task, phase, index, errors.HardwareError(reason=reason))
+        return
+    restarts = phase.restarts(task)
+    step = task.notes.listed(phase.kind)[index]
+    data = {**_about(task, index, step), "error": why.message}
+    LOG.info("Node %s: another agent refused %s", task.node.uuid, steps.title(step))
+    task.journal.event("agent_changed", run=task.node.run_uuid, event=phase.kind, data=data)
+    if restarts:
+        _start_over(task, phase, index, why)
+        return
+    attempt = _recorded(task, phase, index).get("attempt", 1) + 1
+    task.notes.count_change()
+    agents.listen(task, phase.kind)
+    run(task, phase, first=index, attempt=attempt)
+
+
+def _start_over(task: Task, phase: Phase, index: int, why: errors.AgentChanged) -> None:
+    """Make a new list; what has been done of the old one stays in the run's record before it."""
+    known = task.notes.listed(phase.kind)
+    about = {"code": why.code, "text": why.message, "retryable": why.retryable}
+    _note(task, phase, index, state="aborted", ended_at=clock.now(), error=about)
+    _skip(task, phase, known, index + 1)
+    task.notes.place(_ordinal(task, len(known)))
+    task.notes.count_change()
+    phase.begin(task)
+
+
+def _skip(task: Task, phase: Phase, listed: list[Json], first: int) -> None:
+    for index in range(first, len(listed)):
+        _note(task, phase, index, state="skipped")
 
 
 # -- one step --------------------------------------------------------------------------------
@@ -112,7 +181,7 @@ def _begin(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
     started = {"state": "running", "attempt": attempt, "started_at": clock.now()}
     _note(task, phase, index, **started)
     task.journal.event(
-        "step_started", run=task.node.run_uuid, event=phase.kind, data=_about(index, step)
+        "step_started", run=task.node.run_uuid, event=phase.kind, data=_about(task, index, step)
     )
     task.save()
 
@@ -122,8 +191,9 @@ def _recorded(task: Task, phase: Phase, index: int) -> Json:
     run_uuid = task.node.run_uuid
     if run_uuid is None:
         return {}
+    place = (phase.kind, _ordinal(task, index))
     rows = task.desk.database.read(lambda conn: runs.steps(conn, run_uuid))
-    return next((one for one in rows if (one["kind"], one["ordinal"]) == (phase.kind, index)), {})
+    return next((one for one in rows if (one["kind"], one["ordinal"]) == place), {})
 
 
 def _perform(task: Task, phase: Phase, step: Json) -> str | None:
@@ -140,7 +210,7 @@ def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
     interface = task.driver.interface(step["interface"])
     try:
         outcome = interface.poll_step(task, phase.kind, step)
-    except _ENGINE_ERRORS:
+    except (*_ENGINE_ERRORS, errors.AgentChanged):
         raise
     except Exception as why:  # as in run: the driver's fault is the step's failure
         _fail(task, phase, index, why)
@@ -158,7 +228,7 @@ def _ended(task: Task, phase: Phase, index: int) -> None:
     _note(task, phase, index, state="done", ended_at=clock.now())
     step = task.notes.listed(phase.kind)[index]
     task.journal.event(
-        "step_ended", run=task.node.run_uuid, event=phase.kind, data=_about(index, step)
+        "step_ended", run=task.node.run_uuid, event=phase.kind, data=_about(task, index, step)
     )
 
 
@@ -167,7 +237,7 @@ def _fail(task: Task, phase: Phase, index: int, why: Exception) -> None:
     failure = _failure(phase, step, why)
     about = {"code": failure.code, "text": failure.message, "retryable": failure.retryable}
     _note(task, phase, index, state="failed", ended_at=clock.now(), error=about)
-    data = {**_about(index, step), "error": failure.message}
+    data = {**_about(task, index, step), "error": failure.message}
     task.journal.event("step_ended", run=task.node.run_uuid, event=phase.kind, data=data)
     LOG.warning(
         "Node %s: %s",
@@ -195,8 +265,20 @@ def _rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
 
 def _note(task: Task, phase: Phase, index: int, **changes: Any) -> None:
     if task.node.run_uuid is not None:
-        task.journal.step(task.node.run_uuid, phase.kind, index, **changes)
+        task.journal.step(task.node.run_uuid, phase.kind, _ordinal(task, index), **changes)
 
 
-def _about(index: int, step: Json) -> Json:
-    return {"step": steps.title(step), "ordinal": index}
+def _plan(task: Task, phase: Phase, listed: list[Json], index: int = 0) -> None:
+    """Note, for the next save, what is going to be done from ``index`` on."""
+    if task.node.run_uuid is not None:
+        first = _ordinal(task, index)
+        task.journal.plan(task.node.run_uuid, phase.kind, listed, first=first)
+
+
+def _ordinal(task: Task, index: int) -> int:
+    """Return the place in the run's record of a step of the list under way."""
+    return task.notes.first_ordinal + index
+
+
+def _about(task: Task, index: int, step: Json) -> Json:
+    return {"step": steps.title(step), "ordinal": _ordinal(task, index)}

@@ -18,7 +18,7 @@ from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.journal import Journal
 from ironic_lite.conductor.notes import Notes
 from ironic_lite.context import Context
-from ironic_lite.db import nodes, ports
+from ironic_lite.db import agent_steps, nodes, ports
 from ironic_lite.db.session import Connection
 from ironic_lite.drivers.base import Driver
 from ironic_lite.records import Node, Port
@@ -28,6 +28,7 @@ from ironic_lite.steps import StepKind
 LOG = logging.getLogger(__name__)
 
 Work = Callable[["Task"], None]
+Listed = dict[str, list[dict[str, Any]]]
 _LONGEST = 366 * 24 * 3600.0  # seconds: a timer must stay a date
 
 
@@ -75,6 +76,7 @@ class Task:
         self._driver = driver
         self._ports: Sequence[Port] | None = None
         self._token = token
+        self._copy: tuple[Listed, datetime.datetime] | None = None
         # As last saved: history and notifications tell what was before.
         self._power = node.power_state
         self._target = node.target_provision_state
@@ -131,6 +133,34 @@ class Task:
         """
         if self.desk.stopping.wait(seconds):
             raise errors.Stopping(host=self.desk.host)
+
+    @property
+    def manager_version(self) -> Mapping[str, str] | None:
+        """The versions of the agent's hardware managers when it listed its steps (S2.29)."""
+        version: Mapping[str, str] | None = self.notes.manager_version
+        return version
+
+    @property
+    def step_id(self) -> str:
+        """Name the step under way, unlike any other of this run or of another.
+
+        A step that is run again because the conductor died keeps its name, one that another agent
+        is given gets a new one.
+        """
+        kind = history.STEPPING.get(self.state)
+        index = None if kind is None else self.notes.index(kind)
+        place = "" if index is None else self.notes.first_ordinal + index
+        return f"{self.node.run_uuid}/{place}/{self.notes.agent_changes}"
+
+    # -- what the last agent listed ----------------------------------------------------------
+
+    def copy_agent_steps(self, listed: Listed, *, at: datetime.datetime) -> None:
+        """Replace the lasting copy of the agent's clean steps, with the next save (S1.25)."""
+        self._copy = (listed, at)
+
+    def copied_agent_steps(self) -> Listed | None:
+        """Return that copy, clean steps by interface; None if there is none yet."""
+        return self.desk.database.read(lambda conn: agent_steps.get(conn, self.node.uuid))
 
     # -- where the node stands ---------------------------------------------------------------
 
@@ -278,11 +308,15 @@ class Task:
             # Also without changes: history, too, is written by the lock's holder only.
             nodes.save(conn, self.node.uuid, changes, token=token)
             self.journal.write(conn)
+            if self._copy is not None:
+                listed, at = self._copy
+                agent_steps.put(conn, self.node.uuid, listed, at=at)
 
         self.desk.database.write(write)
         self._tell()
         self.journal.settle()
         self.node.settle()
+        self._copy = None
         if "wake_at" in changes:
             self.ring_at = self.node.wake_at
 

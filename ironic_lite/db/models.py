@@ -294,6 +294,21 @@ run_steps = sa.Table(
     **_OPTIONS,
 )
 
+# What the last agent of a node has listed: db.agent_steps says why it is no column of the node.
+agent_steps = sa.Table(
+    "agent_steps",
+    metadata,
+    sa.Column(
+        "node_uuid",
+        _string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    _json("steps", nullable=False),  # interface -> list of clean steps
+    _time("refreshed_at", nullable=False),
+    **_OPTIONS,
+)
+
 events = sa.Table(
     "events",
     metadata,

@@ -33,6 +33,7 @@ __all__ = [
     "DONE",
     "KINDS",
     "WAIT",
+    "AgentReport",
     "Arg",
     "Driver",
     "HardwareType",
@@ -90,11 +91,33 @@ class Task(Protocol):
         The timer is durable: it survives this conductor.
         """
 
+    @property
+    def manager_version(self) -> Mapping[str, str] | None:
+        """The versions of the agent's hardware managers when it listed its steps, None before."""
+
+    @property
+    def step_id(self) -> str:
+        """The name of the step under way, for whoever will tell the conductor that it has ended:
+        the argument of ``continue_node_*``. What ends late or twice then ends no other step.
+        """
+
     def pause(self, seconds: float) -> None:
         """Sleep inside a worker, at most to the service's stop.
 
         :raises errors.Unavailable: the service is stopping; the step is redone after its restart.
         """
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AgentReport:
+    """What a ramdisk's agent tells of itself.
+
+    ``steps`` are its steps of each kind it was asked for: hardware manager -> list of steps, as the
+    agent gives them; ``version`` maps its hardware managers to their versions.
+    """
+
+    steps: Mapping[StepKind, Mapping[str, Sequence[Mapping[str, Any]]]]
+    version: Mapping[str, str]
 
 
 class Interface:
@@ -103,6 +126,16 @@ class Interface:
     """
 
     kind: ClassVar[str] = ""
+    # True if a ramdisk's agent has steps for this interface, and its heartbeats end them.
+    in_band: ClassVar[bool] = False
+
+    def uses_agent(self, task: Task) -> bool:
+        """Tell whether an agent adds steps to this interface's own on this node.
+
+        They join the list once ``Deploy.agent_steps`` has told them; ``execute_<kind>_step`` is
+        then called with them, too. A step of the interface's own hides one of the same name.
+        """
+        return self.in_band
 
     def get_properties(self) -> dict[str, str]:
         """Return ``{driver_info key: description}``; "Required." ends a description if it is."""
@@ -147,6 +180,9 @@ class Interface:
         (S1.19).
 
         :raises errors.CleanStepFailed: or any other error of ours: the clean fails with it (S2.8).
+        :raises errors.AgentChanged: the agent has other hardware managers than
+            ``task.manager_version``, and has not begun the step. It is asked for its steps anew;
+            then an automated clean begins again, anything else runs this step again (S2.29).
         """
         return self._execute(task, step)
 
@@ -169,7 +205,8 @@ class Interface:
         """Say whether a waiting step has ended; called when the time given to ``wake_after`` is
         over.
 
-        Return WAIT after another ``wake_after`` to be asked again; raise to fail the step.
+        Return WAIT after another ``wake_after`` to be asked again; raise to fail the step;
+        ``errors.AgentChanged`` is as in ``execute_clean_step``.
         """
         return DONE
 
@@ -262,8 +299,6 @@ class Deploy(Interface):
     """Putting an instance on a machine, and the ramdisk around cleaning and servicing."""
 
     kind = "deploy"
-    # True if an agent adds deploy steps once its ramdisk runs: the list is not complete before.
-    in_band: ClassVar[bool] = False
 
     def prepare(self, task: Task) -> None:
         """Get ready for a deployment, before its first step."""
@@ -298,8 +333,21 @@ class Deploy(Interface):
     def heartbeat(self, task: Task) -> bool:
         """Act on an agent's heartbeat in a wait state; True lets the engine go on to the next
         step.
+
+        :raises errors.AgentChanged: the agent refused the step, as in ``execute_clean_step``.
         """
         return False
+
+    def agent_steps(self, task: Task, kind: StepKind) -> AgentReport | None:
+        """Ask the running agent for its steps of a kind, and its hardware managers' versions.
+
+        Asked when the agent may have begun to speak, and when another agent has taken its place.
+        Further kinds may be reported: clean steps are shown at any time from then on (S1.25).
+        None: there is no agent, or it does not speak yet.
+
+        :raises errors.HardwareError: it does not answer as it should.
+        """
+        return None
 
 
 class Boot(Interface):

@@ -14,6 +14,7 @@ from ironic_lite.context import Context
 HISTORY: tuple[tuple[str, str], ...] = (
     # version, what it brought
     ("1.0", "The first contract: everything below."),
+    ("1.1", "continue_node_*: step_id, which names the step that has ended."),
 )
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
@@ -103,14 +104,24 @@ class Conductor(Protocol):
     def inspect_hardware(self, context: Context, *, node_uuid: str) -> None:
         """Start an inspection."""
 
-    def continue_node_clean(self, context: Context, *, node_uuid: str) -> None:
-        """Go on after a waiting clean step (cast)."""
+    def continue_node_clean(
+        self, context: Context, *, node_uuid: str, step_id: str | None = None
+    ) -> None:
+        """Go on after a waiting clean step (cast).
 
-    def continue_node_deploy(self, context: Context, *, node_uuid: str) -> None:
-        """Go on after a waiting deploy step (cast)."""
+        ``step_id`` is what ``Task.step_id`` was when the step began. A cast for another step than
+        the one that waits, which has come late or twice, is ignored; without it any is taken.
+        """
 
-    def continue_node_service(self, context: Context, *, node_uuid: str) -> None:
-        """Go on after a waiting service step (cast)."""
+    def continue_node_deploy(
+        self, context: Context, *, node_uuid: str, step_id: str | None = None
+    ) -> None:
+        """Go on after a waiting deploy step (cast); see ``continue_node_clean``."""
+
+    def continue_node_service(
+        self, context: Context, *, node_uuid: str, step_id: str | None = None
+    ) -> None:
+        """Go on after a waiting service step (cast); see ``continue_node_clean``."""
 
     def get_clean_steps(self, context: Context, *, node_uuid: str) -> list[Json]:
         """Return all clean steps as ``steps.as_offer``, highest priority first (S1.21 to S1.28).

@@ -80,6 +80,7 @@ class FakeTask:
         self._driver = driver
         self._ports = ports
         self._notes: dict[str, str] = {}
+        self.version: Mapping[str, str] | None = None
         self.timers: list[float] = []
         self.pauses: list[float] = []
         self.added: list[str] = []
@@ -103,6 +104,14 @@ class FakeTask:
             self._notes.pop(key, None)
         else:
             self._notes[key] = json.dumps(value)
+
+    @property
+    def manager_version(self) -> Mapping[str, str] | None:
+        return self.version
+
+    @property
+    def step_id(self) -> str:
+        return "run/0/0"
 
     def wake_after(self, seconds: float) -> None:
         self.timers.append(seconds)

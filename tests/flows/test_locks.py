@@ -24,11 +24,11 @@ class Gate:
         self.reached = threading.Event()
         self.opened = threading.Event()
 
-    def registry(self) -> Registry:
-        """Return the drivers."""
+    def registry(self, *names: str) -> Registry:
+        """Return the drivers; ``names`` are the calls that wait, clean steps if none."""
 
         def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
-            if name == "execute_clean_step":
+            if name in (names or ("execute_clean_step",)):
                 self.reached.set()
                 assert self.opened.wait(10)
             return call()
@@ -227,6 +227,34 @@ def test_too_many_at_once_are_refused(
         conn.execute(sa.delete(models.nodes).where(models.nodes.c.uuid == last))
     rig.ask(method, node, **args)
     wait_for(lambda: rig.get(node)["reservation"] is None)
+
+
+@pytest.mark.parametrize("verb", [VERBS[1], VERBS[2], VERBS[3], VERBS[4]], ids=lambda verb: verb[1])
+def test_callers_at_once_do_not_exceed_a_limit(
+    build: Callable[..., Rig], gate: Gate, verb: tuple[str, str, Any]
+) -> None:
+    state, method, args = verb
+    limits = {f"conductor__max_concurrent_{kind}": 2 for kind in ("clean", "deploy")}
+    rig = build(registry=gate.registry("execute_clean_step", "prepare", "tear_down"), **limits)
+    nodes_ = [rig.node(state) for _ in range(6)]
+    ready = threading.Barrier(len(nodes_))
+    refused: list[errors.Error] = []
+
+    def ask(node: str) -> None:
+        ready.wait()
+        try:
+            rig.ask(method, node, **args)
+        except errors.TooManyActions as why:
+            refused.append(why)
+
+    threads = [threading.Thread(target=ask, args=(node,)) for node in nodes_]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 4
+    gate.opened.set()
+    assert rig.service.desk.workers.wait_idle(10)
 
 
 def test_the_keepalive_renews_leases_and_keeps_the_row_alive(

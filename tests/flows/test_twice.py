@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -77,6 +78,36 @@ def test_whoever_says_go_on_does_not_cut_short_a_timer(rig: Rig) -> None:
     row = rig.call("continue_node_clean", node)
     assert row["provision_state"] == "clean wait"
     assert rig.step_states(node) == ["waiting", "pending"]
+
+
+def step_id(rig: Rig, node: str) -> str:
+    return str(rig.tasks.look(rig.who, node).step_id)
+
+
+@pytest.mark.parametrize("kind", ["clean", "service"])
+def test_a_late_word_about_one_step_does_not_end_another(
+    rig: Rig, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    before = {"clean": "manageable", "service": "active"}[kind]
+    node = rig.node(before)
+    waits = {f"{kind}_steps": listed("power.wait", "bios.wait")}
+    rig.call(f"do_node_{kind}", node, **waits)
+    first = step_id(rig, node)
+    rig.call(f"continue_node_{kind}", node, step_id=first)
+    assert rig.step_states(node) == ["done", "waiting"]
+    rig.call(f"continue_node_{kind}", node, step_id=first)
+    assert rig.step_states(node) == ["done", "waiting"]
+    assert first in caplog.text
+    second = step_id(rig, node)
+    assert rig.call(f"continue_node_{kind}", node, step_id=second)["provision_state"] == before
+    # The run is over: the same word, once more, is no fault of anybody, and moves nothing.
+    rig.ask(f"continue_node_{kind}", node, step_id=second)
+    rig.call(f"do_node_{kind}", node, **waits)
+    rig.call(f"continue_node_{kind}", node, step_id=first)
+    assert rig.step_states(node) == ["waiting", "pending"]
+    rig.call(f"continue_node_{kind}", node)
+    assert rig.step_states(node) == ["done", "waiting"]
 
 
 @pytest.mark.parametrize("state", ["manageable", "cleaning", "clean failed", "active"])

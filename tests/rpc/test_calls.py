@@ -13,7 +13,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.context import Context
-from ironic_lite.rpc import client
+from ironic_lite.rpc import client, interface
 from tests.rpc import stage
 from tests.rpc.conftest import Serve
 
@@ -119,7 +119,7 @@ def test_a_method_the_conductor_lacks_is_named_with_host_and_version(
 ) -> None:
     with pytest.raises(errors.UnknownMethod) as caught:
         caller.call(ctxt, method, host="one")
-    assert caught.value.facts == {"host": "one", "method": method, "version": "1.0"}
+    assert caught.value.facts == {"host": "one", "method": method, "version": interface.VERSION}
     assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 

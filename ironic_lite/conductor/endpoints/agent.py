@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 
 from ironic_lite import clock, errors, states
-from ironic_lite.conductor.flows.resume import resume
+from ironic_lite.conductor.flows.resume import resume, resume_changed
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
@@ -62,8 +62,17 @@ class Agent:
             if waits:
                 task.node.provision_updated_at = clock.now()
             task.save()
-            if waits and _may_go_on(task) and task.driver.deploy.heartbeat(task):
-                task.hand_over(resume, poll=False)
+            if waits and _may_go_on(task):
+                _beat(task)
+
+
+def _beat(task: Task) -> None:
+    """Let the deploy interface say whether the node goes on, and how."""
+    try:
+        if task.driver.deploy.heartbeat(task):
+            task.hand_over(resume, poll=False)
+    except errors.AgentChanged as why:
+        task.hand_over(resume_changed, why)
 
 
 def _may_go_on(task: Task) -> bool:

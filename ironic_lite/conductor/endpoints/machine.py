@@ -45,10 +45,10 @@ class Machine:
         return {kind: _opinion(task, kind) for kind in _VALIDATED}
 
     def get_clean_steps(self, context: Context, *, node_uuid: str) -> list[Json]:
-        """Return all clean steps, highest priority first (S1.21, S1.23)."""
+        """Return all clean steps, highest priority first (S1.21, S1.23, S1.25)."""
         task = self.tasks.look(context, node_uuid)
         overrides = self.tasks.desk.clean_priorities
-        found = plans.overridden(offers.offered(task, StepKind.CLEAN), overrides)
+        found = plans.overridden(offers.known(task), overrides)
         return [as_offer(step) for step in plans.order(found, StepKind.CLEAN)]
 
     # -- power -------------------------------------------------------------------------------

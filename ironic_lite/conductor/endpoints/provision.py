@@ -6,7 +6,10 @@ the request's form and the state already; here it is checked again under the loc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ironic_lite import clock, errors, plans, states, steps, verbs
@@ -30,6 +33,8 @@ from ironic_lite.db import sweeps
 from ironic_lite.states import State
 from ironic_lite.steps import StepKind
 
+LOG = logging.getLogger(__name__)
+
 Json = dict[str, Any]
 
 _CLEANING = (State.DELETING, State.CLEANING, State.CLEANWAIT)
@@ -41,6 +46,7 @@ class Provision:
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
+        self._counting = threading.Lock()
 
     # -- verbs with a body -------------------------------------------------------------------
 
@@ -56,10 +62,10 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "clean")
             _validate(task, "cleaning", ramdisk=not disable_ramdisk)
-            self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
             listed.admit(task, StepKind.CLEAN, clean_steps)
-            clean.request(task, clean_steps, ramdisk=not disable_ramdisk)
-            task.move("clean", verb="clean", goal=State.MANAGEABLE)
+            with self._room("max_concurrent_clean", "cleaning", _CLEANING):
+                clean.request(task, clean_steps, ramdisk=not disable_ramdisk)
+                task.move("clean", verb="clean", goal=State.MANAGEABLE)
             task.hand_over(clean.prepare)
 
     def do_node_deploy(
@@ -76,17 +82,17 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, verb)
             templates = deploy.check(task, deploy_steps or [])
-            self._room(task, "max_concurrent_deploy", "deploying", _DEPLOYING)
-            deploy.request(task, deploy_steps or [], templates, configdrive)
-            task.move(verbs.BY_TARGET[verb].event, verb=verb)
+            with self._room("max_concurrent_deploy", "deploying", _DEPLOYING):
+                deploy.request(task, deploy_steps or [], templates, configdrive)
+                task.move(verbs.BY_TARGET[verb].event, verb=verb)
             task.hand_over(deploy.prepare)
 
     def do_node_tear_down(self, context: Context, *, node_uuid: str) -> None:
         """Start deleting the instance, which ends in cleaning (S2.30)."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "deleted")
-            self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
-            task.move("delete", verb="deleted")
+            with self._room("max_concurrent_clean", "cleaning", _CLEANING):
+                task.move("delete", verb="deleted")
             task.hand_over(delete.start)
 
     def do_node_service(
@@ -153,9 +159,9 @@ class Provision:
             task.hand_over(verify.start)
 
     def _provide(self, task: Task) -> None:
-        self._room(task, "max_concurrent_clean", "cleaning", _CLEANING)
-        clean.request(task)
-        task.move("provide", verb="provide", goal=State.AVAILABLE)
+        with self._room("max_concurrent_clean", "cleaning", _CLEANING):
+            clean.request(task)
+            task.move("provide", verb="provide", goal=State.AVAILABLE)
         task.hand_over(clean.prepare)
 
     def _available(self, task: Task) -> None:
@@ -189,31 +195,49 @@ class Provision:
 
     # -- going on ----------------------------------------------------------------------------
 
-    def continue_node_clean(self, context: Context, *, node_uuid: str) -> None:
+    def continue_node_clean(
+        self, context: Context, *, node_uuid: str, step_id: str | None = None
+    ) -> None:
         """Go on after a waiting clean step."""
-        self._go_on(context, node_uuid, State.CLEANWAIT)
+        self._go_on(context, node_uuid, State.CLEANWAIT, step_id)
 
-    def continue_node_deploy(self, context: Context, *, node_uuid: str) -> None:
+    def continue_node_deploy(
+        self, context: Context, *, node_uuid: str, step_id: str | None = None
+    ) -> None:
         """Go on after a waiting deploy step."""
-        self._go_on(context, node_uuid, State.DEPLOYWAIT)
+        self._go_on(context, node_uuid, State.DEPLOYWAIT, step_id)
 
-    def continue_node_service(self, context: Context, *, node_uuid: str) -> None:
+    def continue_node_service(
+        self, context: Context, *, node_uuid: str, step_id: str | None = None
+    ) -> None:
         """Go on after a waiting service step."""
-        self._go_on(context, node_uuid, State.SERVICEWAIT)
+        self._go_on(context, node_uuid, State.SERVICEWAIT, step_id)
 
-    def _go_on(self, context: Context, node_uuid: str, expected: State) -> None:
+    def _go_on(
+        self, context: Context, node_uuid: str, expected: State, step_id: str | None
+    ) -> None:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
+            if step_id is not None and step_id != task.step_id:
+                LOG.info("Node %s: step %s has ended, but waits no more", node_uuid, step_id)
+                return
             if task.state is not expected:
                 raise errors.InvalidState(verb="resume", node=node_uuid, state=str(task.state))
             if task.node.wake_at is None:  # else a timer decides when the step ends
                 task.hand_over(resume, poll=False)
 
-    def _room(self, task: Task, option: str, action: str, among: tuple[State, ...]) -> None:
-        """Refuse one too many at once (503), over the whole cluster."""
+    @contextlib.contextmanager
+    def _room(self, option: str, action: str, among: tuple[State, ...]) -> Iterator[None]:
+        """Refuse one too many at once (503), over the whole cluster.
+
+        The block makes the move: two callers of this conductor are counted one after the other.
+        Conductors that count at the same moment may exceed the limit by one each.
+        """
         limit = getattr(self.tasks.desk.conf.conductor, option)
-        busy = self.tasks.desk.database.read(lambda conn: sweeps.count_in(conn, among))
-        if busy >= limit:
-            raise errors.TooManyActions(limit=limit, action=action)
+        with self._counting:
+            busy = self.tasks.desk.database.read(lambda conn: sweeps.count_in(conn, among))
+            if busy >= limit:
+                raise errors.TooManyActions(limit=limit, action=action)
+            yield
 
 
 def _check(task: Task, target: str) -> None:

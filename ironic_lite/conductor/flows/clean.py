@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors, plans, steps
-from ironic_lite.conductor import stepper
+from ironic_lite.conductor import agents, stepper
 from ironic_lite.conductor.flows import faults, listed, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -54,6 +54,8 @@ def prepare(task: Task) -> None:
 
 def begin(task: Task) -> None:
     """Make the whole list; nothing runs unless all of it is right (S1.16)."""
+    if task.notes.clean_ramdisk:
+        agents.listen(task, StepKind.CLEAN)
     stepper.start(task, PHASE, _listed(task))
 
 
@@ -139,4 +141,5 @@ PHASE = Phase(
     call_off=call_off,
     tidy=tidy,
     redo=True,
+    restarts=lambda task: task.notes.manual_clean is None,
 )

@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from ironic_lite import errors, plans, steps
-from ironic_lite.conductor import stepper
+from ironic_lite.conductor import agents, stepper
 from ironic_lite.conductor.flows import faults, listed, offers, templates
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -38,7 +38,8 @@ def check(task: Task, user_steps: list[Json]) -> list[Json]:
         task.driver.deploy.validate(task)
         taken = templates.matching(task)
         compose(task, user_steps, taken)
-        listed.refuse(StepKind.DEPLOY, listed.power_faults(task.node, StepKind.DEPLOY, user_steps))
+        asked = [*user_steps, *(step for one in taken for step in one["steps"])]
+        listed.refuse(StepKind.DEPLOY, listed.power_faults(task.node, StepKind.DEPLOY, asked))
     except errors.InvalidRequest as why:
         sentence = (
             f"Failed to validate deploy or power info for node {task.node.uuid}: {why.message}"
@@ -70,7 +71,9 @@ def compose(task: Task, user_steps: list[Json], taken: list[Json] | None = None)
     found = offers.offered(task, StepKind.DEPLOY)
     if is_old(task) and (user_steps or taken or any(step.priority for step in found)):
         found.append(_WHOLE)
-    return plans.deploy(found, user_steps, taken, complete=not task.driver.deploy.in_band)
+    told = task.notes.agent_steps(StepKind.DEPLOY) is not None
+    complete = told or not task.driver.deploy.uses_agent(task)
+    return plans.deploy(found, user_steps, taken, complete=complete)
 
 
 def is_old(task: Task) -> bool:
@@ -95,6 +98,7 @@ def prepare(task: Task) -> None:
 
 def begin(task: Task) -> None:
     """Run all steps; an interface of the old kind is run as one piece (S3.19)."""
+    _listen(task)
     listed = compose(task, task.notes.user_deploy_steps)
     old = is_old(task)
     if old:
@@ -115,6 +119,27 @@ def _old_way(task: Task, interface: Any) -> None:
         task.move("wait")
     else:
         finish(task)
+
+
+def _listen(task: Task) -> None:
+    """Take down the agent's steps as soon as it tells them; none is unknown from then on."""
+    if task.notes.deploy_validated or not task.driver.deploy.uses_agent(task):
+        return
+    agents.listen(task, StepKind.DEPLOY)
+    if task.notes.agent_steps(StepKind.DEPLOY) is not None:
+        task.notes.validate_deploy()
+
+
+def hear(task: Task, done: int) -> None:
+    """Compose the list anew when the agent has begun to speak: what is done stays so."""
+    if task.notes.deploy_validated:
+        return
+    _listen(task)
+    if task.notes.deploy_validated:
+        ran = {steps.title(step) for step in task.notes.listed(StepKind.DEPLOY)[: done + 1]}
+        whole = compose(task, task.notes.user_deploy_steps)
+        left = [step for step in whole if steps.title(step) not in ran]
+        stepper.replace(task, PHASE, done, left)
 
 
 def resume(task: Task, *, poll: bool) -> None:
@@ -171,4 +196,5 @@ PHASE = Phase(
     give_up=give_up,
     call_off=call_off,
     tidy=tidy,
+    hear=hear,
 )

@@ -1,20 +1,75 @@
-"""Which steps a node offers: its interfaces asked one by one."""
+"""Which steps a node offers: its interfaces asked one by one, and what its agent has listed."""
 
 from __future__ import annotations
 
-from ironic_lite import plans, steps
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ironic_lite import errors, plans, steps
 from ironic_lite.conductor.task import Task
+from ironic_lite.states import State
 from ironic_lite.steps import Step, StepKind
+
+_BOOTS = 60  # seconds: a ramdisk is about to tell, ask again then
+_BOOTING = (State.CLEANING, State.CLEANWAIT)
 
 
 def offered(task: Task, kind: StepKind) -> list[Step]:
-    """Return all steps of a kind, of every interface that may own some.
+    """Return all steps of a kind: of every interface that may own some, and of this run's agent.
 
     :raises errors.StepsUnavailable: an interface only knows after an agent has run (S1.26).
     """
+    told = task.notes.agent_steps(kind) or {}
     found: list[Step] = []
     for name in plans.RANKS[kind]:
-        interface = task.driver.interface(name)
-        listed = getattr(interface, f"get_{kind}_steps")(task)
-        found += [steps.from_dict(one) for one in listed]
+        own, missing = _own(task, kind, name)
+        if missing is not None and name not in told:
+            raise missing
+        agents = told.get(name, ()) if missing or _uses_agent(task, name) else ()
+        found += _joined(own, agents)
     return found
+
+
+def known(task: Task) -> list[Step]:
+    """Return all clean steps that can be told without an agent: some as the last one listed them.
+
+    :raises errors.StepsUnavailable: none has listed them yet (S1.25, S1.26).
+    """
+    copy: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    found: list[Step] = []
+    for name in plans.RANKS[StepKind.CLEAN]:
+        own, missing = _own(task, StepKind.CLEAN, name)
+        if missing is not None or _uses_agent(task, name):
+            copy = task.copied_agent_steps() if copy is None else copy
+            if copy is None or (missing is not None and name not in copy):
+                raise missing or _not_yet(task)
+            own = _joined(own, copy.get(name, ()))
+        found += own
+    return found
+
+
+def _own(
+    task: Task, kind: StepKind, name: str
+) -> tuple[list[Step], errors.StepsUnavailable | None]:
+    """Return what an interface lists itself, and its word that it cannot."""
+    interface = task.driver.interface(name)
+    try:
+        listed = getattr(interface, f"get_{kind}_steps")(task)
+    except errors.StepsUnavailable as missing:
+        return [], missing
+    return [steps.from_dict(one) for one in listed], None
+
+
+def _uses_agent(task: Task, name: str) -> bool:
+    return task.driver.interface(name).uses_agent(task)
+
+
+def _joined(own: list[Step], agents: Sequence[Mapping[str, Any]]) -> list[Step]:
+    """Add an agent's steps; of two with one name the interface's own is run."""
+    names = {step.name for step in own}
+    return own + [step for step in map(steps.from_dict, agents) if step.name not in names]
+
+
+def _not_yet(task: Task) -> errors.StepsUnavailable:
+    seconds = _BOOTS if task.state in _BOOTING else -1
+    return errors.StepsUnavailable(node=task.node.uuid, seconds=seconds)

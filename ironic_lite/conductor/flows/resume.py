@@ -50,11 +50,27 @@ REDO: Mapping[State, Phase] = MappingProxyType(
 )
 
 
+PHASES: Mapping[State, Phase] = MappingProxyType(
+    {
+        State.CLEANWAIT: clean.PHASE,
+        State.DEPLOYWAIT: deploy.PHASE,
+        State.SERVICEWAIT: service.PHASE,
+    }
+)
+
+
 def resume(task: Task, *, poll: bool) -> None:
     """Go on with a node in a wait state; in any other state there is nothing to do."""
     go_on = WAITING.get(task.state)
     if go_on is not None:
         go_on(task, poll=poll)
+
+
+def resume_changed(task: Task, why: errors.AgentChanged) -> None:
+    """Go on with a node whose step was refused by another agent than the one known (S2.29)."""
+    phase = PHASES.get(task.state)
+    if phase is not None:
+        stepper.resume(task, phase, poll=False, changed=why)
 
 
 def recover(task: Task, dead: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors, steps
-from ironic_lite.conductor import stepper
+from ironic_lite.conductor import agents, stepper
 from ironic_lite.conductor.flows import faults, listed
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -32,6 +32,8 @@ def prepare(task: Task) -> None:
 
 def begin(task: Task) -> None:
     """Check the whole list, then run it."""
+    if task.notes.service_ramdisk:
+        agents.listen(task, StepKind.SERVICE)
     wanted = task.notes.listed(StepKind.SERVICE)
     whole = listed.complete(task, StepKind.SERVICE, wanted, ramdisk=task.notes.service_ramdisk)
     stepper.start(task, PHASE, whole)

@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import errors, plans, steps
 from ironic_lite.drivers import base
 
 VERBS = ("inspect", "rescue", "unrescue", "adopt", "delete", "verify")
@@ -21,6 +21,11 @@ LONGEST = 366 * 24 * 3600
 """Seconds: what a timer is asked for must stay a date."""
 LONGEST_MESSAGE = 1024
 _MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
+_LONGEST_KEY = 64
+_LISTS: Mapping[str, base.StepKind] = {
+    f"{kind}_steps": kind
+    for kind in (base.StepKind.CLEAN, base.StepKind.DEPLOY, base.StepKind.SERVICE)
+}
 
 PROPERTIES: Mapping[str, str] = {
     "fake_step_seconds": (
@@ -46,7 +51,25 @@ PROPERTIES: Mapping[str, str] = {
         "Seconds, an integer: only an agent knows the clean steps. Before the first cleaning the "
         "list is not available, retry after that time; -1 is unknown. Optional."
     ),
+    "fake_agent": (
+        "List of ramdisks, the first of which boots to clean, deploy or service: each a dictionary "
+        "with version, clean_steps, deploy_steps and service_steps (as an agent lists them), and "
+        'but for the first at, the "interface.step" at which it takes the place of the one before. '
+        "Optional."
+    ),
 }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ramdisk:
+    """One ramdisk with its agent: the version it names, the steps it lists.
+
+    ``at`` is the step that it is given in place of the ramdisk before; None for the first.
+    """
+
+    version: str
+    at: str | None
+    steps: Mapping[base.StepKind, list[dict[str, Any]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,17 +84,32 @@ class Behaviour:
     async_verbs: frozenset[str] = frozenset()
     ports: frozenset[str] = frozenset()
     steps_unavailable: int | None = None
+    agent: tuple[Ramdisk, ...] = ()
 
     def waits(self, title: str) -> bool:
         """Tell whether the step ``interface.step`` goes on by itself."""
         return title in self.async_steps or ALL in self.async_steps
 
+    @property
+    def named(self) -> Mapping[str, set[str]]:
+        """Return the steps that each key names."""
+        return {
+            "fake_async_steps": set(self.async_steps - {ALL}),
+            "fake_fail_steps": set(self.fail_steps),
+            "fake_agent": {disk.at for disk in self.agent if disk.at is not None},
+        }
+
+    @property
+    def agents(self) -> set[str]:
+        """Return the steps, of any kind, that only an agent has."""
+        lists = (listed for disk in self.agent for listed in disk.steps.values())
+        return {steps.title(step) for listed in lists for step in listed}
+
 
 def parse(driver_info: Mapping[str, Any]) -> Behaviour:
     """Read the ``fake_`` keys of a node; all others are none of our business.
 
-    A step that no implementation has is let through if it is well formed: an interface derived from
-    a fake one may well have it.
+    Which steps there are is known to the interfaces only: see ``check``.
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
@@ -81,6 +119,29 @@ def parse(driver_info: Mapping[str, Any]) -> Behaviour:
         if key in driver_info
     }
     return Behaviour(**found) if found else _PLAIN
+
+
+def check(driver_info: Mapping[str, Any], interface: str, own: Callable[[], set[str]]) -> None:
+    """Refuse typing errors: keys nobody reads, and steps that an interface does not have.
+
+    :param interface: the kind whose steps are looked at; others look at theirs.
+    :param own: returns the names of its steps.
+    :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+    """
+    for key in driver_info:
+        if key.startswith("fake_") and key not in PROPERTIES:
+            raise _refuse(_cut(key), f"there is no such key; there are {', '.join(PROPERTIES)}")
+    script = parse(driver_info)
+    for key, titles in script.named.items():
+        for title in sorted(titles):
+            kind, _, name = title.partition(".")
+            if kind == interface and title not in script.agents and name not in own():
+                known = ", ".join(sorted(own())) or "none"
+                raise _refuse(key, f"{_shown(title)} is no step; {kind} has {known}")
+
+
+def _cut(key: str) -> str:
+    return key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]}..."
 
 
 def _refuse(key: str, reason: str) -> errors.InvalidParameter:
@@ -166,6 +227,39 @@ def _messages(name: Callable[[str, object], str]) -> Callable[[str, object], dic
     return read
 
 
+def _ramdisks(key: str, value: object) -> tuple[Ramdisk, ...]:
+    if not isinstance(value, list) or not value:
+        raise _refuse(key, f"{_shown(value)} is not a list of ramdisks, one at least")
+    return tuple(_ramdisk(key, place, entry) for place, entry in enumerate(value))
+
+
+def _ramdisk(key: str, place: int, entry: object) -> Ramdisk:
+    if not isinstance(entry, dict):
+        raise _refuse(key, f"{place}: {_shown(entry)} is not a dictionary")
+    unknown = sorted(set(entry) - {"version", "at", *_LISTS})
+    if unknown:
+        raise _refuse(key, f"{place}: {_shown(unknown[0])} is not a key of a ramdisk")
+    if ("at" in entry) is (place == 0):
+        raise _refuse(key, f"{place}: at is for all but the first, which boots by itself")
+    listed = {kind: _listed(key, f"{place}/{name}", entry, name) for name, kind in _LISTS.items()}
+    at = _title(key, entry["at"]) if place else None
+    return Ramdisk(_message(key, entry.get("version", str(place + 1))), at, listed)
+
+
+def _listed(key: str, place: str, entry: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    given = entry.get(name, [])
+    if not isinstance(given, list):
+        raise _refuse(key, f"{place}: {_shown(given)} is not a list of steps")
+    try:
+        found = steps.from_agent({"fake": given})
+    except errors.HardwareError as why:
+        raise _refuse(key, f"{place}: {_shown(why.message)}") from why
+    for interface in found:
+        if interface not in plans.RANKS[_LISTS[name]]:
+            raise _refuse(key, f"{place}: {_shown(interface)} has no such steps")
+    return [step for listed in found.values() for step in listed]
+
+
 _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_step_seconds": _seconds,
     "fake_async_steps": _several(_async_title),
@@ -175,5 +269,6 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_async_verbs": _several(_async_verb),
     "fake_ports": _several(_mac),
     "fake_steps_unavailable": _whole_seconds,
+    "fake_agent": _ramdisks,
 }
 _PLAIN = Behaviour()

@@ -8,9 +8,6 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
-LISTED = "fake_listed_steps"
-"""Where the list of the latest agent is kept on the node."""
-
 
 class FakeDeploy(stage.Staged, base.Deploy):
     """Its steps write nothing anywhere; the power is as real as the node's power interface."""
@@ -32,25 +29,69 @@ class FakeDeploy(stage.Staged, base.Deploy):
             task.driver.power.set_power_state(task, base.POWER_OFF)
             task.node.power_state = base.POWER_OFF
 
+    def prepare(self, task: base.Task) -> None:
+        """Forget a ramdisk of an earlier deployment; the step ``deploy`` boots another."""
+        task.keep(stage.RAMDISK, None)
+
+    def clean_up(self, task: base.Task) -> None:
+        """Stop the ramdisk."""
+        task.keep(stage.RAMDISK, None)
+
     def prepare_cleaning(self, task: base.Task) -> base.Outcome:
-        """Start the agent; where only it knows the clean steps, its list is kept (S1.25, S1.35)."""
-        if stage.told(task).steps_unavailable is not None:
-            task.keep(LISTED, super().get_clean_steps(task))
-        return base.DONE
+        """Boot the ramdisk, if there is one."""
+        return self._boot(task)
+
+    def tear_down_cleaning(self, task: base.Task) -> None:
+        """Stop the ramdisk."""
+        task.keep(stage.RAMDISK, None)
+
+    def prepare_service(self, task: base.Task) -> base.Outcome:
+        """Boot the ramdisk, if there is one."""
+        return self._boot(task)
+
+    def tear_down_service(self, task: base.Task) -> None:
+        """Stop the ramdisk."""
+        task.keep(stage.RAMDISK, None)
+
+    def agent_steps(self, task: base.Task, kind: base.StepKind) -> base.AgentReport | None:
+        """Return what the running ramdisk lists, of all kinds.
+
+        Where only an agent knows the clean steps of this interface
+        (driver_info/fake_steps_unavailable), it lists these (S1.25, S1.35).
+        """
+        running, script = task.recall(stage.RAMDISK), stage.told(task)
+        if running is None:
+            return None
+        if script.agent:
+            disk = script.agent[min(running, len(script.agent) - 1)]
+            listed, version = dict(disk.steps), disk.version
+        else:
+            listed, version = {}, "1"
+        if script.steps_unavailable is not None:
+            own = super().get_clean_steps(task)
+            listed[base.StepKind.CLEAN] = own + listed.get(base.StepKind.CLEAN, [])
+        steps = {each: {stage.MANAGER: some} for each, some in listed.items()}
+        return base.AgentReport(steps, {stage.MANAGER: version})
 
     def get_clean_steps(self, task: base.Task) -> list[dict[str, Any]]:
-        """Return the clean steps; where only an agent knows them, those of the latest one.
+        """Return the clean steps.
 
-        :raises errors.StepsUnavailable: there was none, and driver_info/fake_steps_unavailable is
-            set (S1.26).
+        :raises errors.StepsUnavailable: only an agent knows them (S1.26), as
+            driver_info/fake_steps_unavailable says.
         """
         wait = stage.told(task).steps_unavailable
-        if wait is None:
-            return super().get_clean_steps(task)
-        listed: list[dict[str, Any]] | None = task.recall(LISTED)
-        if listed is None:
+        if wait is not None:
             raise errors.StepsUnavailable(node=task.node.uuid, seconds=wait)
-        return listed
+        return super().get_clean_steps(task)
+
+    def _boot(self, task: base.Task) -> base.Outcome:
+        script = stage.told(task)
+        if script.agent or script.steps_unavailable is not None:
+            task.keep(stage.RAMDISK, 0)
+        if not script.agent:
+            return base.DONE
+        task.wake_after(stage.seconds(script))
+        return base.WAIT
 
     @base.clean_step(priority=10, abortable=True)
     def erase_devices(self, task: base.Task) -> None:
@@ -61,8 +102,10 @@ class FakeDeploy(stage.Staged, base.Deploy):
         """Erase partition tables."""
 
     @base.deploy_step(priority=100, rerunnable=True)
-    def deploy(self, task: base.Task) -> None:
-        """Start the deployment."""
+    def deploy(self, task: base.Task) -> base.Outcome | None:
+        """Start the deployment: boot the ramdisk, if there is one."""
+        booted = task.recall(stage.RAMDISK) is not None
+        return None if booted or not stage.told(task).agent else self._boot(task)
 
     @base.deploy_step(priority=80, rerunnable=True)
     def write_image(self, task: base.Task) -> None:
@@ -71,5 +114,6 @@ class FakeDeploy(stage.Staged, base.Deploy):
     @base.deploy_step(priority=20, rerunnable=True)
     def boot_instance(self, task: base.Task) -> None:
         """Start the instance: the machine is on from here."""
+        task.keep(stage.RAMDISK, None)
         task.driver.power.set_power_state(task, base.POWER_ON)
         task.node.power_state = base.POWER_ON

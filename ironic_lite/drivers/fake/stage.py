@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import config, errors, steps
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import behaviour
 
+RAMDISK = "fake_ramdisk"
+"""Which ramdisk of driver_info/fake_agent runs, from 0; nothing is kept while none does."""
+MANAGER = "fake"
+"""The agent's only hardware manager."""
 FAILURES: Mapping[base.StepKind, type[errors.StepFailed]] = {
     base.StepKind.CLEAN: errors.CleanStepFailed,
     base.StepKind.DEPLOY: errors.DeployStepFailed,
@@ -55,6 +59,22 @@ def waits(task: base.Task, verb: str) -> bool:
     return True
 
 
+def meet_agent(task: base.Task, title: str) -> None:
+    """Give a step to the agent that runs now, if one does.
+
+    :raises errors.AgentChanged: it is another one than listed its steps (S2.29).
+    """
+    running, disks = task.recall(RAMDISK), told(task).agent
+    if running is None or not disks:
+        return
+    if running + 1 < len(disks) and disks[running + 1].at == title:
+        running += 1
+        task.keep(RAMDISK, running)
+    version = disks[min(running, len(disks) - 1)].version
+    if task.manager_version != {MANAGER: version}:
+        raise errors.AgentChanged(reason=f"now it is version {version}")
+
+
 class Staged(base.Interface):
     """What all fake interfaces share: the keys, their checks, and how a step is played.
 
@@ -71,14 +91,22 @@ class Staged(base.Interface):
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
-        told(task)
+        self.check_driver_info(task.node.driver_info)
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
         """Refuse nonsense in the ``fake_`` keys.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
-        behaviour.parse(driver_info)
+        behaviour.check(driver_info, self.kind, self._own)
+
+    def _own(self) -> set[str]:
+        kinds = (steps.collect(self.kind, self, kind) for kind in base.StepKind)
+        return {step.name for listed in kinds for step in listed}
+
+    def uses_agent(self, task: base.Task) -> bool:
+        """Tell whether the machine has a ramdisk with an agent: driver_info/fake_agent says so."""
+        return bool(told(task).agent)
 
     def execute_clean_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
         """Play a clean step.
@@ -133,9 +161,12 @@ class Staged(base.Interface):
         self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
     ) -> base.Outcome | None:
         title = self._title(step)
+        meet_agent(task, title)
         message = told(task).fail_steps.get(title)
         if message is not None:
             raise FAILURES[kind](step=title, reason=message)
+        if title in told(task).agents and step["step"] not in self._own():
+            return None  # the agent has done it
         try:
             return self._execute(task, step)
         except errors.InvalidParameter as why:
