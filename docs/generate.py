@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import requirements
 
-from ironic_lite import fields, states, steps, verbs
+from ironic_lite import fields, notices, states, steps, verbs
 from ironic_lite.states import Kind, State
 from ironic_lite.steps import StepKind
 
@@ -149,6 +149,42 @@ def clean_step_table() -> str:
     return table(("Step", "Interface", "Priority", "Needs the ramdisk", "What it does"), rows)
 
 
+def notification_table() -> str:
+    """Return what is told to listeners, and when."""
+    rows = []
+    for rule in notices.TABLE:
+        if rule.action is None or rule.shape is None:
+            continue
+        # How a move ends its type, its states decide: the page says so above the table.
+        kind = f"baremetal.{rule.action}.{rule.status or '*'}"
+        rows.append((f"``{kind}``", f"``{rule.shape.name}``", rule.about))
+    return table(("Event type", "Payload", "When"), rows)
+
+
+def untold_table() -> str:
+    """Return the events that no listener hears of."""
+    rows = (
+        (f"``{rule.kind}``" + (f", {rule.case}" if rule.case else ""), rule.about)
+        for rule in notices.TABLE
+        if rule.action is None
+    )
+    return table(("Event", "Why"), rows)
+
+
+def payload_table() -> str:
+    """Return the payload objects; those of a node by what they have beyond its first."""
+    rows = []
+    for shape in notices.SHAPES:
+        names = sorted((*shape.names, *shape.more))
+        if shape.table is fields.NODE and shape is not notices.NODE:
+            more = [name for name in names if name not in notices.NODE.names]
+            shown = f"those of ``{notices.NODE.name}``, {words(more)}"
+        else:
+            shown = words(names)
+        rows.append((f"``{shape.name}``", shape.version, shown))
+    return table(("Object", "Version", "Fields"), rows)
+
+
 # -- diagrams --------------------------------------------------------------------------------
 
 
@@ -224,6 +260,11 @@ PAGES: Mapping[str, Parts] = {
         "transitions": transition_table,
     },
     "cleaning.rst": {"clean-steps": clean_step_table},
+    "notifications.rst": {
+        "notifications": notification_table,
+        "untold": untold_table,
+        "payloads": payload_table,
+    },
     "specifications.rst": {
         spec: functools.partial(requirement_table, spec) for spec in ("S1", "S2", "S3", "S4", "S5")
     },

@@ -162,6 +162,14 @@ TABLE: tuple[Rule, ...] = (
         "A request has changed a node's maintenance or its reason, and nothing else.",
     ),
     Rule(
+        "fault",
+        None,
+        "node.maintenance_set",
+        "end",
+        NODE,
+        "The service itself has put a node into maintenance for a fault, or taken it out again.",
+    ),
+    Rule(
         "traits_updated",
         None,
         "node.update",
@@ -180,7 +188,6 @@ TABLE: tuple[Rule, ...] = (
     _silent("agent_changed", None, "the steps begin anew; what comes of it is told"),
     _silent("abort_requested", None, "the move that ends the run is told"),
     _silent("taken_over", None, "the node goes on as it was; what comes of it is told"),
-    _silent("fault", None, "the move or power state that goes with it is told, fault included"),
 )
 
 _RULES = {(rule.kind, rule.case): rule for rule in TABLE}
@@ -287,7 +294,8 @@ def _more(shape: Shape, event: Row, previous_target: str | None) -> Row:
         "event": event.get("event"),
         "previous_provision_state": event.get("before"),
         "previous_target_provision_state": previous_target,
-        "to_power": event.get("after"),
+        # Where it has not come to is told by its failure alone.
+        "to_power": (event.get("data") or {}).get("wanted") or event.get("after"),
         "from_power": event.get("before"),
     }
     return {name: values[name] for name in shape.more}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 
+from docs import requirements
 from ironic_lite import config, context, errors
 from ironic_lite.db import nodes
 from tests import rabbit
@@ -234,7 +236,7 @@ def test_a_power_change_that_fails_is_an_error(operator: Operator, ear: Ear, nod
     power(operator, node, "power on")
     (failed,) = ear.hears("node.power_set.error")
     assert failed["last_error"] == operator.shows(node)["last_error"]
-    assert failed["power_state"] == "power off"
+    assert (failed["power_state"], failed["to_power"]) == ("power off", "power on")
 
 
 def test_a_corrected_power_state_tells_what_it_was(
@@ -248,6 +250,25 @@ def test_a_corrected_power_state_tells_what_it_was(
     sweep(operator, "power sync")
     (found,) = ear.hears("node.power_state_corrected.success")
     assert (found["from_power"], found["power_state"]) == ("power on", "power off")
+
+
+def test_a_machine_whose_power_cannot_be_read_goes_into_maintenance(
+    serve: Callable[..., Operator], on: Json, ear: Ear
+) -> None:
+    operator = serve(**on, conductor__power_state_sync_max_retries=0)
+    node = operator.enroll("manageable")
+    ear.waits(*MANAGED)
+    ear.forgets()
+    operator.patches(node, driver_info__fake_fail_power="smoke")
+    sweep(operator, "power sync")
+    well = [{"op": "remove", "path": "/driver_info/fake_fail_power"}]
+    assert operator.api.patch(f"/v1/nodes/{node}", well).status == 200
+    sweep(operator, "power recovery")
+    kinds = ("node.maintenance_set.end", "node.power_state_corrected.success")
+    ear.waits("node.update.end", "node.update.end", *kinds, *kinds)
+    begun, ended = ear.hears("node.maintenance_set.end")
+    assert (begun["maintenance"], begun["fault"]) == (True, "power failure")
+    assert (ended["maintenance"], ended["fault"]) == (False, None)
 
 
 def sweep(operator: Operator, name: str) -> None:
@@ -390,3 +411,21 @@ def test_a_broker_that_is_away_fails_and_holds_up_nothing(
     assert operator.shows(node)["last_error"] is None
     operator.provision(node, "deleted")
     assert operator.api.delete(f"/v1/nodes/{node}").status == 204
+
+
+# -- the page --------------------------------------------------------------------------------
+
+
+def test_the_example_of_the_documentation_has_the_form_of_a_real_one(
+    operator: Operator, ear: Ear, node: str
+) -> None:
+    page = (requirements.DOCS / "notifications.rst").read_text()
+    block = page.split(".. code-block:: json\n")[1].split("\nWhat is guaranteed")[0]
+    shown = json.loads(block)
+    operator.clean(node, "deploy.erase_devices")
+    (begun,) = ear.hears("node.provision_set.start")
+    example = shown["payload"]["ironic_object.data"]
+    assert shown["event_type"] == "baremetal.node.provision_set.start"
+    assert {name: type(value) for name, value in example.items()} == {
+        name: type(value) for name, value in begun.items()
+    } | {"resource_class": str}

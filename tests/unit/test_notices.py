@@ -213,6 +213,12 @@ def test_power(event: dict[str, Any], said: list[tuple[str, str]]) -> None:
     assert told(event) == [(f"baremetal.node.{kind}", level) for kind, level in said]
 
 
+def test_a_power_request_that_fails_tells_what_was_asked_for() -> None:
+    fail = row("power", "fail", before=OFF, after=OFF, data={"error": "smoke", "wanted": ON})
+    (found,) = notices.of([fail], NODE)
+    assert found.more == {"to_power": ON}
+
+
 def test_a_power_request_that_ends_is_told_once() -> None:
     end = row("power", "end", before=OFF, after=ON)
     changed = row("power", "changed", before=OFF, after=ON)
@@ -250,6 +256,11 @@ def test_maintenance_alone_has_a_type_of_its_own(changed: list[str], action: str
 @pytest.mark.parametrize("kind", ["created", "updated", "deleted"])
 def test_what_is_kept_is_told_when_it_changes(what: str, word: str, kind: str) -> None:
     assert told(row(f"{what}_{kind}")) == [(f"baremetal.{word}.{kind[:-1]}.end", "info")]
+
+
+def test_a_fault_is_told_as_the_maintenance_it_leads_to() -> None:
+    fault = row("fault", "rescue abort failure", data={"error": "smoke"})
+    assert told(fault) == [("baremetal.node.maintenance_set.end", "info")]
 
 
 @pytest.mark.parametrize("kind", ["step_started", "step_ended", "taken_over", "abort_requested"])

@@ -47,10 +47,10 @@ def change(task: Task, target: str, timeout: float | None) -> None:
 
 def failed(task: Task, text: str) -> None:
     """Note, for the next save, that a power change has come to nothing."""
-    state = task.node.power_state
+    state, data = task.node.power_state, {"error": text, "wanted": task.node.target_power_state}
     task.node.target_power_state = None
     task.node.last_error = text
-    task.journal.event("power", event="fail", before=state, after=state, data={"error": text})
+    task.journal.event("power", event="fail", before=state, after=state, data=data)
 
 
 def _reason(why: Exception) -> str:
