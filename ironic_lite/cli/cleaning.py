@@ -123,7 +123,7 @@ def patiently(
                 raise
             wanted = _INTERVAL if why.seconds is None else max(why.seconds, _SHORTEST)
             pause = min(wanted, left)
-            LOG.info("%s Asking again in %.0f seconds.", why, pause)
+            LOG.info("%s Asking again in %g seconds.", why, pause)
             sleep(pause)
 
 

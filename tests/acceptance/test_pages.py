@@ -100,7 +100,9 @@ def test_a_page_does_what_it_says(page: pathlib.Path, tmp_path: pathlib.Path) ->
         text, excerpts = script(page, tmp_path, found.port)
         done = subprocess.run(
             ["bash", "-c", text],
-            env={**os.environ, "ANSWER": str(tmp_path / "answer")},
+            env=service.environment(
+                ANSWER=str(tmp_path / "answer"), PATH=f"{service.SCRIPTS}:{os.environ['PATH']}"
+            ),
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -115,4 +117,4 @@ def test_a_page_does_what_it_says(page: pathlib.Path, tmp_path: pathlib.Path) ->
 
 
 def test_the_pages_for_operators_have_examples() -> None:
-    assert {"cleaning", "retirement", "operating"} <= {page.stem for page in PAGES}
+    assert {"cleaning", "cli", "retirement", "operating"} <= {page.stem for page in PAGES}

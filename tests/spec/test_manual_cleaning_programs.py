@@ -128,7 +128,7 @@ def test_s1_33_when_told_to_wait_it_asks_again_as_the_header_says(running: Servi
     with subprocess.Popen(**started, **pipes) as program:
         assert program.stderr
         said = iter(program.stderr.readline, "")
-        assert any("Asking again in 1 second" in line for line in said)
+        assert any("Asking again in 1 seconds" in line for line in said)
         running.provision("learning", "clean", "manageable", clean_steps=listed("power.cycle"))
         shown, _ = program.communicate(timeout=service.PATIENCE)
     assert program.returncode == 0
