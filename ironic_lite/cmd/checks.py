@@ -51,9 +51,9 @@ def quiet() -> Iterator[None]:
 
 
 def run(conf: Any) -> None:
-    """Make sure that database and transport can be used, and leave both closed, fit for a fork.
+    """Make sure that database and transports can be used, and leave all closed, fit for a fork.
 
-    :raises config.ConfigError: a URL cannot be used.
+    :raises config.ConfigError: a URL, or how notifications are sent, cannot be used.
     :raises errors.Error: the database is away, has no tables, or those of another release.
     """
     with quiet(), contextlib.closing(database(conf)) as found:
@@ -67,8 +67,10 @@ def claim(conf: Any) -> None:
 
     Call it in a process that ends soon: only then the address is free again.
 
-    :raises config.ConfigError: another conductor has it, or the path is too long for a socket.
+    :raises config.ConfigError: another conductor has it, or the path is too long for a socket; or
+        notifications cannot be sent as configured.
     """
     found = transport.build()
+    notifier.build(conf, "", lambda _: ())
     if transport.is_local(found):
         server.Server(found, conf.host, object()).start()

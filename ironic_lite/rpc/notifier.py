@@ -94,7 +94,7 @@ def build(conf: cfg.ConfigOpts, service: str, traits: Traits) -> Notifier:
     conf.register_opts(oslo_notifier._notifier_opts, group=GROUP)
     drivers = conf[GROUP].driver
     if not drivers:
-        LOG.warning("[DEFAULT]notification_level is set, but [%s]driver is not: no driver", GROUP)
+        LOG.warning("No notifications: their level is set, but [%s]driver names no driver", GROUP)
         return OFF
     known = {found.name for found in importlib.metadata.entry_points(group=_DRIVERS)}
     for name in drivers:
