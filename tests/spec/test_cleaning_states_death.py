@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ironic_lite import clock
 from ironic_lite.db import models
 from ironic_lite.db.session import Connection, Database
+from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import drivers, listed, wait_for
 from tests.spec.cleaning import AUTOMATED, begun, stored, sweep
@@ -38,19 +39,27 @@ def forget(database: Database) -> None:
 
 
 class Stage:
-    """Where the conductor ``here`` dies after its n-th call of a driver."""
+    """Where the conductor ``here`` dies after a call of a driver, and another goes on."""
 
     def __init__(self, database: Database, serve: Serve) -> None:
         self._database = database
         self._serve = serve
 
-    def die(self, calls: int, target: str, **body: Any) -> str:
-        """Start a clean, end the conductor in it, and return the node."""
+    def die(self, name: str, count: int, target: str, **body: Any) -> str:
+        """Start a clean, end the conductor after the n-th call of this name; return the node."""
         life = mortal.Life()
-        registry = mortal.drivers(drivers(), life)
+
+        def around(_kind: str, called: str, call: Callable[[], Any]) -> Any:
+            life.check()
+            found = call()
+            if called == name:
+                life.spend("call")
+            return found
+
+        registry = cast(Registry, mortal.Drivers(drivers(), around))
         first = Operator(mortal.database(self._database, life), registry=registry)
         node = first.enroll()
-        life.arm(call=calls)
+        life.arm(call=count)
         with contextlib.suppress(mortal.Died):
             first.asks(node, target, **body)
         wait_for(lambda: life.dead)
@@ -89,9 +98,8 @@ def test_s2_24_a_conductor_that_takes_over_runs_the_step_again(
     stage: Stage, target: str, successor: Callable[[Stage], Operator]
 ) -> None:
     end, body, steps = ENDINGS[target]
-    # The calls are prepare_cleaning and the steps: the second step has had its effect when the
-    # conductor dies, and nobody knows.
-    node = stage.die(3, target, **body)
+    # The second step has had its effect when the conductor dies, and nobody knows.
+    node = stage.die("execute_clean_step", 2, target, **body)
     operator = successor(stage)
     row = operator.rig.reaches(node, end)
     assert stored(row) == (end, None)
@@ -103,9 +111,18 @@ def test_s2_24_a_conductor_that_takes_over_runs_the_step_again(
     ]
 
 
-@pytest.mark.parametrize("calls", range(1, 6))
-def test_s2_24_wherever_it_dies_one_step_at_most_is_done_twice(stage: Stage, calls: int) -> None:
-    node = stage.die(calls, "clean", clean_steps=listed(*MANUAL))
+MOMENTS = [
+    ("prepare_cleaning", 1),
+    *(("execute_clean_step", count) for count in range(1, 4)),
+    ("tear_down_cleaning", 1),
+]
+
+
+@pytest.mark.parametrize(("name", "count"), MOMENTS)
+def test_s2_24_wherever_it_dies_one_step_at_most_is_done_twice(
+    stage: Stage, name: str, count: int
+) -> None:
+    node = stage.die(name, count, "clean", clean_steps=listed(*MANUAL))
     operator = stage.survived()
     operator.rig.reaches(node, "manageable")
     done = begun(operator, node)
