@@ -254,6 +254,17 @@ def test_s1_35_the_kept_list_outlives_waits_failures_aborts_and_power(operator: 
     assert offers(operator, node) == ALL
 
 
+def test_s1_35_steps_without_an_agent_run_although_its_list_is_not_known(
+    operator: Operator,
+) -> None:
+    node = operator.enroll(fake_steps_unavailable=-1)
+    assert operator.clean(node, "power.cycle", disable_ramdisk=True)["last_error"] is None
+    assert asks(operator, node).status == 202
+    shown = operator.clean(node, "power.cycle", "deploy.erase_devices", disable_ramdisk=True)
+    assert "does not support this clean step: deploy.erase_devices" in shown["last_error"]
+    assert "Retry" not in shown["last_error"]
+
+
 def test_s1_36_one_error_of_drivers_becomes_the_202_and_no_other_does(
     serve: Callable[..., Operator], stock: Callable[..., Registry]
 ) -> None:

@@ -89,7 +89,8 @@ def complete(
     :param ramdisk: as in ``plans.requested``.
     :raises errors.InvalidParameter: with every fault of the whole list.
     """
-    known = plans.overridden(offers.offered(task, kind), overrides or {})
+    offered = offers.offered(task, kind, ramdisk=ramdisk)
+    known = plans.overridden(offered, overrides or {})
     own = [step for step in wanted if not plans.for_children(step)]
     faults = [*power_faults(task.node, kind, own), *_children_faults(task, kind, wanted)]
     return plans.requested(wanted, known, kind, ramdisk=ramdisk, besides=faults)

@@ -14,16 +14,17 @@ _BOOTS = 60  # seconds: a ramdisk is about to tell, ask again then
 _BOOTING = (State.CLEANING, State.CLEANWAIT)
 
 
-def offered(task: Task, kind: StepKind) -> list[Step]:
+def offered(task: Task, kind: StepKind, *, ramdisk: bool = True) -> list[Step]:
     """Return all steps of a kind: of every interface that may own some, and of this run's agent.
 
+    :param ramdisk: False if this run boots none: steps that only an agent knows are left out then.
     :raises errors.StepsUnavailable: an interface only knows after an agent has run (S1.26).
     """
     told = task.notes.agent_steps(kind) or {}
     found: list[Step] = []
     for name in plans.RANKS[kind]:
         own, missing = _own(task, kind, name)
-        if missing is not None and name not in told:
+        if missing is not None and name not in told and ramdisk:
             raise missing
         agents = told.get(name, ()) if missing or _uses_agent(task, name) else ()
         found += _joined(own, agents)
