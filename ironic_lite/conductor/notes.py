@@ -179,6 +179,10 @@ class Notes:
         """The ramdisk is gone: so are its address, its token and its steps."""
         self._drop(*_AGENT_KEYS, *_LISTS)
 
+    def forget_agent_steps(self) -> None:
+        """What the agent has listed may be another list after its next boot."""
+        self._drop(*_LISTS)
+
     def take_agent_steps(self, kind: StepKind, steps: dict[str, list[Json]], *, at: str) -> None:
         """Keep the agent's steps by interface, for as long as its ramdisk runs (S1.35)."""
         key = f"agent_cached_{kind}_steps"

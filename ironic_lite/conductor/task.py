@@ -20,7 +20,7 @@ from ironic_lite.conductor.notes import Notes
 from ironic_lite.context import Context
 from ironic_lite.db import agent_steps, nodes, ports
 from ironic_lite.db.session import Connection
-from ironic_lite.drivers.base import Driver
+from ironic_lite.drivers.base import POWER_OFF, Driver
 from ironic_lite.records import Node, Port
 from ironic_lite.states import Kind, State
 from ironic_lite.steps import StepKind
@@ -298,6 +298,8 @@ class Task:
         if self._token is None:
             raise errors.LockLost(node=self.node.uuid)
         token = self._token
+        if self.node.changes.get("power_state") == POWER_OFF:
+            self.notes.forget_agent_steps()
         changes = self.node.changes
         if "power_state" in changes:
             self._note_power(changes["power_state"])

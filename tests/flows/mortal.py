@@ -83,6 +83,7 @@ _CALLS = (
     "clean_up",
     "adopt",
     "prepare_cleaning",
+    "agent_steps",
     "tear_down_cleaning",
     "prepare_service",
     "tear_down_service",
@@ -105,13 +106,19 @@ class Drivers:
 
     :param around: called with the interface kind, the method's name and the call itself; what it
         returns is what the conductor sees.
+    :param more: names of further methods.
     """
 
     def __init__(
-        self, inner: Registry, around: Callable[[str, str, Callable[[], Any]], Any]
+        self,
+        inner: Registry,
+        around: Callable[[str, str, Callable[[], Any]], Any],
+        *,
+        more: tuple[str, ...] = (),
     ) -> None:
         self._inner = inner
         self._around = around
+        self._names = (*_CALLS, *more)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -124,7 +131,7 @@ class Drivers:
 
     def _wrap(self, kind: str, interface: base.Interface) -> base.Interface:
         twin = copy.copy(interface)
-        for name in _CALLS:
+        for name in self._names:
             method = getattr(interface, name, None)
             if method is not None:
                 object.__setattr__(twin, name, self._wrapped(kind, name, method))
