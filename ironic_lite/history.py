@@ -59,12 +59,12 @@ STEPPING: Mapping[State, StepKind] = MappingProxyType(
 # Ironic's words for what went on when an error struck; entries of flows are called by their flow.
 _ACTIVITIES: Mapping[str, tuple[State, ...]] = {
     "verify": (S.VERIFYING,),
-    "introspection": (S.INSPECTING, S.INSPECTWAIT),
-    "cleaning": (S.CLEANING, S.CLEANWAIT, S.CLEANHOLD),
-    "deploying": (S.DEPLOYING, S.DEPLOYWAIT, S.DEPLOYHOLD),
-    "unprovision": (S.DELETING,),
-    "adoption": (S.ADOPTING,),
-    "rescue": (S.RESCUING, S.RESCUEWAIT, S.RESCUEFAIL, S.UNRESCUING),
+    "introspection": (S.INSPECTING, S.INSPECTWAIT, S.INSPECTFAIL),
+    "cleaning": (S.CLEANING, S.CLEANWAIT, S.CLEANHOLD, S.CLEANFAIL),
+    "deploying": (S.DEPLOYING, S.DEPLOYWAIT, S.DEPLOYHOLD, S.DEPLOYFAIL),
+    "unprovision": (S.DELETING, S.ERROR),
+    "adoption": (S.ADOPTING, S.ADOPTFAIL),
+    "rescue": (S.RESCUING, S.RESCUEWAIT, S.RESCUEFAIL, S.UNRESCUING, S.UNRESCUEFAIL),
     "servicing": (S.SERVICING, S.SERVICEWAIT, S.SERVICEHOLD, S.SERVICEFAIL),
 }
 _ACTIVITY = {state: name for name, states in _ACTIVITIES.items() for state in states}

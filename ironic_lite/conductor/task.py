@@ -303,6 +303,7 @@ class Task:
         changes = self.node.changes
         if "power_state" in changes:
             self._note_power(changes["power_state"])
+        self._note_error(changes.get("last_error"))
         if not changes and not self.journal.pending:
             return
 
@@ -329,6 +330,12 @@ class Task:
             told = self.journal.events
             self.desk.notifier.tell(self.context, told, about, previous_target=self._target)
         self._target = self.node.target_provision_state
+
+    def _note_error(self, text: str | None) -> None:
+        """Whoever wrote last_error - most say why it came in an event - history tells of it."""
+        if text and all((one["data"] or {}).get("error") != text for one in self.journal.events):
+            run = self.node.run_uuid
+            self.journal.event("fault", run=run, event="error", data={"error": text})
 
     def _note_power(self, after: str | None) -> None:
         """Whoever changed the power - a request, a step, the sync - history tells of it."""

@@ -188,6 +188,17 @@ def test_runs_are_picked_by_state_and_verb(api: Client, database: Database, node
     assert found("state=running") == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "known"), [("deploy", "active"), ("undeploy", "deleted"), ("cleaned", "provide")]
+)
+def test_another_name_of_a_verb_finds_the_same_runs(
+    api: Client, database: Database, node: str, asked: str, known: str
+) -> None:
+    run = add_run(database, node, verb=known)
+    [found] = api.get(f"/v1/nodes/{node}/runs?verb={asked}").json["runs"]
+    assert (found["uuid"], found["verb"]) == (run, known)
+
+
 def test_fields_are_chosen(api: Client, database: Database, node: str) -> None:
     run = add_run(database, node, steps=1)
     [listed] = api.get(f"/v1/nodes/{node}/runs?fields=verb,duration_seconds").json["runs"]

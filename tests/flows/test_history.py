@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from ironic_lite import clock, history
-from ironic_lite.db import events
-from tests.flows.rig import Rig, listed
+from ironic_lite.db import events, nodes
+from ironic_lite.steps import StepKind
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed
 
 STEP = "bios.factory_reset"
 HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
@@ -258,6 +260,55 @@ def test_a_power_change_that_fails_is_an_error(asked: Rig) -> None:
     assert (error["event_type"], error["severity"], error["user"]) == ("power", "ERROR", "alice")
     assert error["event"] == asked.get(node)["last_error"]
     assert (error["state"], error["target_provision_state"]) == ("active", None)
+
+
+@pytest.mark.parametrize(
+    ("broken", "name"),
+    [
+        ("tear_down_cleaning", "manual clean"),
+        ("clean_up", "deployment"),
+        ("tear_down_service", "service"),
+    ],
+)
+def test_what_could_not_be_put_away_after_an_abort_is_an_error_too(
+    build: Callable[..., Rig], broken: str, name: str
+) -> None:
+    def around(_kind: str, called: str, call: Callable[[], Any]) -> Any:
+        if called == broken:
+            raise KeyError("a bug")
+        return call()
+
+    rig = build(registry=mortal.Drivers(drivers(), around))
+    node = started(rig, FLOWS[name], **HOUR)
+    rig.edit(node, **abortable(rig, node))
+    rig.act("abort", node)
+    last = told(rig, node)[-1]
+    assert last["event_type"] == FLOWS[name].activity
+    assert rig.get(node)["last_error"] in last["event"]
+    assert "Also, " in last["event"]
+    texts = [entry["event"] for entry in told(rig, node)]
+    assert len(texts) == len(set(texts))
+
+
+def test_a_power_change_cut_short_is_an_error(rig: Rig) -> None:
+    node = rig.node("active", target_power_state="power on", power_state="power off")
+    past = clock.after(-1)
+    rig.database.write(lambda conn: nodes.lock(conn, node, host="gone", token="its", expires=past))
+    next(one for one in rig.service._plan() if one.name == "orphans").act()
+    [error] = told(rig, node)
+    assert (error["event_type"], error["severity"]) == ("power", "ERROR")
+    assert error["event"] == rig.get(node)["last_error"]
+
+
+def test_a_list_that_is_made_anew_says_so(rig: Rig) -> None:
+    node = rig.node("cleaning", target_provision_state="available")
+    with rig.tasks.lock(rig.who, node) as task:
+        for steps in (listed(STEP), []):
+            task.begin_flow(StepKind.CLEAN, steps)
+        task.save()
+    first, again = told(rig, node)
+    assert first["event"] == f"Automated cleaning begins, 1 step: {STEP}."
+    assert again["event"] == "Automated cleaning begins anew, no steps."
 
 
 def test_a_machine_lost_and_found_is_told(build: Callable[..., Rig]) -> None:

@@ -64,7 +64,6 @@ def tidy(task: Task) -> None:
     if error.message != said:
         task.node.last_error = error.message
         faults.set_aside(task, FAULT, error)
-        task.journal.event("fault", event=FAULT, data={"error": error.message})
     task.save()
 
 
