@@ -57,8 +57,8 @@ def node_with(
 def deployed(rig: Rig, node: str, **args: Any) -> list[str]:
     """Deploy a node and return the steps that ran."""
     before = len(rig.started(node))
-    row = rig.call("do_node_deploy", node, **args)
-    assert (row["provision_state"], row["last_error"]) == ("active", None)
+    rig.ask("do_node_deploy", node, **args)
+    assert rig.reaches(node, "active")["last_error"] is None
     return rig.started(node)[before:]
 
 
