@@ -1,4 +1,4 @@
-"""S2.29: what a clean must remember is kept on the node, so that it notices another agent."""
+"""S2, cleaning states: the steps of an agent, and what a clean must remember of it (S2.29)."""
 
 from __future__ import annotations
 
@@ -86,6 +86,19 @@ def test_s2_29_a_manual_clean_is_not_begun_again(seen: tuple[Operator, Seen]) ->
     assert stored(operator.rig.reaches(node, "manageable")) == ("manageable", None)
     # Only the step that was refused is given to the new agent.
     assert [title for title, _ in shown] == [METADATA, BURN, BURN, DEVICES]
+
+
+def test_s2_12_steps_of_an_agent_with_one_priority_run_by_their_names(
+    operator: Operator,
+) -> None:
+    names = ("z_last", "a_first", "m_middle")
+    ours = [{"interface": "deploy", "step": name, "priority": 10} for name in names]
+    node = enroll(operator, [{"version": "1", "clean_steps": ours}])
+    operator.asks(node, "provide")
+    operator.rig.reaches(node, "available")
+    # C8: nobody can give them another priority here, so they are not refused.
+    wanted = ["a_first", "erase_devices", "m_middle", "z_last"]
+    assert begun(operator, node) == [METADATA, *(f"deploy.{name}" for name in wanted)]
 
 
 def test_s2_29_what_a_step_keeps_is_on_the_node(operator: Operator) -> None:

@@ -223,6 +223,11 @@ def test_s2_12_an_interface_with_two_equal_steps_is_not_loaded(
     assert "raid" in said
     assert "tied" in said
     operator.refused(old, "clean", 400, clean_steps=listed("power.cycle"))
+    for path in ("cleaning/steps", "validate", "management/boot_device"):
+        answer = operator.api.get(f"/v1/nodes/{old}/{path}")
+        assert (answer.status, "tied" in answer.text) == (400, True)
+    assert operator.patches(old, raid_interface="ordered").status == 200
+    assert operator.provision(old, "provide")["provision_state"] == "available"
 
 
 def test_s2_12_an_operator_who_makes_two_steps_equal_is_told(
