@@ -16,9 +16,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import requirements
 
-from ironic_lite import fields, notices, states, steps, verbs
+from ironic_lite import fields, notices, options, states, steps, threads, verbs
 from ironic_lite.states import Kind, State
 from ironic_lite.steps import StepKind
+
+threads.native()  # before anything imports an oslo library
+
+from ironic_lite.conductor.watch import timeouts  # noqa: E402
 
 DOCS = pathlib.Path(__file__).parent
 DIAGRAM = DOCS / "states.dot"
@@ -88,6 +92,21 @@ def _body(verb: verbs.Verb) -> str:
     ]
     needed = f"; needs {' or '.join(f'``{key}``' for key in verb.needs)}" if verb.needs else ""
     return ", ".join(keys) + needed
+
+
+def limit_table() -> str:
+    """Return how long each wait may last, and what then becomes of it."""
+    defaults = {option.dest: option.default for option in options.GROUPS["conductor"]}
+    rows = (
+        (
+            f"``{state}``",
+            f"``[conductor]{limit.option}``",
+            f"{defaults[limit.option]} seconds",
+            f"``{states.follow(state, 'fail')}``",
+        )
+        for state, limit in timeouts.LIMITS.items()
+    )
+    return table(("State", "Limit", "Default", "Then"), rows)
 
 
 def refusal_table() -> str:
@@ -255,6 +274,7 @@ PAGES: Mapping[str, Parts] = {
     "states.rst": {
         "journeys": journeys,
         "states": state_table,
+        "limits": limit_table,
         "verbs": verb_table,
         "refusals": refusal_table,
         "transitions": transition_table,

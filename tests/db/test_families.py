@@ -83,7 +83,7 @@ def test_addresses_lead_to_their_nodes(database: Database) -> None:
 def test_addresses_that_no_port_has_are_told_in_their_order(database: Database) -> None:
     add_port(database, add_node(database), 2)
     macs = [MAC.format(number) for number in (3, 2, 1)]
-    asked = (macs, macs[1:2], [])
+    asked: tuple[list[str], ...] = (macs, macs[1:2], [])
     found = [database.read(lambda conn, m=m: ports.unknown(conn, m)) for m in asked]  # type: ignore[misc]
     assert found == [[macs[0], macs[2]], [], []]
 

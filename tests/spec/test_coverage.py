@@ -32,6 +32,11 @@ def test_a_heading_of_the_documentation_speaks_of_each_requirement(row: Requirem
     assert anchor in anchors(page), row.link
 
 
+@pytest.mark.parametrize("number", NUMBERS)
+def test_every_requirement_is_shown_by_a_test(number: str) -> None:
+    assert requirements.tests().get(number, []) != []
+
+
 def test_no_test_is_named_after_a_requirement_that_does_not_exist() -> None:
     assert requirements.tests().keys() - set(NUMBERS) == set()
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from oslo_config import cfg
 
 from ironic_lite import clock, config
 from ironic_lite.db import conductors
+from tests.spec import wire
 from tests.spec.operator import Json, Operator
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
@@ -157,9 +158,22 @@ def test_s3_22_a_pin_in_an_old_file_stops_nothing_and_means_nothing(tmp_path: pa
     assert "``pin_release_version``" in (DOCS / "specifications.rst").read_text()
 
 
-def test_s3_23_documents_and_clients_know_the_field(operator: Operator) -> None:
-    page = (DOCS / "states.rst").read_text()
-    assert "``deploy_step``" in page
-    assert "``deploy_steps``" in page
-    node: Any = operator.shows(operator.enroll())
-    assert "deploy_step" in node
+def test_s3_23_the_command_line_shows_the_step(operator: Operator) -> None:
+    node = operator.enroll("available", fake_fail_steps={"deploy.write_image": "no space"})
+    operator.provision(node, "active")
+    chosen = ("--fields", "deploy_step", "driver_internal_info", "-f", "json")
+    with wire.listening(operator) as url:
+        done = wire.baremetal(url, "node", "show", node, *chosen)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    assert shown["deploy_step"]["step"] == "write_image"
+    assert len(shown["driver_internal_info"]["deploy_steps"]) == 3
+
+
+def test_s3_23_the_documentation_speaks_of_the_field() -> None:
+    page = " ".join((DOCS / "deploying.rst").read_text().split())
+    assert (
+        "``deploy_step`` The step under way, ``{}`` if there is none; from API version 1.44" in page
+    )
+    assert "``deploy_steps`` is the list, ``deploy_step_index`` the place in it" in page
+    assert "stay to be looked at, until the next ``active``, ``rebuild`` or ``deleted``" in page
