@@ -112,7 +112,8 @@ def _save(service: Service, request: Request, before: Row, written: Row) -> date
         events.add(conn, [told])
 
     _write(service, work)
-    service.notifier.tell(request.who, [told], {**before, **written, "updated_at": at})
+    if service.notifier.on:
+        service.notifier.tell(request.who, [told], {**before, **written, "updated_at": at})
     return at
 
 

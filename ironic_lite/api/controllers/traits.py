@@ -129,4 +129,6 @@ class Traits(expose.Controller):
             events.add(conn, [told])
 
         self.service.database.write(write)
-        self.service.notifier.tell(request.who, [told], {**node, "updated_at": told["at"]})
+        if self.service.notifier.on:
+            about = {**node, "updated_at": told["at"]}
+            self.service.notifier.tell(request.who, [told], about)
