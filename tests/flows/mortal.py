@@ -34,6 +34,10 @@ class Life:
         """Die after so many commits (``commit``) or driver calls (``call``) from now on."""
         self._left.update(left)
 
+    def disarm(self) -> None:
+        """Live for ever again."""
+        self._left = {"commit": None, "call": None}
+
     def check(self) -> None:
         """Stop a thread of a dead conductor."""
         if self.dead:

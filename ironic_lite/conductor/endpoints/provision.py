@@ -92,6 +92,7 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "deleted")
             with self._room("max_concurrent_clean", "cleaning", _CLEANING):
+                delete.request(task)
                 task.move("delete", verb="deleted")
             task.hand_over(delete.start)
 

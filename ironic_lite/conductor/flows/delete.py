@@ -9,6 +9,14 @@ from ironic_lite.states import State
 from ironic_lite.steps import StepKind
 
 
+def request(task: Task) -> None:
+    """Forget the steps of what was under way or had failed: whatever comes now, it is over."""
+    task.node.deploy_step = None
+    task.node.service_step = None
+    task.notes.forget_deploy()
+    task.notes.forget_steps(StepKind.SERVICE)
+
+
 def start(task: Task) -> None:
     """Tear down, forget the instance, and go on to cleaning in the same run (S2.2, S2.30)."""
     task.driver.rescue.clean_up(task)
@@ -17,10 +25,6 @@ def start(task: Task) -> None:
     task.node.instance_info = {}
     task.node.instance_uuid = None
     task.node.instance_name = None
-    task.node.deploy_step = None
-    task.node.service_step = None
-    task.notes.forget_deploy()
-    task.notes.forget_steps(StepKind.SERVICE)
     task.notes.forget_agent()
     clean.request(task)
     # A retired machine never becomes available again (S4.5, C22).

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from ironic_lite import errors
+from ironic_lite import errors, states
 from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.drivers import base
+from ironic_lite.states import Kind, State
 
 LOG = logging.getLogger(__name__)
 
@@ -21,9 +22,13 @@ ENDS_IN = {
 
 
 def begin(task: Task, target: str) -> None:
-    """Note the wanted power state, while the caller listens."""
+    """Note the wanted power state, while the caller listens.
+
+    What an earlier failure was is forgotten, unless the node still stands in its fail state.
+    """
     task.node.target_power_state = ENDS_IN[target]
-    task.node.last_error = None
+    if task.state is not State.ERROR and states.kind(task.state) is not Kind.FAIL:
+        task.node.last_error = None
     task.journal.event("power", event="start", before=task.node.power_state, after=ENDS_IN[target])
     task.save()
 

@@ -1,0 +1,155 @@
+"""A world for one node's life: an API, and a conductor that may die and have an heir."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import typing
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from ironic_lite import clock
+from ironic_lite.api import app
+from ironic_lite.conductor.watch.timeouts import Timeouts
+from ironic_lite.db import models, nodes
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.registry import Registry
+from ironic_lite.rpc import interface
+from ironic_lite.steps import WAIT
+from tests.api.client import Client, Response
+from tests.flows import mortal, rig
+from tests.flows.rig import Rig, wait_for
+
+_LONG = 3600.0
+_OPTIONS = {
+    # No sign of life is due while a test runs: only the one that is wanted dies.
+    "conductor__heartbeat_interval": 40_000,
+    "conductor__heartbeat_timeout": 90_000,
+    "conductor__workers_pool_size": 5,
+}
+
+
+class World:
+    """One API, one living conductor at a time, all on one database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.names = (f"host-{n}" for n in itertools.count(1))
+        self.host = next(self.names)
+        self.deaths = 0
+        self.accepted: Counter[str] = Counter()  # verbs, by name
+        self.rested: Counter[str] = Counter()  # states found after each act
+        self.begin(self.host)
+        self.api = Client(app.build(database, self, self.rig.service.desk.conf))
+
+    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
+        """Stand for ``rpc.client.Client``: return the living conductor."""
+        return typing.cast(interface.Conductor, self.rig.endpoints)
+
+    # -- conductors --------------------------------------------------------------------------
+
+    def begin(self, host: str) -> None:
+        """Start a conductor."""
+        self.host, self.life = host, mortal.Life()
+        drivers = mortal.drivers(_patient(rig.drivers()), self.life)
+        own = mortal.database(self.database, self.life)
+        self.rig: Rig = rig.build(own, drivers, DEFAULT__host=host, **_OPTIONS)
+        self.rig.database = self.database
+
+    def bury(self) -> None:
+        """End the threads of the conductor, dead or not."""
+        self.rig.bury()
+        assert self.rig.service.desk.workers.wait_idle(10)
+
+    def inherit(self, *, elsewhere: bool) -> None:
+        """Let the dead conductor be followed by itself, or by another after its leases ended."""
+        self.bury()
+        self.deaths += 1
+        if elsewhere:
+            self._forget()
+        self.begin(next(self.names) if elsewhere else self.host)
+        self.rig.service._orphans.sweep()
+
+    def _forget(self) -> None:
+        past = clock.after(-200_000)
+
+        def write(conn: sa.Connection) -> None:
+            conn.execute(models.conductors.update(), {"updated_at": past})
+            held = models.nodes.c.reservation.is_not(None)
+            conn.execute(models.nodes.update().where(held), {"lock_expires": past})
+
+        self.database.write(write)
+
+    # -- one node ----------------------------------------------------------------------------
+
+    def row(self, node: str) -> dict[str, Any]:
+        """Return the node's row."""
+        return self.rig.get(node)
+
+    def act(self, node: str, do: Callable[[], Response | None]) -> Response | None:
+        """Do something, and wait until the node rests or its conductor is dead."""
+        answer = None
+        with contextlib.suppress(mortal.Died):
+            answer = do()
+        self.settle(node)
+        return answer
+
+    def settle(self, node: str) -> None:
+        """Wait until nobody works on the node, or everybody is dead."""
+        wait_for(lambda: self.life.dead or self._rests(node), lambda: self.row(node))
+
+    def _rests(self, node: str) -> bool:
+        idle = self.rig.service.desk.workers.busy == 0
+        row = self.row(node)
+        due = row["wake_at"] is not None and row["wake_at"] <= clock.after(_LONG / 2)
+        return idle and row["reservation"] is None and not due
+
+    def write(self, node: str, **values: Any) -> None:
+        """Change a node behind everybody's back."""
+        change = models.nodes.update().where(models.nodes.c.uuid == node)
+        self.database.write(lambda conn: conn.execute(change, values))
+
+    def ring(self, node: str) -> None:
+        """Let the node's timer ring."""
+        with self.rig.tasks.lock(self.rig.who, node) as task:
+            task.wake_after(0)
+            task.save()
+
+    def age(self, node: str) -> None:
+        """Let so much time pass that no wait is in time any more, and no timer is left."""
+        self.write(node, provision_updated_at=clock.after(-_LONG * 24), wake_at=None)
+        Timeouts(self.rig.tasks, self.rig.service._fleet).sweep()
+
+    def remove(self, node: str) -> None:
+        """Forget a node."""
+        gone = models.nodes.delete().where(models.nodes.c.uuid == node)
+        self.database.write(lambda conn: conn.execute(gone))
+
+    def abandoned(self, node: str) -> bool:
+        """Tell whether a node in a busy state will be found by somebody."""
+        row = self.row(node)
+        found = self.database.read(
+            lambda conn: nodes.unheld(
+                conn,
+                states=[row["provision_state"]],
+                now=clock.after(200_000),
+                host=None,
+                limit=100,
+            )
+        )
+        return node in {one["uuid"] for one in found}
+
+
+def _patient(inner: Registry) -> Registry:
+    """Return drivers whose waits last until a test ends them, though their steps take no time."""
+
+    def around(_kind: str, _name: str, call: Callable[[], Any]) -> Any:
+        found = call()
+        if found is WAIT:
+            call.args[0].wake_after(_LONG)  # type: ignore[attr-defined]
+        return found
+
+    return cast(Registry, mortal.Drivers(inner, around))
