@@ -12,7 +12,6 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db import deploy_templates, traits
 from ironic_lite.db.session import Database
-from ironic_lite.drivers.fake import deploy as fake_deploy
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers
 from tests.statements import count_statements
@@ -216,16 +215,6 @@ def test_all_faults_of_all_templates_are_told_at_once(rig: Rig) -> None:
     ]
 
 
-def test_what_an_agent_may_still_bring_is_left_out_until_it_has_spoken(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in (("in_band", True), ("uses_agent", lambda *_: True)):
-        monkeypatch.setattr(fake_deploy.FakeDeploy, name, value, raising=False)
-    teach(rig, CUSTOM_A=[step("deploy.inject_files", 70), raid(90)])
-    ran = deployed(rig, node_with(rig, "CUSTOM_A"))
-    assert ran == [DRIVERS[0], "raid.apply_configuration", *DRIVERS[1:]]
-
-
 # -- for how long ----------------------------------------------------------------------------
 
 
@@ -325,3 +314,51 @@ def test_traits_cost_two_statements_however_many_they_are(rig: Rig) -> None:
     plain = len(cost(rig, node_with(rig, asked=None)))
     assert len(cost(rig, node_with(rig, "CUSTOM_A"))) == plain + 2
     assert len(cost(rig, node_with(rig, "CUSTOM_A", "CUSTOM_C", "CUSTOM_D"))) == plain + 2
+
+
+# -- with an agent ---------------------------------------------------------------------------
+
+AGENT = [
+    {
+        "version": "1",
+        "deploy_steps": [
+            {"interface": "deploy", "step": "inject_files", "priority": 0},
+            {"interface": "deploy", "step": "write_log", "priority": 30},
+        ],
+    }
+]
+
+
+def test_a_step_of_the_agent_joins_the_list_once_it_has_spoken(rig: Rig) -> None:
+    teach(rig, CUSTOM_A=[step("deploy.inject_files", 70), step("deploy.write_log", 0)])
+    node = node_with(rig, "CUSTOM_A", fake_agent=AGENT)
+    rig.call("do_node_deploy", node)
+    row = rig.reaches(node, "active")
+    assert rig.started(node) == [*DRIVERS[:2], "deploy.inject_files", DRIVERS[2]]
+    assert row["last_error"] is None
+
+
+def test_a_step_that_the_agent_does_not_bring_fails_the_deployment(rig: Rig) -> None:
+    teach(rig, CUSTOM_A=[step("deploy.nope", 70)])
+    node = node_with(rig, "CUSTOM_A", fake_agent=AGENT)
+    rig.call("do_node_deploy", node)
+    row = rig.reaches(node, "deploy failed")
+    said = "deploy template CUSTOM_A: node does not support this deploy step: deploy.nope"
+    assert said in row["last_error"]
+    assert rig.started(node) == DRIVERS[:1]
+
+
+def test_the_agent_meets_the_template_as_it_was_accepted(rig: Rig) -> None:
+    teach(rig, CUSTOM_A=[step("deploy.inject_files", 70)])
+    node = node_with(
+        rig,
+        "CUSTOM_A",
+        fake_agent=AGENT,
+        fake_async_steps=["deploy.deploy"],
+        fake_step_seconds=3600,
+    )
+    assert rig.call("do_node_deploy", node)["provision_state"] == "wait call-back"
+    rig.database.write(lambda conn: deploy_templates.delete(conn, "CUSTOM_A"))
+    rig.ring(node)
+    rig.reaches(node, "active")
+    assert "deploy.inject_files" in rig.started(node)
