@@ -321,18 +321,24 @@ def from_agent(listed: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
     :param listed: hardware manager -> list of steps with interface, step, priority, and perhaps
         abortable, argsinfo, reboot_requested.
-    :raises errors.HardwareError: naming the manager, the place and what is wrong there.
+    :raises errors.HardwareError: naming the manager, and what is wrong with which key.
     """
     found: dict[str, list[dict[str, Any]]] = {}
     for manager, some in listed.items():
-        for place, step in enumerate(some):
-            try:
-                read = _agents(step)
-            except errors.InvalidParameter as why:
-                reason = f"the agent's hardware manager {manager} lists a step that cannot be used"
-                raise errors.HardwareError(reason=f"{reason}: {place}/{why.message}") from why
-            found.setdefault(read["interface"], []).append(read)
+        try:
+            read = [_agents(step) for step in _list(some)]
+        except errors.InvalidParameter as why:
+            reason = f"the agent's hardware manager {manager} lists a step that cannot be used"
+            raise errors.HardwareError(reason=f"{reason}: {why.message}") from why
+        for step in read:
+            found.setdefault(step["interface"], []).append(step)
     return found
+
+
+def _list(some: object) -> Sequence[object]:
+    if not isinstance(some, list):
+        raise errors.InvalidParameter(path="steps", reason="are not a list")
+    return some
 
 
 def _agents(step: object) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_lite import errors
-from ironic_lite.drivers.fake import behaviour
+from ironic_lite.drivers import base
+from ironic_lite.drivers.fake import behaviour, vendor
 from tests.drivers import doubles
 
 JSON = st.recursive(
@@ -19,6 +20,10 @@ JSON = st.recursive(
 )
 TITLES = st.sampled_from(["deploy.erase_devices", "raid.create_configuration", "vendor.own_step"])
 MESSAGES = st.text(min_size=1, max_size=50).filter(str.strip)
+AGENT = [
+    {"clean_steps": [{"interface": "deploy", "step": "burn_in", "priority": 5}]},
+    {"version": "7", "at": "deploy.burn_in"},
+]
 SENSE = st.fixed_dictionaries(
     {},
     optional={
@@ -30,6 +35,7 @@ SENSE = st.fixed_dictionaries(
         "fake_async_verbs": st.lists(st.sampled_from(behaviour.ASYNC_VERBS)),
         "fake_ports": st.lists(st.sampled_from(["52:54:00:12:34:56", "52:54:00:AB:CD:EF"])),
         "fake_steps_unavailable": st.integers(-1, behaviour.LONGEST),
+        "fake_agent": st.just(AGENT),
     },
 )
 
@@ -82,6 +88,24 @@ NONSENSE: list[tuple[str, Any]] = [
     ("fake_steps_unavailable", -2),
     ("fake_steps_unavailable", "30"),
     ("fake_steps_unavailable", 10**30),
+    ("fake_agent", {}),
+    ("fake_agent", []),
+    ("fake_agent", None),
+    ("fake_agent", "1"),
+    ("fake_agent", ["1"]),
+    ("fake_agent", [{"version": 1}]),
+    ("fake_agent", [{"version": ""}]),
+    ("fake_agent", [{"steps": []}]),
+    ("fake_agent", [{"at": "deploy.erase_devices"}]),
+    ("fake_agent", [{}, {}]),
+    ("fake_agent", [{}, {"at": "erase_devices"}]),
+    ("fake_agent", [{}, {"at": None}]),
+    ("fake_agent", [{"clean_steps": {}}]),
+    ("fake_agent", [{"clean_steps": None}]),
+    ("fake_agent", [{"clean_steps": ["burn_in"]}]),
+    ("fake_agent", [{"clean_steps": [{"interface": "deploy", "step": "burn_in"}]}]),
+    ("fake_agent", [{"deploy_steps": [{"interface": "boot", "step": "x", "priority": 1}]}]),
+    ("fake_agent", [{"service_steps": [{"interface": "x" * 9999, "step": "x", "priority": 1}]}]),
 ]
 
 
@@ -112,6 +136,77 @@ def test_sense_is_read_as_it_was_written(info: dict[str, Any]) -> None:
     assert script.async_verbs == set(info.get("fake_async_verbs", ()))
     assert script.ports == set(info.get("fake_ports", ()))
     assert script.steps_unavailable == info.get("fake_steps_unavailable")
+
+
+def test_ramdisks_are_read_in_their_order() -> None:
+    first, second = behaviour.parse({"fake_agent": AGENT}).agent
+    assert (first.version, first.at) == ("1", None)
+    assert [step["step"] for step in first.steps[base.StepKind.CLEAN]] == ["burn_in"]
+    assert (second.version, second.at) == ("7", "deploy.burn_in")
+    assert second.steps[base.StepKind.CLEAN] == []
+    assert behaviour.parse({}).agent == ()
+
+
+# -- typing errors ---------------------------------------------------------------------------
+
+MISTYPED: list[tuple[str, Any, str]] = [
+    ("fake_step_second", 1, "fake_step_seconds"),
+    ("fake_", 1, "no such key"),
+    ("fake_x" * 500, 1, "no such key"),
+    ("fake_async_steps", ["deploy.erase_device"], "erase_devices_metadata"),
+    ("fake_fail_steps", {"power.cyle": "broken"}, "power has cycle"),
+    ("fake_fail_steps", {"console.connect": "broken"}, "console has none"),
+    ("fake_fail_steps", {"power.reboot": "of the engine, no driver runs it"}, "power has cycle"),
+    ("fake_agent", [{}, {"at": "deploy.burn_in"}], "'deploy.burn_in' is no step"),
+]
+
+
+def refusals(info: dict[str, Any]) -> list[errors.InvalidParameter]:
+    """Return what the interfaces of a fake machine have against a driver_info."""
+    found = []
+    for interface in doubles.FAKE.interfaces():
+        try:
+            interface.check_driver_info(info)
+        except errors.InvalidParameter as why:
+            found.append(why)
+    return found
+
+
+@pytest.mark.parametrize(("key", "value", "says"), MISTYPED, ids=range(len(MISTYPED)))
+def test_typing_errors_are_refused_by_the_name_of_their_key(
+    key: str, value: Any, says: str
+) -> None:
+    found = refusals({key: value})
+    assert found
+    for why in found:
+        assert why.facts["path"].removesuffix("...") in f"driver_info/{key}"
+        assert says in why.message
+        assert len(why.message) < 1000
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        {"fake_async_steps": ["*"], "faked": 1, "other": 2, "Fake_x": 3},
+        {"fake_async_steps": ["deploy.deploy", "raid.apply_configuration"]},
+        {"fake_fail_steps": {"vendor.log_passthrough": "no", "management.verify_access": "no"}},
+        {"fake_agent": AGENT, "fake_fail_steps": {"deploy.burn_in": "no"}},
+    ],
+    ids=["other keys", "steps of all kinds", "of all interfaces", "of the agent"],
+)
+def test_what_is_there_is_not_refused(info: dict[str, Any]) -> None:
+    assert refusals(info) == []
+
+
+def test_an_interface_derived_from_a_fake_one_may_bring_steps() -> None:
+    class Own(vendor.FakeVendor):
+        @base.clean_step(priority=0)
+        def own_step(self, task: base.Task) -> None:
+            """Do nothing."""
+
+    info = {"fake_fail_steps": {"vendor.own_step": "broken"}}
+    Own().check_driver_info(info)
+    assert refusals(info)
 
 
 def test_a_star_makes_every_step_wait() -> None:

@@ -153,7 +153,7 @@ def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: Rig) -> None:
     object.__setattr__(rig.service.desk, "registry", registry)
     rig.ask("do_provisioning_action", node, action="provide")
     row = rig.reaches(node, "clean failed")
-    assert "manager fake lists a step that cannot be used: 0/priority" in row["last_error"]
+    assert "manager fake lists a step that cannot be used: priority" in row["last_error"]
     assert copy(rig, node) is None
 
 
@@ -497,3 +497,26 @@ def test_the_runs_of_a_node_tell_of_both_lists(operator: Operator) -> None:
     whole = operator.api.get(f"/v1/nodes/{node}/runs/{run['uuid']}").json
     states = [step["state"] for step in whole["steps"]]
     assert states == ["done", "done", "aborted", "skipped", "done", "done", "done", "done"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("fake_step_second", 1),
+        ("fake_async_steps", ["deploy.erase_device"]),
+        ("fake_agent", [{"clean_steps": [{"interface": "deploy"}]}]),
+    ],
+)
+def test_typing_errors_are_refused_when_they_are_written(
+    operator: Operator, key: str, value: Any
+) -> None:
+    info = {key: value}
+    answer = operator.api.post("/v1/nodes", {"driver": "fake-hardware", "driver_info": info})
+    assert answer.status == 400
+    assert f"driver_info/{key}" in answer.text
+    node = operator.enroll("enroll")
+    before = operator.rig.get(node)
+    answer = operator.patches(node, driver_info=info)
+    assert answer.status == 400
+    assert f"driver_info/{key}" in answer.text
+    assert operator.rig.get(node) == before

@@ -332,6 +332,51 @@ def test_an_agents_step_is_read_with_what_only_travels_along() -> None:
     assert step.extra == {"reboot_requested": True}
 
 
+def test_an_agents_answer_is_sorted_by_interface_with_all_facts() -> None:
+    burn = {"interface": "deploy", "step": "burn", "priority": 10.5, "reboot_requested": True}
+    wipe = {"interface": "deploy", "step": "wipe", "priority": 0, "abortable": True}
+    argsinfo = {"size": {"description": "GiB", "required": True}}
+    build = {"interface": "raid", "step": "build", "priority": 1, "argsinfo": argsinfo}
+    found = steps.from_agent({"Generic": [burn], "Vendor": [build, wipe], "Idle": []})
+    facts = {"abortable": False, "argsinfo": None, "requires_ramdisk": True}
+    assert found == {
+        "deploy": [{**burn, **facts}, {**wipe, **facts, "abortable": True}],
+        "raid": [{**build, **facts, "argsinfo": argsinfo}],
+    }
+    # What else the agent said of a step stays with it.
+    shown = steps.as_driver_dict(steps.from_dict(found["deploy"][0]), StepKind.CLEAN)
+    assert shown == {**burn, **facts}
+
+
+STEP: dict[str, Any] = {"interface": "deploy", "step": "burn", "priority": 1}
+
+
+@pytest.mark.parametrize(
+    ("listed", "key"),
+    [
+        (None, "steps"),
+        ({"burn": STEP}, "steps"),
+        ([None], "step"),
+        (["burn"], "step"),
+        ([{**STEP, "interface": 5}], "interface"),
+        ([{**STEP, "interface": ""}], "interface"),
+        ([{"interface": "deploy", "priority": 1}], "step"),
+        ([{"interface": "deploy", "step": "burn"}], "priority"),
+        ([{**STEP, "priority": -1}], "priority"),
+        ([{**STEP, "priority": True}], "priority"),
+        ([{**STEP, "priority": "high"}], "priority"),
+        ([{**STEP, "abortable": "yes"}], "abortable"),
+        ([{**STEP, "argsinfo": ["size"]}], "argsinfo"),
+        ([{**STEP, "argsinfo": {"size": {}}}], "argsinfo/size"),
+    ],
+)
+def test_an_agents_nonsense_is_refused_by_manager_and_key(listed: Any, key: str) -> None:
+    with pytest.raises(errors.HardwareError) as refusal:
+        steps.from_agent({"Good": [STEP], "Bad": listed})
+    assert "manager Bad lists a step that cannot be used: " in refusal.value.message
+    assert f": {key}: " in refusal.value.message
+
+
 def test_null_in_a_wire_form_is_the_default() -> None:
     step = steps.from_dict(
         {"interface": "bios", "step": "s", "priority": None, "args": None, "argsinfo": None}

@@ -66,9 +66,11 @@ def _uses_agent(task: Task, name: str) -> bool:
 
 
 def _joined(own: list[Step], agents: Sequence[Mapping[str, Any]]) -> list[Step]:
-    """Add an agent's steps; of two with one name the interface's own is run."""
-    names = {step.name for step in own}
-    return own + [step for step in map(steps.from_dict, agents) if step.name not in names]
+    """Add an agent's steps; of those with one name the interface's own, else the first, is run."""
+    found = {step.name: step for step in own}
+    for step in map(steps.from_dict, agents):
+        found.setdefault(step.name, step)
+    return list(found.values())
 
 
 def _not_yet(task: Task) -> errors.StepsUnavailable:
