@@ -4,6 +4,8 @@
 VENV ?= .venv
 # Parallel test processes: a number, or auto for one per processor.
 WORKERS ?= auto
+# How many lives `make life` leads, of up to 40 happenings each.
+LIVES ?= 500
 # Further arguments of pytest, of the demo or of the benchmarks.
 ARGS ?=
 
@@ -11,7 +13,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test lint services bench demo sample docs format clean
+.PHONY: help venv test life lint services bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +29,10 @@ demo: $(STAMP) ## take real nodes through their whole life on this machine; ARGS
 
 test: $(STAMP) ## run the whole test suite
 	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+life: $(STAMP) ## lead a node through LIVES=500 random lives, others each time
+	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
+		tests/flows/test_any_life.py $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter, size bounds
 	$(VENV)/bin/ruff check .
