@@ -183,6 +183,7 @@ FAULTS: dict[str, tuple[list[Json], str]] = {
     "a step of another": ([bios(1)], "bios.apply_configuration is in deploy template CUSTOM_A too"),
     "the same to remove": ([step("bios.apply_configuration", 0, settings=[])], "CUSTOM_A too"),
     "a wait for nonsense": ([step("deploy.wait", 9, seconds="x")], "not a number of seconds"),
+    "power that must stay on": ([step("power.power_off", 9)], "disable_power_off is set"),
     "disallowed since": ([step("vendor.send_raw", 9)], "vendor.send_raw is not allowed"),
 }
 
@@ -194,7 +195,7 @@ def test_a_template_that_cannot_be_carried_out_refuses_the_deployment(
 ) -> None:
     steps, said = FAULTS[case]
     teach(rig, CUSTOM_A=[bios(90)], CUSTOM_BAD=steps)
-    node = node_with(rig, "CUSTOM_A", "CUSTOM_BAD")
+    node = node_with(rig, "CUSTOM_A", "CUSTOM_BAD", disable_power_off=True)
     fault = refused(rig, node, deploy_steps=user_steps)
     assert fault.facts["path"] == "instance_info/traits"
     assert "deploy template CUSTOM_BAD: " in fault.message

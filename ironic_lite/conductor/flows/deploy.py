@@ -38,8 +38,7 @@ def check(task: Task, user_steps: list[Json]) -> list[Json]:
         task.driver.deploy.validate(task)
         taken = templates.matching(task)
         compose(task, user_steps, taken)
-        asked = [*user_steps, *(step for one in taken for step in one["steps"])]
-        listed.refuse(StepKind.DEPLOY, listed.power_faults(task.node, StepKind.DEPLOY, asked))
+        listed.refuse(StepKind.DEPLOY, listed.power_faults(task.node, StepKind.DEPLOY, user_steps))
     except errors.InvalidRequest as why:
         sentence = (
             f"Failed to validate deploy or power info for node {task.node.uuid}: {why.message}"

@@ -8,13 +8,15 @@ waits for its agent, nor when another conductor goes on after a crash.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ironic_lite import errors, steps
+from ironic_lite.conductor.flows import listed
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import deploy_templates, traits
 from ironic_lite.db.session import Connection
+from ironic_lite.steps import StepKind
 
 Json = dict[str, Any]
 
@@ -28,13 +30,13 @@ def matching(task: Task) -> list[Json]:
     Without traits there is none, at no cost; else two statements.
 
     :raises errors.InvalidParameter: the traits are no list of strings, the node lacks one of them,
-        or the operator's configuration forbids a step.
+        or a step is forbidden: by the configuration, or because the machine must stay on.
     """
     wanted = _wanted(task.node.instance_info.get("traits"))
     if not wanted:
         return []
     found = task.desk.database.read(lambda conn: _read(conn, task.node.uuid, wanted))
-    _refuse_disallowed(found, task.desk.conf.api.disallow_deploy_steps)
+    _refuse(task, found)
     return found
 
 
@@ -58,16 +60,21 @@ def _read(conn: Connection, node_uuid: str, wanted: Sequence[str]) -> list[Json]
     return deploy_templates.named(conn, wanted)
 
 
-def _refuse_disallowed(found: Sequence[Json], disallowed: Collection[str]) -> None:
-    """Refuse what a template may have had before the configuration forbade it."""
+def _refuse(task: Task, found: Sequence[Json]) -> None:
+    """Refuse what the steps themselves do not show: the configuration and the node forbid it."""
+    disallowed = task.desk.conf.api.disallow_deploy_steps
+    faults: list[str] = []
     for template in found:
-        for step in template["steps"]:
-            if steps.title(step) in disallowed:
-                reason = (
-                    f"deploy template {template['name']}: step {steps.title(step)} is not allowed "
-                    "by the operator's configuration"
-                )
-                raise errors.InvalidParameter(reason, path=_PATH, reason=reason)
+        titles = [steps.title(step) for step in template["steps"]]
+        forbidden = [
+            f"step {title} is not allowed by the operator's configuration"
+            for title in titles
+            if title in disallowed
+        ]
+        forbidden += listed.power_faults(task.node, StepKind.DEPLOY, template["steps"])
+        faults += [f"deploy template {template['name']}: {fault}" for fault in forbidden]
+    if faults:
+        raise errors.InvalidParameter("; ".join(faults), path=_PATH, reason=faults)
 
 
 def _wrong(path: str, reason: str) -> errors.InvalidParameter:
