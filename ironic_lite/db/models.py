@@ -252,7 +252,6 @@ runs = sa.Table(
         _string(36),
         sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
         nullable=False,
-        index=True,
     ),
     _text("verb", 16, nullable=False),
     _text("requester"),
@@ -264,6 +263,7 @@ runs = sa.Table(
     _time("started_at", nullable=False),
     _time("ended_at"),
     _json("error"),  # {"code", "text", "step", "retryable"}
+    sa.Index("ix_runs_node_uuid_id", "node_uuid", "id"),
     **_OPTIONS,
 )
 

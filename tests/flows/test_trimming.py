@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from ironic_lite import clock
 from ironic_lite.conductor.watch import trimming
+from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.db import events, models, runs
 from ironic_lite.db.session import Connection
 from tests.flows.rig import Rig
@@ -173,3 +175,19 @@ def test_a_service_that_stops_leaves_the_rest_for_the_next_time(build: Build) ->
     rig.service.desk.draining.set()
     sweep(rig)
     assert kept(rig, node) == before
+
+
+def test_what_is_done_once_a_day_is_first_done_within_the_hour() -> None:
+    pauses: list[float] = []
+    asked = threading.Event()
+
+    class Halted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0)
+            asked.set()
+            return True
+
+    Sweeps(Halted(), [Sweep("old history", DAY, pauses.clear)]).start()
+    assert asked.wait(10)
+    [pause] = pauses
+    assert 0 < pause <= DAY / 24
