@@ -176,8 +176,8 @@ class Notes:
             self._put(agent_verify_ca=verify_ca)
 
     def forget_agent(self) -> None:
-        """The ramdisk is gone: so are its address, its token and its steps."""
-        self._drop(*_AGENT_KEYS, *_LISTS)
+        """The ramdisk is gone: so are its address, its token, its steps and what it changed."""
+        self._drop(*_AGENT_KEYS, *_LISTS, _CHANGES)
 
     def forget_agent_steps(self) -> None:
         """What the agent has listed may be another list after its next boot."""

@@ -131,13 +131,21 @@ def test_a_manual_clean_is_checked_once_the_agent_has_spoken_and_nothing_runs(
     assert copy(rig, node)  # that run has told, all the same
 
 
-def test_without_its_ramdisk_an_agents_step_is_not_there(rig: Rig) -> None:
+def test_without_its_ramdisk_an_agents_step_is_not_there(build: Callable[..., Rig]) -> None:
+    called: list[str] = []
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        called.append(name)
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
     row = rig.clean(node, "deploy.burn_in", disable_ramdisk=True)
     assert row["provision_state"] == "clean failed"
     assert "does not support this clean step: deploy.burn_in" in row["last_error"]
     assert rig.path(node) == ["cleaning", "clean failed"]
     assert copy(rig, node) is None
+    assert "agent_steps" not in called  # not even one that still runs is asked
 
 
 def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: Rig) -> None:
@@ -177,6 +185,7 @@ def test_servicing_runs_an_agents_steps(rig: Rig) -> None:
 # -- deployment ------------------------------------------------------------------------------
 
 PARTITION: Json = {"interface": "deploy", "step": "partition", "priority": 90}
+ENDS = ("active", "deploy failed")
 IDLE: Json = {"interface": "raid", "step": "tune", "priority": 0}
 
 
@@ -339,6 +348,20 @@ def test_an_agent_that_changes_for_ever_fails_the_run(rig: Rig, manual: bool) ->
     rig.reaches(node, "available")
 
 
+def test_a_deployment_fails_so_too(rig: Rig) -> None:
+    lists: Any = {"deploy_steps": [PARTITION]}
+    disks = [newer("deploy.partition", str(n), **lists) for n in range(2, 9)]
+    node = rig.node("available", fake_agent=agent(*disks, **lists))
+    rig.ask("do_node_deploy", node)
+    row = rig.reaches(node, "deploy failed")
+    assert f"for the {stepper.MOST_CHANGES + 1}th time" in row["last_error"]
+    assert "agent_changes" not in info(row)
+    assert rig.run(node)["error"]["step"] == "deploy.partition"
+    rig.edit(node, driver_info={"fake_agent": agent(**lists)})
+    rig.ask("do_node_deploy", node)
+    rig.reaches(node, "active")
+
+
 def test_an_abort_that_waits_for_the_step_comes_before_the_new_agent(rig: Rig) -> None:
     slow = {**BURN, "abortable": False}
     disks = agent(newer("deploy.burn_in", clean_steps=[slow]), clean_steps=[slow])
@@ -432,6 +455,34 @@ def test_a_conductor_may_die_at_any_commit_of_such_a_clean(
     assert done[-1] == "scrub"
     assert "agent_changes" not in info(row)
     assert info(row)["hardware_manager_version"] == {"fake": "2"}
+
+
+@pytest.mark.parametrize("commits", range(1, 20))
+def test_a_conductor_may_die_at_any_commit_of_a_deployment_whose_agent_adds_steps(
+    build: Callable[..., Rig], sqlite_database: Database, commits: int
+) -> None:
+    life = mortal.Life()
+    rig = build(mortal.database(sqlite_database, life))
+    node = rig.node("available", fake_agent=agent(deploy_steps=[PARTITION]))
+    life.arm(commit=commits)
+    try:
+        rig.ask("do_node_deploy", node)
+        wait_for(lambda: life.dead or rig.run(node)["state"] == "done")
+    except mortal.Died:
+        pass
+    rig.bury()
+    heir = build()
+    if not heir.runs(node):
+        return
+    row = wait_for(lambda: (one := heir.settled(node))["provision_state"] in ENDS and one)
+    steps = told(heir, node)
+    assert not [step for step in steps if step.split()[1] in ("pending", "running", "waiting")]
+    if row["provision_state"] == "active":
+        done = [step.split()[0] for step in steps if step.split()[1] == "done"]
+        assert done == ["deploy", "partition", "write_image", "boot_instance"]
+    else:
+        # The agent's step does not say that it may be run twice; it was the one under way.
+        assert "partition failed 1" in steps
 
 
 # -- over HTTP -------------------------------------------------------------------------------
