@@ -11,7 +11,7 @@ import pytest
 from ironic_lite import fields, states, verbs
 from ironic_lite.states import Kind, State
 from tests.flows.rig import listed, wait_for
-from tests.spec.cleaning import overdue, sweep
+from tests.spec.cleaning import overdue, sweep, watched
 from tests.spec.operator import Json, Operator
 from tests.spec.pages import lacks, section
 from tests.spec.wire import baremetal, listening
@@ -117,6 +117,18 @@ def test_s4_14_a_retired_machine_that_is_silent_is_no_fault(serve: Serve) -> Non
     assert operator.patches(other, retired=False).status == 200
     sweep(operator, "power recovery")
     assert operator.shows(other)["maintenance"] is False
+
+
+def test_s4_14_a_machine_retired_during_the_round_is_left_alone(serve: Serve) -> None:
+    def before(_kind: str, name: str) -> None:
+        if name == "get_power_state" and operator.rig.get(node)["reservation"] is None:
+            assert operator.patches(node, retired=True).status == 200
+
+    operator = serve(registry=watched(before))
+    node = differs(operator)
+    sweep(operator, "power sync")
+    assert operator.shows(node)["retired"] is True
+    assert (real(operator, node), operator.shows(node)["power_state"]) == (OFF, ON)
 
 
 def test_s4_14_time_outs_and_recovery_still_see_it(operator: Operator) -> None:
