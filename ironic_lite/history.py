@@ -67,7 +67,9 @@ _ACTIVITIES: Mapping[str, tuple[State, ...]] = {
     "rescue": (S.RESCUING, S.RESCUEWAIT, S.RESCUEFAIL, S.UNRESCUING, S.UNRESCUEFAIL),
     "servicing": (S.SERVICING, S.SERVICEWAIT, S.SERVICEHOLD, S.SERVICEFAIL),
 }
-_ACTIVITY = {state: name for name, states in _ACTIVITIES.items() for state in states}
+_ACTIVITY: Mapping[str, str] = {
+    state: name for name, states in _ACTIVITIES.items() for state in states
+}
 
 # -- the name of an entry --------------------------------------------------------------------
 
@@ -193,7 +195,7 @@ def _taken_over(_event: Row, data: Row) -> _Told:
 
 
 def _activity(state: str | None) -> str:
-    return _ACTIVITY.get(State(state), "provisioning") if state else "provisioning"
+    return _ACTIVITY.get(state or "", "provisioning")
 
 
 _TELLERS: Mapping[str, Callable[[Row, Row], _Told]] = {

@@ -145,9 +145,10 @@ def test_what_is_no_history_is_left_out(
 def test_an_event_from_before_history_told_so_much_is_still_told(
     api: Client, node: str, record: Record
 ) -> None:
-    [uuid] = record({"kind": "provision", "event": "abort", "before": "clean wait", "after": "x"})
+    [uuid] = record({"kind": "provision", "event": "abort", "before": "of old", "after": "x"})
     entry = api.get(f"/v1/nodes/{node}/history/{uuid}").json
-    assert (entry["severity"], entry["event"]) == ("INFO", "From clean wait to x.")
+    assert (entry["severity"], entry["event"]) == ("INFO", "From of old to x.")
+    assert entry["event_type"] == "provisioning"
     assert {entry[name] for name in ("state", "project", "duration_seconds", "user")} == {None}
 
 
