@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ironic_lite import states
 from ironic_lite.db import migrate, session
 from ironic_lite.states import State
-from tests.spec.cleaning import AUTOMATED, Gate, begun, enroll_waiting, ring, stored
+from tests.spec.cleaning import AUTOMATED, Gate, begun, enroll_waiting, ring, stored, watched
 from tests.spec.operator import Json, Operator
 
 Serve = Callable[..., Operator]
@@ -143,8 +143,15 @@ def test_s4_04_somebody_who_works_on_the_node_is_not_disturbed(serve: Serve) -> 
 def test_s4_05_a_retired_machine_rests_in_manageable_after_tear_down(
     serve: Serve, option: bool, own: bool | None
 ) -> None:
-    operator = serve(conductor__automated_clean_enable=option)
-    node = operator.enroll("active", automated_clean=own)
+    seen: list[tuple[str, Any]] = []
+
+    def before_step(_kind: str, name: str) -> None:
+        if name == "execute_clean_step":
+            seen.append(stored(operator.shows(node)))
+
+    registry = watched(before_step)
+    operator = serve(registry=registry, conductor__automated_clean_enable=option)
+    node = operator.rig.node("active", automated_clean=own)
     retire(operator, node)
     before, cleaned = len(operator.rig.path(node)), len(begun(operator, node))
     shown = operator.provision(node, "deleted")
@@ -152,6 +159,7 @@ def test_s4_05_a_retired_machine_rests_in_manageable_after_tear_down(
     assert operator.rig.path(node)[before:] == ["deleting", "cleaning", "manageable"]
     cleans = option if own is None else own
     assert begun(operator, node)[cleaned:] == (AUTOMATED if cleans else [])
+    assert seen == [("cleaning", "manageable")] * len(begun(operator, node)[cleaned:])
     assert retired(operator, node) == (True, REASON)
     assert shown["instance_uuid"] is None
 
