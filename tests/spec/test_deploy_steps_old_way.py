@@ -16,7 +16,6 @@ from tests.spec.operator import Json, Operator
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 Outside = Callable[..., Operator]
-LIMIT = {"interface": "power", "step": "limit", "args": {"watts": 9}, "priority": 150}
 
 
 def notes(shown: Json) -> Json:
@@ -53,21 +52,27 @@ def test_s3_19_an_interface_without_steps_deploys_in_one_piece(
     assert operator.provision(node, "rebuild")["provision_state"] == "active"
 
 
-@pytest.mark.parametrize("metered", [True, False])
+@pytest.mark.parametrize("whose", ["driver", "request", "template"])
 def test_s3_19_steps_of_others_do_not_take_the_place_of_the_old_way(
-    outside: Outside,
-    caplog: pytest.LogCaptureFixture,
-    metered: bool,
+    outside: Outside, caplog: pytest.LogCaptureFixture, whose: str
 ) -> None:
     operator = outside()
-    power = "metered" if metered else "fake"
+    power = "metered" if whose == "driver" else "fake"
     node = operator.enroll("available", deploy_interface="old", power_interface=power)
-    reset = {"interface": "bios", "step": "apply_configuration", "priority": 200}
-    asked = [{**reset, "args": {"settings": [{"name": "boot", "value": "fast"}]}}]
-    shown = operator.provision(node, "active", deploy_steps=[] if metered else asked)
+    settings = {"settings": [{"name": "boot", "value": "fast"}]}
+    step = {"interface": "bios", "step": "apply_configuration", "priority": 200, "args": settings}
+    if whose == "template":
+        made = operator.api.post("/v1/deploy_templates", {"name": "CUSTOM_FAST", "steps": [step]})
+        assert made.status == 201, made.text
+        path = f"/v1/nodes/{node}/traits"
+        assert operator.api.put(path, {"traits": ["CUSTOM_FAST"]}).status == 204
+        assert operator.patches(node, instance_info={"traits": ["CUSTOM_FAST"]}).status == 200
+    asked = {"deploy_steps": [step]} if whose == "request" else {}
+    shown = operator.provision(node, "active", **asked)
     assert (shown["provision_state"], deployed(shown)) == ("active", 1)
-    steps = [step["step"] for step in operator.rig.run(node)["steps"]]
-    assert steps == (["deploy", "limit"] if metered else ["apply_configuration", "deploy"])
+    steps = [one["step"] for one in operator.rig.run(node)["steps"]]
+    wanted = ["deploy", "limit"] if whose == "driver" else ["apply_configuration", "deploy"]
+    assert steps == wanted
     assert len(warnings(caplog)) == 1
 
 
