@@ -97,6 +97,7 @@ def test_only_what_may_pass_by_itself_is_retryable() -> None:
         "TooManyActions",
         "Stopping",
         "BmcUnreachable",
+        "AgentChanged",
         "Interrupted",
     }
 
