@@ -38,7 +38,9 @@ class Whole:
         """Start both; ``options`` are the conductor's and the API's, as ``group__option``."""
         self.database = database
         self.rig = rig.build(database, **{"conductor__hash_ring_reset_interval": 3600, **options})
-        self.api = Client(app.build(database, _Wire(self.rig), self.rig.service.desk.conf))
+        conf = self.rig.service.desk.conf
+        self._told = app.listening(database, conf)
+        self.api = Client(app.build(database, _Wire(self.rig), conf, self._told))
         self.api.get("/v1/nodes/detail")  # now the API knows for an hour who is alive
 
     def sent(self, ask: Callable[[Client], Response], status: int = 200) -> Statements:
@@ -60,5 +62,6 @@ class Whole:
         return statements
 
     def close(self) -> None:
-        """Stop the conductor."""
+        """Stop both."""
+        self._told.close()
         self.rig.service.stop()

@@ -125,10 +125,11 @@ class Sender:
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
+        self._ended = threading.Event()
         # An outage, as told once in the log: whether there is one, and what it has cost.
         self._failing = self._troubled = False
         self._lost = 0
-        messaging = transport.notifications(conf)
+        self._messaging = messaging = transport.notifications(conf)
         # oslo.messaging would log each message that a broker does not take, with all it says; and
         # gives up at once, whatever its options say, while there has not been a connection yet.
         messaging._send_notification = self._patient(messaging._send_notification)
@@ -164,10 +165,16 @@ class Sender:
         # Not at once: a process may be forked between.
         with self._guard:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._send, name="notifier", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="notifier", daemon=True)
                 self._thread.start()
 
     # -- on our own --------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        self._send()
+        self._ended.set()
+        with contextlib.suppress(Exception):  # a connection that cannot be closed ends with us
+            self._messaging.cleanup()
 
     def _send(self) -> None:
         while (one := self._waiting.get()) is not None:
@@ -242,7 +249,7 @@ class Sender:
             self._waiting.put(None, timeout=_LAST_WORDS)
             self._thread.join(max(0.0, until - time.monotonic()))
         left = [one for one in self._waiting.queue if one is not None]
-        lost = self._lost + (len(left) + 1 if self._thread.is_alive() else 0)
+        lost = self._lost + (0 if self._ended.is_set() else len(left) + 1)
         if lost:
             LOG.warning("Stopping; %d notifications were lost", lost)
 

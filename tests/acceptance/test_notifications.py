@@ -79,6 +79,7 @@ def test_a_consumer_hears_both_processes_over_a_broker() -> None:
             assert program.stop() == 0
         listener.stop()
         listener.wait()
+        messaging.cleanup()
 
 
 def test_a_broker_that_is_away_holds_up_nothing_not_even_the_stop() -> None:

@@ -107,18 +107,18 @@ def listen(topic: str) -> Iterator[Callable[[str], Ear]]:
         ear = Ear()
         messaging = oslo_messaging.get_notification_transport(config.CONF, url=url)
         target = oslo_messaging.Target(topic=topic, exchange="ironic")
-        made.append(
-            oslo_messaging.get_notification_listener(
-                messaging, [target], [ear], executor="threading"
-            )
+        listener = oslo_messaging.get_notification_listener(
+            messaging, [target], [ear], executor="threading"
         )
-        made[-1].start()
+        listener.start()
+        made.append((listener, messaging))
         return ear
 
     yield start
-    for one in made:
-        one.stop()
-        one.wait()
+    for listener, messaging in made:
+        listener.stop()
+        listener.wait()
+        messaging.cleanup()
 
 
 @pytest.fixture

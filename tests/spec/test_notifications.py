@@ -84,13 +84,14 @@ def listen(topic: str) -> Iterator[Callable[[str], Ear]]:
         )
         # One thread: more of them would change the order.
         listener.start(override_pool_size=1)
-        made.append(listener)
+        made.append((listener, messaging))
         return ear
 
     yield start
-    for listener in made:
+    for listener, messaging in made:
         listener.stop()
         listener.wait()
+        messaging.cleanup()
 
 
 @pytest.fixture
