@@ -24,6 +24,7 @@ CLEAN = (
 )
 RESERVED = ("power.power_on", "power.reboot", "power.hold", "power.wait")
 UNKNOWN = "raid.no_such"
+ON_CHILD = ("power.power_on@", "management.reset_bmc@")  # as `titles` writes what children run
 POWERED = frozenset({"power.cycle", "deploy.boot_instance", "power.power_on", "power.reboot"})
 STEPS = (*AUTOMATED, *DEPLOY, SERVICE, *CLEAN)
 VERBS = ("inspect", "rescue", "unrescue", "adopt", "delete", "verify")
@@ -68,6 +69,7 @@ class Model:
     fault: bool = False
     retired: bool = False
     automated: bool | None = None
+    child_fails: bool = False
     manual: bool = False
     listed: tuple[str, ...] = ()
     at: int = 0
@@ -209,7 +211,8 @@ class Model:
             if title == "power.hold":
                 self.state = held
                 return
-            if title == "power.wait" or (self.told.waits and title not in RESERVED):
+            own = title not in ON_CHILD
+            if title == "power.wait" or (self.told.waits and own and title not in RESERVED):
                 self.state = waiting
                 return
             if self._breaks(title):
@@ -219,6 +222,8 @@ class Model:
         self.state = self._cleaned() if kind == "clean" else states.follow(busy, "done")
 
     def _breaks(self, title: str) -> bool:
+        if title in ON_CHILD:
+            return self.child_fails
         return title in self.told.fail_steps or (self.told.fail_power and title in POWERED)
 
     def _fails(self, kind: str) -> None:
@@ -240,8 +245,11 @@ _ONE_PIECE = {
 
 
 def titles(listed: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return ``interface.step`` of each step."""
-    return tuple(f"{step['interface']}.{step['step']}" for step in listed)
+    """Return ``interface.step`` of each step, with an @ if it is for the children."""
+    return tuple(
+        f"{step['interface']}.{step['step']}{'@' if step.get('execute_on_child_nodes') else ''}"
+        for step in listed
+    )
 
 
 def _abortable(step: Mapping[str, Any] | None) -> bool:

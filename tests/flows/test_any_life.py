@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from typing import Any, cast
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
-    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -26,6 +23,7 @@ from ironic_lite.db.session import Database
 from ironic_lite.states import Kind, State
 from tests.flows import life
 from tests.flows.life import Model, Told
+from tests.flows.truths import Truths
 from tests.flows.world import World
 
 pytestmark = pytest.mark.filterwarnings(
@@ -40,12 +38,17 @@ _TOLD = st.builds(
     slow_verbs=st.sets(st.sampled_from(("inspect", "rescue"))).map(frozenset),
     fail_power=st.sampled_from((*[False] * 7, True)),
 )
-_SERVICE = (life.SERVICE, life.SERVICE, *life.RESERVED)
+_CLEAN = (*life.CLEAN, *life.RESERVED, *life.ON_CHILD)
+_SERVICE = (life.SERVICE, life.SERVICE, *life.RESERVED, life.ON_CHILD[0])
 
 
 def _listed(*titles: str) -> list[dict[str, Any]]:
-    pairs = (title.split(".") for title in titles)
-    return [{"interface": interface, "step": step} for interface, step in pairs]
+    found = []
+    for title in titles:
+        interface, step = title.removesuffix("@").split(".")
+        more = {"execute_on_child_nodes": True} if title in life.ON_CHILD else {}
+        found.append({"interface": interface, "step": step, **more})
+    return found
 
 
 def _lists(pool: tuple[str, ...]) -> st.SearchStrategy[list[dict[str, Any]]]:
@@ -55,7 +58,9 @@ def _lists(pool: tuple[str, ...]) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 
 _BODIES: dict[str, st.SearchStrategy[dict[str, Any]]] = {
-    "clean": st.fixed_dictionaries({"clean_steps": _lists((*life.CLEAN, *life.RESERVED))}),
+    "clean": st.fixed_dictionaries(
+        {"clean_steps": _lists((*life.CLEAN, *life.RESERVED, *life.ON_CHILD))}
+    ),
     "service": st.fixed_dictionaries({"service_steps": _lists(_SERVICE)}),
     "rescue": st.just({"rescue_password": "secret"}),
     "active": st.sampled_from(
@@ -70,50 +75,51 @@ _BODIES: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 }
 _BODIES["rebuild"] = _BODIES["active"]
 _WITH_STEPS = ("clean", "service", "active", "rebuild", "provide")
-_WAITING = frozenset(state for state in life.KIND_OF if states.kind(state) is Kind.WAIT)
 
 
-class AnyLife(RuleBasedStateMachine):
+class AnyLife(Truths):
     """One node, and whatever may happen to it."""
 
     def __init__(self, world: World) -> None:
-        super().__init__()
-        self.world = world
-        self.deaths = world.deaths
-        self.node = ""
+        super().__init__(world)
         self.doomed: bool | None = None  # dies soon: and is followed elsewhere
+        self.troubled = False
 
     @initialize(
         state=st.sampled_from(["active", "manageable", "available", "enroll"]),
         automated=st.sampled_from([None, None, False]),
+        child=st.sampled_from(["well", "well", "broken"]),
+        waits=st.booleans(),
     )
-    def enrol(self, state: str, automated: bool | None) -> None:
+    def enrol(self, state: str, automated: bool | None, child: str, waits: bool) -> None:
         self.first = state
         self.node = self.world.rig.node(state, automated_clean=automated)
-        self.model = Model(State(state), automated=automated)
+        self.model = Model(State(state), automated=automated, child_fails=child == "broken")
+        told = {"fake_fail_power": "dark"} if child == "broken" else {}
+        fails = {"fake_fail_steps": {"management.reset_bmc": "smoke"}} if told else {}
+        self._tell(Told(waits=waits))
+        self.child = self.world.rig.node("active", parent_node=self.node, **told, **fails)
 
     def teardown(self) -> None:
         self.world.life.disarm()
         if self.node:
+            self.world.remove(self.child)
             self.world.remove(self.node)
 
     # -- what an operator asks ---------------------------------------------------------------
 
-    @rule(data=st.data())
-    def ask_what_is_possible(self, data: st.DataObject) -> None:
+    @rule(anything=st.sampled_from([False, False, True]), data=st.data())
+    def ask(self, anything: bool, data: st.DataObject) -> None:
+        """Ask for a verb, mostly for one that is possible."""
         possible = [name for name in verbs.BY_TARGET if self.model.accepts(name)]
-        if possible:
-            self._ask(data.draw(st.sampled_from(possible), "verb"), data)
+        names = possible if possible and not anything else sorted(verbs.BY_TARGET)
+        self._ask(data.draw(st.sampled_from(names), "verb"), data)
 
     @precondition(lambda self: any(map(self.model.accepts, _WITH_STEPS)))
     @rule(data=st.data())
     def ask_for_steps(self, data: st.DataObject) -> None:
         possible = [name for name in _WITH_STEPS if self.model.accepts(name)]
         self._ask(data.draw(st.sampled_from(possible), "verb"), data)
-
-    @rule(verb=st.sampled_from(sorted(verbs.BY_TARGET)), data=st.data())
-    def ask_anything(self, verb: str, data: st.DataObject) -> None:
-        self._ask(verb, data)
 
     def _ask(self, target: str, data: st.DataObject) -> None:
         body = data.draw(_BODIES.get(target, st.just({})), "body")
@@ -134,22 +140,28 @@ class AnyLife(RuleBasedStateMachine):
             assert self.world.row(self.node) == before
             assert self._history() == history
 
-    @rule(what=st.sampled_from(["maintenance", "retired", "power"]), data=st.data())
+    def _history(self) -> tuple[int, int]:
+        return len(self.world.rig.events(self.node)), len(self.world.rig.runs(self.node))
+
+    @rule(what=st.sampled_from(["behave", "maintenance", "retired", "power"]), data=st.data())
     def meddle(self, what: str, data: st.DataObject) -> None:
-        if what == "power":
+        """Do what may be done in any state, or let the machine behave in another way."""
+        if what == "behave":
+            self._tell(data.draw(_TOLD, "told"))
+        elif what == "power":
             self._power(data.draw(st.sampled_from(["power on", "power off", "rebooting"]), "to"))
         elif what == "retired":
             self._retired(data.draw(st.booleans(), "on"))
         else:
             self._maintenance(data.draw(st.booleans(), "on"))
 
-    @precondition(lambda self: self.model.maintenance or self.model.retired)
+    @precondition(lambda self: self.model.maintenance or self.model.retired or self.troubled)
     @rule(waits=st.booleans())
     def mend(self, waits: bool) -> None:
         """Put everything right, so that life goes on."""
         self._maintenance(False)
         self._retired(False)
-        self.tell(Told(waits=waits))
+        self._tell(Told(waits=waits, slow_verbs=frozenset({"rescue"} if waits else ())))
 
     def _maintenance(self, on: bool) -> None:
         path = f"/v1/nodes/{self.node}/maintenance"
@@ -179,40 +191,57 @@ class AnyLife(RuleBasedStateMachine):
 
     # -- what the machine does ---------------------------------------------------------------
 
-    @rule(told=_TOLD)
-    def tell(self, told: Told) -> None:
+    def _tell(self, told: Told) -> None:
         self.world.write(self.node, driver_info=told.driver_info())
         self.model.told = told
+        self.troubled = bool(told.fail_power or told.fail_steps or told.fail_verbs)
 
-    @precondition(lambda self: self.world.row(self.node)["wake_at"] is not None)
-    @rule()
-    def ring(self) -> None:
+    # -- what becomes of a node that waits or is held -----------------------------------------
+
+    @precondition(lambda self: states.kind(self.model.state) in (Kind.WAIT, Kind.HELD))
+    @rule(data=st.data())
+    def go_on(self, data: st.DataObject) -> None:
+        held = states.kind(self.model.state) is Kind.HELD
+        rings = self.world.row(self.node)["wake_at"] is not None
+        often = ["unhold"] if held else ["ring"] if rings else ["say"] * bool(self._kind)
+        seldom = ["abort", "retire", "time out", *(["say"] if self._kind and not held else ())]
+        what = data.draw(st.sampled_from([*often * 6, *seldom]), "what")
+        if what in ("unhold", "abort"):
+            self._ask(what, data)
+        elif what == "retire":
+            self._retired(True)
+        else:
+            {"ring": self._ring, "say": self._say, "time out": self._time_out}[what]()
+
+    @property
+    def _kind(self) -> str | None:
+        """Which kind of list is under way, if any."""
+        return life.KIND_OF.get(self.model.state)
+
+    def _ring(self) -> None:
         self.world.act(self.node, lambda: self.world.ring(self.node))
         if not self._died():
             self.model.rings()
 
-    @precondition(lambda self: self.model.state in _WAITING)
-    @rule()
-    def somebody_says_that_it_has_ended(self) -> None:
-        row, kind = self.world.row(self.node), life.KIND_OF[self.model.state]
-        self.world.act(self.node, lambda: self.world.rig.ask(f"continue_node_{kind}", self.node))
+    def _say(self) -> None:
+        """Somebody says that the step has ended; nobody believes it if there is a timer."""
+        row, method = self.world.row(self.node), f"continue_node_{self._kind}"
+        self.world.act(self.node, lambda: self.world.rig.ask(method, self.node))
         if not self._died() and row["wake_at"] is None:
             self.model.goes_on()
 
-    # -- what time does ----------------------------------------------------------------------
-
-    @precondition(lambda self: states.kind(self.model.state) in (Kind.WAIT, Kind.HELD))
-    @rule()
-    def time_passes(self) -> None:
+    def _time_out(self) -> None:
         self.world.act(self.node, lambda: self.world.age(self.node))
         if not self._died():
             self.model.waits_too_long()
             self.world.rig.service._orphans.sweep()
 
+    # -- death ---------------------------------------------------------------------------------
+
     @precondition(lambda self: self.doomed is None)
     @rule(
         what=st.sampled_from(["commit", "call"]),
-        n=st.integers(1, 12),
+        n=st.integers(1, 20),
         elsewhere=st.booleans(),
     )
     def doom(self, what: str, n: int, elsewhere: bool) -> None:
@@ -229,6 +258,7 @@ class AnyLife(RuleBasedStateMachine):
         self.world.inherit(elsewhere=bool(self.doomed))
         self.doomed = None
         self.world.settle(self.node)
+        self.world.settle(self.child)
         self._learn()
         return True
 
@@ -245,116 +275,9 @@ class AnyLife(RuleBasedStateMachine):
             model.at = info[f"{kind}_step_index"]
             model.later = bool((row[f"{kind}_step"] or {}).get("abort_after"))
 
-    # -- what always holds -------------------------------------------------------------------
-
-    @invariant()
-    def it_is_where_the_model_says(self) -> None:
-        row = self.world.row(self.node)
-        model = self.model
-        assert row["provision_state"] == model.state, row["last_error"]
-        self.world.rested[model.state.value] += 1
-        assert (row["maintenance"], row["fault"] is not None) == (model.maintenance, model.fault)
-        assert row["retired"] is model.retired
-        assert not (row["retired"] and model.state is State.AVAILABLE)
-        target = states.STATES[model.state].target
-        if model.state in states.CLEAN_STATES and row["target_provision_state"] == "manageable":
-            target = State.MANAGEABLE
-        assert row["target_provision_state"] == target
-
-    @invariant()
-    def nobody_works_on_it(self) -> None:
-        row = self.world.row(self.node)
-        assert (row["reservation"], row["lock_token"], row["lock_expires"]) == (None,) * 3
-        assert row["target_power_state"] is None
-        kind = states.kind(self.model.state)
-        assert kind is not Kind.BUSY
-        assert row["wake_at"] is None or kind is Kind.WAIT
-        assert self.world.rig.tasks.held == frozenset()
-        assert self.world.rig.service.desk.workers.wait_idle(5)
-
-    @invariant()
-    def a_failure_is_explained(self) -> None:
-        failed = states.kind(self.model.state) is Kind.FAIL or self.model.state is State.ERROR
-        assert not failed or self.world.row(self.node)["last_error"]
-
-    @invariant()
-    def one_run_is_open_as_long_as_it_is_under_way(self) -> None:
-        row, runs = self.world.row(self.node), self.world.rig.runs(self.node)
-        under_way = states.kind(self.model.state) in (Kind.WAIT, Kind.HELD)
-        still = [run for run in runs if run["ended_at"] is None]
-        assert [run["uuid"] for run in still] == ([row["run_uuid"]] if under_way else [])
-        assert under_way or row["run_uuid"] is None
-        assert all(run["state"] == "waiting" for run in still)
-        for run in runs:
-            if run["ended_at"] is not None:
-                self._ended_well(run)
-
-    def _ended_well(self, run: dict[str, Any]) -> None:
-        assert run["state"] in ("done", "failed", "aborted")
-        assert (run["error"] is None) == (run["state"] == "done")
-        steps = {step["state"] for step in run["steps"]}
-        assert not steps & {"running", "waiting"}
-        assert run["state"] != "done" or steps <= {"done"}
-
-    @invariant()
-    def list_step_and_run_agree(self) -> None:
-        row = self.world.row(self.node)
-        info, run = row["driver_internal_info"], None
-        for kind in life.PLACES:
-            index, step = info.get(f"{kind}_step_index"), row[f"{kind}_step"]
-            if life.KIND_OF.get(self.model.state) == kind:
-                run = self.world.rig.run(self.node)
-                listed = info[f"{kind}_steps"]
-                assert life.titles(listed) == self.model.listed
-                assert index == self.model.at
-                assert step == {**listed[index], **({"abort_after": True} if self._later else {})}
-                self._recorded(run, listed, index)
-            elif kind == "deploy" and self.model.kept:
-                assert step == info["deploy_steps"][index]
-            else:
-                assert index is None
-                assert not step
-                assert not info.get(f"{kind}_steps") or kind != "deploy"
-
-    @property
-    def _later(self) -> bool:
-        return self.model.later
-
-    def _recorded(self, run: dict[str, Any], listed: list[dict[str, Any]], index: int) -> None:
-        steps = run["steps"]
-        assert life.titles(steps) == life.titles(listed)
-        assert [step["state"] for step in steps] == [
-            *["done"] * index,
-            "waiting",
-            *["pending"] * (len(listed) - index - 1),
-        ]
-
-    @invariant()
-    def history_is_one_chain(self) -> None:
-        at = State(self.first)
-        for event in self.world.rig.events(self.node, "provision"):
-            assert event["before"] == at
-            assert event["after"] == states.follow(at, event["event"])
-            at = State(event["after"])
-        assert at is self.model.state
-
-    @invariant()
-    def no_step_runs_twice_but_for_a_death(self) -> None:
-        begun = Counter(
-            (event["run_uuid"], event["data"]["ordinal"], event["event"])
-            for event in self.world.rig.events(self.node, "step_started")
-        )
-        again = sum(times - 1 for times in begun.values())
-        assert again <= self.world.deaths - self.deaths
-
-    # -- aids --------------------------------------------------------------------------------
-
-    def _history(self) -> tuple[int, int]:
-        return len(self.world.rig.events(self.node)), len(self.world.rig.runs(self.node))
-
 
 _SETTINGS = hypothesis.settings(
-    max_examples=LIVES or 60,
+    max_examples=LIVES or 50,
     stateful_step_count=40 if LIVES else 25,
     derandomize=not LIVES,
     report_multiple_bugs=bool(LIVES),
