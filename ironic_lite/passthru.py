@@ -1,0 +1,123 @@
+"""Vendor passthru: what a decorator marks on a driver's vendor interface, and how it is called.
+
+The decorators only mark, as those of steps do: they attach a ``Route`` and hand the method back
+untouched. ``collect`` finds the routes of an interface, ``pick`` the one of a call. Drivers import
+these names from ``ironic_lite.drivers.base``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from ironic_lite import errors
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+VERBS: Final = ("GET", "POST", "PUT", "DELETE", "PATCH")
+NODE: Final = "node"
+DRIVER: Final = "driver"
+_ROUTE = "__ironic_lite_passthru__"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """One call: its HTTP method in capitals, and the JSON object of its body, ``{}`` without."""
+
+    verb: str
+    info: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """What a decorator recorded about a method.
+
+    ``scope`` is ``NODE`` or ``DRIVER``; ``lock`` says that a call holds the node's lock.
+    """
+
+    scope: str
+    verbs: tuple[str, ...]
+    async_call: bool = False
+    description: str = ""
+    attach: bool = False
+    lock: bool = True
+
+
+def passthru(
+    *,
+    methods: Sequence[str] = ("POST",),
+    async_call: bool = False,
+    description: str = "",
+    attach: bool = False,
+    lock: bool = True,
+) -> Callable[[Method], Method]:
+    """Mark ``method(self, task, call)`` as one that callers may name.
+
+    :param methods: the HTTP methods it takes, of ``VERBS``.
+    :param async_call: True answers 202 at once, and a worker does the rest; what the method returns
+        is then lost. False: the caller waits, so it must be quick.
+    :param description: what it does, for the list of methods.
+    :param attach: True sends the returned text as a file rather than as JSON.
+    :param lock: False if it only looks, and may run beside other work on the node.
+    :raises errors.InvalidParameter: at import, when a parameter is not as described.
+    """
+    return _marking(Route(NODE, _verbs(methods), async_call, description, attach, lock))
+
+
+def driver_passthru(
+    *,
+    methods: Sequence[str] = ("POST",),
+    async_call: bool = False,
+    description: str = "",
+    attach: bool = False,
+) -> Callable[[Method], Method]:
+    """Mark ``method(self, call)``, which is about no single node; otherwise like ``passthru``."""
+    return _marking(Route(DRIVER, _verbs(methods), async_call, description, attach, False))
+
+
+def collect(implementation: object, scope: str) -> dict[str, Route]:
+    """Return the methods of one scope marked on an implementation, by name.
+
+    :param implementation: the vendor interface (or its class).
+    :param scope: ``NODE`` or ``DRIVER``.
+    """
+    # Looked up on the class, as steps are: a property must not be run only to see what it is.
+    owner = implementation if isinstance(implementation, type) else type(implementation)
+    routes = {
+        name: getattr(getattr(owner, name, None), _ROUTE, None) for name in sorted(dir(owner))
+    }
+    return {name: route for name, route in routes.items() if route and route.scope == scope}
+
+
+def pick(implementation: object, scope: str, name: str, verb: str) -> Route:
+    """Return the route that serves a call.
+
+    :raises errors.InvalidParameter: naming ``method``: there is none of this name, or it does not
+        take this HTTP method.
+    """
+    routes = collect(implementation, scope)
+    if name not in routes:
+        known = ", ".join(routes) or "none"
+        reason = f"there is no vendor method {name!r}; this driver has: {known}"
+        raise errors.InvalidParameter(path="method", reason=reason)
+    if verb not in routes[name].verbs:
+        taken = ", ".join(routes[name].verbs)
+        reason = f"the vendor method {name} does not take {verb}, only {taken}"
+        raise errors.InvalidParameter(path="method", reason=reason)
+    return routes[name]
+
+
+def _marking(route: Route) -> Callable[[Method], Method]:
+    def record(method: Method) -> Method:
+        setattr(method, _ROUTE, route)
+        return method
+
+    return record
+
+
+def _verbs(methods: Sequence[str]) -> tuple[str, ...]:
+    unknown = [verb for verb in methods if verb not in VERBS]
+    if isinstance(methods, str) or unknown or not methods:
+        reason = f"{methods!r} is not a list of {', '.join(VERBS)}"
+        raise errors.InvalidParameter(path="methods", reason=reason)
+    return tuple(methods)
