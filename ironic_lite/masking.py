@@ -6,6 +6,7 @@ unless something in it is hidden.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
@@ -88,23 +89,59 @@ def shape(name: str) -> Callable[[Any], Any]:
 
 
 def restore(name: str, given: Any, stored: Any) -> Any:
-    """Return what a client means by a field it read masked, changed and sent back.
+    """Return what a client means by a value it read masked, changed and sent back.
 
-    Wherever ``given`` holds just what was shown instead of a stored secret, the secret stays.
+    Wherever ``given`` holds just what was shown instead of a stored secret, the secret stays; all
+    else is taken as it is.
 
     :param name: the node's field; ``given`` and ``stored`` are its values.
     """
-    if not isinstance(given, dict) or not isinstance(stored, dict):
-        return given
-    return {key: _restored(name, key, held, stored) for key, held in given.items()}
+    if isinstance(given, dict) and isinstance(stored, dict):
+        return {key: _restored(name, key, held, stored) for key, held in given.items()}
+    if isinstance(given, list) and isinstance(stored, list):
+        return _restored_items(given, stored)
+    return stored if isinstance(given, str) and given == mask(stored) else given
 
 
 def _restored(name: str, key: str, given: Any, around: dict[str, Any]) -> Any:
     stored = around.get(key)
     if stored is None:
         return given
-    if isinstance(given, dict):
-        return restore("", given, stored)
     hidden = secret(key) or key in _SECRET_IN.get(name, ())
-    hidden = hidden or (key == "value" and _names_secret(around))
-    return stored if given == (MASK if hidden else mask(stored)) else given
+    if hidden or (key == "value" and _names_secret(around)):
+        return stored if given == MASK else given
+    return restore("", given, stored)
+
+
+def _restored_items(given: list[Any], stored: list[Any]) -> list[Any]:
+    """Find for each item the stored one that it was: items may have come, gone or moved.
+
+    An item that still looks as it was shown is that one. Items that were changed are taken for
+    those that nothing looks like any more, in their order, if there are as many of both.
+    """
+    shown = mask(stored)
+    if shown is stored:
+        return given
+    looks, known = [_look(item) for item in given], [_look(item) for item in shown]
+    pairs = enumerate(zip(looks, known, strict=False))
+    places = {place: place for place, (now, then) in pairs if now == then}
+    left: dict[str, list[int]] = {}
+    for place in reversed(range(len(known))):
+        if place not in places:
+            left.setdefault(known[place], []).append(place)
+    for place, look in enumerate(looks):
+        if place not in places and left.get(look):
+            places[place] = left[look].pop()
+    changed = [place for place in range(len(given)) if place not in places]
+    unseen = sorted(set(range(len(stored))) - set(places.values()))
+    if len(changed) == len(unseen):
+        places.update(zip(changed, unseen, strict=True))
+    return [
+        restore("", item, stored[places[place]]) if place in places else item
+        for place, item in enumerate(given)
+    ]
+
+
+def _look(item: Any) -> str:
+    """Return a text that is the same for the same JSON; True is not 1."""
+    return json.dumps(item, sort_keys=True)

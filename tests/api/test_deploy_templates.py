@@ -415,6 +415,9 @@ def test_what_comes_back_masked_does_not_overwrite_the_secret(
     shown[0]["args"]["password"] = "other"
     patched(api, op("replace", "/steps", shown))
     assert stored(database).count(b"s3same") == 2
+    shown[0]["args"]["settings"].insert(0, {"name": "BootMode", "value": "uefi"})
+    patched(api, op("replace", "/steps", shown))
+    assert stored(database).count(b"s3same") == 2
     assert b"******" not in stored(database)
 
 

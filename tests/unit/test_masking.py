@@ -120,6 +120,47 @@ def test_a_new_secret_and_a_mask_over_nothing_are_taken_as_they_are() -> None:
     assert masking.restore("driver_info", given, stored) == given
 
 
+@pytest.mark.parametrize(
+    ("stored", "given"),
+    [(1, True), (0, False), (1, 1.0), ([1], [True]), ({"n": 1}, {"n": True})],
+    ids=repr,
+)
+def test_values_of_another_type_are_changes(stored: Any, given: Any) -> None:
+    """Python takes True for 1, JSON does not."""
+    assert repr(masking.restore("driver_info", {"a": given}, {"a": stored})) == repr({"a": given})
+
+
+def _login(user: str, password: str, **more: Any) -> dict[str, Any]:
+    return {"user": user, "password": password, **more}
+
+
+_LOGINS = [_login("a", "s1"), _login("b", "s2"), _login("c", "s3")]
+_A, _B, _C = (_login(one["user"], masking.MASK) for one in _LOGINS)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    {
+        "as it was": ([_A, _B, _C], ["s1", "s2", "s3"]),
+        "the first is gone": ([_B, _C], ["s2", "s3"]),
+        "one more before them": ([_login("z", "new"), _A, _B, _C], ["new", "s1", "s2", "s3"]),
+        "in another order": ([_C, _A, _B], ["s3", "s1", "s2"]),
+        "one is changed": ([_A, {**_B, "port": 1}, _C], ["s1", "s2", "s3"]),
+        "one is changed, two moved": ([_C, {**_B, "port": 1}, _A], ["s3", "s2", "s1"]),
+        "one has a new password": ([_A, _login("b", "new"), _C], ["s1", "new", "s3"]),
+        "nobody can know": ([{**_B, "port": 1}], [masking.MASK]),
+    }.values(),
+)
+def test_secrets_stay_in_lists_whose_items_come_go_and_move(
+    given: list[Any], meant: list[str]
+) -> None:
+    stored = {"deep": {"logins": _LOGINS}}
+    restored = masking.restore("driver_info", {"deep": {"logins": given}}, stored)
+    found = restored["deep"]["logins"]
+    assert [one["password"] for one in found] == meant
+    assert [{**one, "password": 0} for one in found] == [{**one, "password": 0} for one in given]
+
+
 def test_the_value_of_a_setting_with_a_secret_name_is_hidden() -> None:
     settings = [{"name": "AdminPassword", "value": "s"}, {"name": "BootMode", "value": "uefi"}]
     shown = masking.field("clean_step", {"args": {"settings": settings}})
