@@ -110,7 +110,10 @@ class AnyLife(Truths):
 
     @rule(anything=st.sampled_from([False, False, True]), data=st.data())
     def ask(self, anything: bool, data: st.DataObject) -> None:
-        """Ask for a verb, mostly for one that is possible."""
+        """Ask for a verb, mostly for one that is possible; what is under way mostly goes on."""
+        if not anything and states.kind(self.model.state) in (Kind.WAIT, Kind.HELD):
+            self._further(data)
+            return
         possible = [name for name in verbs.BY_TARGET if self.model.accepts(name)]
         names = possible if possible and not anything else sorted(verbs.BY_TARGET)
         self._ask(data.draw(st.sampled_from(names), "verb"), data)
@@ -201,11 +204,14 @@ class AnyLife(Truths):
     @precondition(lambda self: states.kind(self.model.state) in (Kind.WAIT, Kind.HELD))
     @rule(data=st.data())
     def go_on(self, data: st.DataObject) -> None:
+        self._further(data)
+
+    def _further(self, data: st.DataObject) -> None:
         held = states.kind(self.model.state) is Kind.HELD
         rings = self.world.row(self.node)["wake_at"] is not None
         often = ["unhold"] if held else ["ring"] if rings else ["say"] * bool(self._kind)
         seldom = ["abort", "retire", "time out", *(["say"] if self._kind and not held else ())]
-        what = data.draw(st.sampled_from([*often * 6, *seldom]), "what")
+        what = data.draw(st.sampled_from([*often * 3, "abort", *seldom]), "what")
         if what in ("unhold", "abort"):
             self._ask(what, data)
         elif what == "retire":
@@ -277,7 +283,7 @@ class AnyLife(Truths):
 
 
 _SETTINGS = hypothesis.settings(
-    max_examples=LIVES or 50,
+    max_examples=LIVES or 80,
     stateful_step_count=40 if LIVES else 25,
     derandomize=not LIVES,
     report_multiple_bugs=bool(LIVES),
