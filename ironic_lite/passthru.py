@@ -58,9 +58,12 @@ def passthru(
         is then lost. False: the caller waits, so it must be quick.
     :param description: what it does, for the list of methods.
     :param attach: True sends the returned text as a file rather than as JSON.
-    :param lock: False if it only looks, and may run beside other work on the node.
+    :param lock: False if it only looks, and may run beside other work on the node; what it keeps
+        on the node is then lost.
     :raises errors.InvalidParameter: at import, when a parameter is not as described.
     """
+    if async_call and not lock:
+        raise errors.InvalidParameter(path="lock", reason="an asynchronous call needs the lock")
     return _marking(Route(NODE, _verbs(methods), async_call, description, attach, lock))
 
 

@@ -345,3 +345,18 @@ def target(before: State, after: State, current: State | None, goal: State | Non
 def kind(state: State) -> Kind:
     """Return what ``state`` means."""
     return STATES[state].kind
+
+
+UNSTABLE = of_kind(Kind.BUSY, Kind.WAIT)
+"""States that end without a request."""
+
+
+def check_at_rest(state: State, what: str, *, node: str) -> None:
+    """Refuse what would get in the way of the work on a node.
+
+    :param what: for the sentence, such as ``its boot mode``.
+    :raises errors.Conflict: the node is in one of ``UNSTABLE``.
+    """
+    if state in UNSTABLE:
+        reason = f"{what} cannot be changed in state {state}; wait for its end, or abort it"
+        raise errors.Conflict(node=node, reason=reason)

@@ -14,7 +14,14 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from ironic_lite import errors, fields, steps
+from ironic_lite import errors, fields, raid, steps
+from ironic_lite.hardware import (
+    BOOT_MODES,
+    COMPONENTS,
+    IMAGE_SCHEMES,
+    INDICATOR_STATES,
+    VIRTUAL_MEDIA,
+)
 from ironic_lite.passthru import Call, driver_passthru, passthru
 from ironic_lite.records import Node, Port
 from ironic_lite.steps import (
@@ -31,8 +38,13 @@ from ironic_lite.steps import (
 )
 
 __all__ = [
+    "BOOT_MODES",
+    "COMPONENTS",
     "DONE",
+    "IMAGE_SCHEMES",
+    "INDICATOR_STATES",
     "KINDS",
+    "VIRTUAL_MEDIA",
     "WAIT",
     "AgentReport",
     "Arg",
@@ -59,11 +71,6 @@ POWER_OFF = "power off"
 REBOOT = "rebooting"
 SOFT_REBOOT = "soft rebooting"
 SOFT_POWER_OFF = "soft power off"
-
-COMPONENTS = ("system", "chassis", "power", "disk", "nic")
-INDICATOR_STATES = ("on", "off", "blinking", "unknown")
-VIRTUAL_MEDIA = ("disk", "cdrom", "floppy")
-IMAGE_SCHEMES = ("http", "https", "nfs", "cifs", "smb")
 
 
 class Task(Protocol):
@@ -329,7 +336,7 @@ class Management(Interface):
         raise self.unsupported(task, "get_supported_indicators")
 
     def get_indicator_state(self, task: Task, component: str, indicator: str) -> str:
-        """Return one of ``INDICATOR_STATES``.
+        """Return one of ``INDICATOR_STATES``, or ``unknown``.
 
         :raises errors.InvalidParameter: there is no such ``component`` or ``indicator``.
         """
@@ -458,9 +465,33 @@ class Boot(Interface):
 
 
 class RAID(Interface):
-    """Volumes; ``target_raid_config`` of the node says which are wanted."""
+    """Volumes; ``target_raid_config`` of the node says which are wanted.
+
+    The steps that clients know are ``create_configuration`` (clean; ``raid.CREATE_ARGS``),
+    ``apply_configuration`` (deploy, service; ``raid.APPLY_ARGS``) and ``delete_configuration``
+    (all three), of priority 0. `show_raid` writes what they have built.
+    """
 
     kind = "raid"
+
+    def validate_raid_config(self, task: Task, config: Mapping[str, Any]) -> None:
+        """Refuse a ``target_raid_config`` that cannot be built here; speaks to no hardware.
+
+        :raises errors.InvalidParameter: naming the path, ``logical_disks/0/raid_level``.
+        :raises errors.UnsupportedDriverExtension: there is no RAID at all.
+        """
+        raid.check(config)
+
+    def get_logical_disk_properties(self) -> dict[str, str]:
+        """Return ``{key of a logical disk: description}``."""
+        return raid.properties()
+
+    def show_raid(self, task: Task, disks: Sequence[dict[str, Any]]) -> None:
+        """Write the volumes that a machine has now into its node: ``raid_config``, and what of
+        ``properties`` follows from them (``local_gb``, ``root_device``, ``raid_level``).
+        """
+        task.node.raid_config = raid.built(disks)
+        task.node.properties = raid.described(task.node.properties, disks)
 
 
 class BIOS(Interface):
@@ -530,10 +561,11 @@ class Vendor(Interface):
 
     def check_passthru(self, task: Task, name: str, call: Call) -> None:
         """Refuse a bad call of the method ``name``, before anything is done and while the caller
-        still listens.
+        still listens. As it stands it checks the node's settings, by ``validate``.
 
         :raises errors.InvalidParameter, errors.MissingParameter: naming the key of ``call.info``.
         """
+        self.validate(task)
 
     def check_driver_passthru(self, name: str, call: Call) -> None:
         """Refuse a bad call of the method ``name`` that is not about one node."""

@@ -16,6 +16,11 @@ from ironic_lite.drivers import base
 
 VERBS = ("inspect", "rescue", "unrescue", "adopt", "delete", "verify")
 ASYNC_VERBS = ("inspect", "rescue")
+CALLS = (
+    *("management.set_boot_mode", "management.set_secure_boot_state", "management.inject_nmi"),
+    *("management.set_indicator_state", "management.get_sensors_data"),
+    *("management.attach_virtual_media", "management.detach_virtual_media", "vendor.blink"),
+)
 ALL = "*"
 LONGEST = 366 * 24 * 3600
 """Seconds: what a timer is asked for must stay a date."""
@@ -41,6 +46,9 @@ PROPERTIES: Mapping[str, str] = {
     "fake_fail_power": "Message with which every power call fails. Optional.",
     "fake_fail_verbs": (
         f"Dictionary of a verb ({', '.join(VERBS)}) to the message it fails with. Optional."
+    ),
+    "fake_fail_calls": (
+        f"Dictionary of a call ({', '.join(CALLS)}) to the message it fails with. Optional."
     ),
     "fake_async_verbs": (
         f"List of verbs ({', '.join(ASYNC_VERBS)}) that pass through their wait state and finish "
@@ -81,6 +89,7 @@ class Behaviour:
     fail_steps: Mapping[str, str] = dataclasses.field(default_factory=dict)
     fail_power: str | None = None
     fail_verbs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    fail_calls: Mapping[str, str] = dataclasses.field(default_factory=dict)
     async_verbs: frozenset[str] = frozenset()
     ports: frozenset[str] = frozenset()
     steps_unavailable: int | None = None
@@ -197,6 +206,12 @@ def _verb(key: str, value: object) -> str:
     return str(value)
 
 
+def _call(key: str, value: object) -> str:
+    if value not in CALLS:
+        raise _refuse(key, f"{_shown(value)} is not one of {', '.join(CALLS)}")
+    return str(value)
+
+
 def _async_verb(key: str, value: object) -> str:
     if value not in ASYNC_VERBS:
         raise _refuse(key, f"{_shown(value)} is not one of {', '.join(ASYNC_VERBS)}")
@@ -266,6 +281,7 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_fail_steps": _messages(_title),
     "fake_fail_power": _message,
     "fake_fail_verbs": _messages(_verb),
+    "fake_fail_calls": _messages(_call),
     "fake_async_verbs": _several(_async_verb),
     "fake_ports": _several(_mac),
     "fake_steps_unavailable": _whole_seconds,

@@ -52,6 +52,18 @@ def fail_verb(task: base.Task, verb: str) -> None:
         raise errors.HardwareError(reason=message)
 
 
+def play_call(task: base.Task, title: str) -> None:
+    """Take the time of a step for a call (one of ``behaviour.CALLS``); fail if told to.
+
+    :raises errors.HardwareError: with the operator's message.
+    """
+    script = told(task)
+    if seconds(script):
+        task.pause(seconds(script))
+    if title in script.fail_calls:
+        raise errors.HardwareError(reason=script.fail_calls[title])
+
+
 def waits(task: base.Task, verb: str) -> bool:
     """Set the timer and return True if ``verb`` is to go through its wait state."""
     script = told(task)
