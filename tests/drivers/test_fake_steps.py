@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import config, errors, raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.base import StepKind
 from tests.drivers import doubles
 
 FakeTask = doubles.FakeTask
 
+VOLUMES = {"logical_disks": [{"size_gb": 1, "raid_level": "0"}]}
+APPLY = {name: arg.required for name, arg in raid.APPLY_ARGS.items()}
 LISTED: dict[StepKind, dict[str, tuple[float, bool, dict[str, bool]]]] = {
     StepKind.CLEAN: {
         "deploy.erase_devices": (10, True, {}),
@@ -21,7 +23,7 @@ LISTED: dict[StepKind, dict[str, tuple[float, bool, dict[str, bool]]]] = {
         "raid.create_configuration": (
             0,
             True,
-            {"create_root_volume": False, "create_nonroot_volumes": False},
+            dict.fromkeys(raid.CREATE_ARGS, False),
         ),
         "raid.delete_configuration": (0, False, {}),
         "bios.apply_configuration": (0, False, {"settings": True}),
@@ -33,12 +35,14 @@ LISTED: dict[StepKind, dict[str, tuple[float, bool, dict[str, bool]]]] = {
         "deploy.deploy": (100, True, {}),
         "deploy.write_image": (80, True, {}),
         "deploy.boot_instance": (20, True, {}),
-        "raid.apply_configuration": (0, True, {"raid_config": True}),
+        "raid.apply_configuration": (0, True, APPLY),
+        "raid.delete_configuration": (0, True, {}),
         "bios.apply_configuration": (0, True, {"settings": True}),
     },
     StepKind.SERVICE: {
         "vendor.log_passthrough": (0, False, {}),
-        "raid.apply_configuration": (0, False, {"raid_config": True}),
+        "raid.apply_configuration": (0, False, APPLY),
+        "raid.delete_configuration": (0, False, {}),
         "bios.apply_configuration": (0, False, {"settings": True}),
     },
 }
@@ -53,7 +57,7 @@ TITLES = [(kind, title) for kind, listed in LISTED.items() for title in listed]
 
 ARGS: dict[str, dict[str, Any]] = {
     "bios.apply_configuration": {"settings": SETTINGS},
-    "raid.apply_configuration": {"raid_config": {"logical_disks": [{"size_gb": 1}]}},
+    "raid.apply_configuration": {"raid_config": VOLUMES},
 }
 
 
@@ -86,14 +90,14 @@ def test_the_steps_are_those_of_the_list(kind: StepKind) -> None:
 
 @pytest.mark.parametrize(("kind", "title"), TITLES)
 def test_every_step_succeeds_by_default_and_takes_no_time(kind: StepKind, title: str) -> None:
-    task = FakeTask(doubles.node(target_raid_config={"logical_disks": [{"size_gb": 1}]}))
+    task = FakeTask(doubles.node(target_raid_config=VOLUMES))
     assert doubles.run(task, kind, title, **_args(title)) is None
     assert task.pauses == task.timers == []
 
 
 @pytest.mark.parametrize(("kind", "title"), TITLES)
 def test_every_step_can_be_run_twice(kind: StepKind, title: str) -> None:
-    task = FakeTask(doubles.node(target_raid_config={"logical_disks": [{"size_gb": 1}]}))
+    task = FakeTask(doubles.node(target_raid_config=VOLUMES))
     doubles.run(task, kind, title, **_args(title))
     doubles.run(task.elsewhere(), kind, title, **_args(title))
 
@@ -114,7 +118,7 @@ def test_a_step_told_to_wait_does_its_work_when_its_timer_ends(
     kind: StepKind, title: str, told: str
 ) -> None:
     task = FakeTask(fake_async_steps=["*"] if told == "by star" else [title], fake_step_seconds=40)
-    task.node.target_raid_config = {"logical_disks": [{"size_gb": 1}]}
+    task.node.target_raid_config = VOLUMES
     assert doubles.run(task, kind, title, **_args(title)) is base.WAIT
     assert task.timers == [40]
     assert task.pauses == []
@@ -229,8 +233,8 @@ def test_a_wrong_raid_config_fails_the_step_by_the_name_of_the_argument(
         doubles.run(FakeTask(), kind, "raid.apply_configuration", raid_config=wrong)
 
 
-@pytest.mark.parametrize("name", ["create_root_volume", "create_nonroot_volumes"])
+@pytest.mark.parametrize("name", list(raid.CREATE_ARGS))
 def test_a_wrong_flag_fails_the_step_by_the_name_of_the_argument(name: str) -> None:
-    task = FakeTask(doubles.node(target_raid_config={"logical_disks": [{"size_gb": 1}]}))
+    task = FakeTask(doubles.node(target_raid_config=VOLUMES))
     with pytest.raises(errors.CleanStepFailed, match=f"failed: {name}: 'no' is not true or false"):
         doubles.clean(task, "raid.create_configuration", **{name: "no"})

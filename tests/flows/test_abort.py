@@ -102,7 +102,7 @@ def test_a_rescue_is_called_off_and_forgets_its_password(rig: Rig) -> None:
 @pytest.mark.parametrize("last", ["raid.apply_configuration", "power.hold"])
 def test_a_service_is_called_off_and_the_node_is_active_again(rig: Rig, last: str) -> None:
     node = rig.node("active", **HOUR)
-    config = {"raid_config": {"logical_disks": [{"size_gb": 1}]}}
+    config = {"raid_config": {"logical_disks": [{"size_gb": 1, "raid_level": "0"}]}}
     steps = [{**listed(last)[0], **({"args": config} if "raid" in last else {})}]
     rig.call("do_node_service", node, service_steps=steps)
     if "raid" in last:

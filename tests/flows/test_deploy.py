@@ -13,7 +13,7 @@ STEPS = ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]
 RAID = {
     "interface": "raid",
     "step": "apply_configuration",
-    "args": {"raid_config": {"logical_disks": [{"size_gb": 1}]}},
+    "args": {"raid_config": {"logical_disks": [{"size_gb": 1, "raid_level": "0"}]}},
     "priority": 90,
 }
 
@@ -24,7 +24,7 @@ def test_a_deployment_runs_its_steps_and_ends_active_with_the_power_on(rig: Rig)
     assert (row["provision_state"], row["target_provision_state"]) == ("active", None)
     assert row["power_state"] == "power on"
     assert row["instance_info"] == {"configdrive": {"meta_data": {}}}
-    assert row["raid_config"]["logical_disks"] == [{"size_gb": 1}]
+    assert row["raid_config"]["logical_disks"] == [{"size_gb": 1, "raid_level": "0"}]
     assert row["deploy_step"] is None
     info = row["driver_internal_info"]
     assert info["deploy_steps"] is None

@@ -28,7 +28,7 @@ def step(title: str, priority: int, **args: Any) -> Json:
 
 
 def raid(priority: int, size: int = 1) -> Json:
-    config = {"logical_disks": [{"size_gb": size}]}
+    config = {"logical_disks": [{"size_gb": size, "raid_level": "0"}]}
     return step("raid.apply_configuration", priority, raid_config=config)
 
 
@@ -80,7 +80,7 @@ def test_a_template_adds_its_steps_where_its_trait_is_asked_for(rig: Rig, rebuil
     node = node_with(rig, "CUSTOM_A", state="active" if rebuild else "available")
     expected = ["raid.apply_configuration", "bios.apply_configuration"]
     assert deployed(rig, node, rebuild=rebuild) == [DRIVERS[0], *expected, *DRIVERS[1:]]
-    assert rig.get(node)["raid_config"]["logical_disks"] == [{"size_gb": 7}]
+    assert rig.get(node)["raid_config"]["logical_disks"] == [{"size_gb": 7, "raid_level": "0"}]
     ran = rig.run(node)["steps"][1]
     assert (ran["args"], ran["priority"]) == (raid(90, size=7)["args"], 90)
 
@@ -117,7 +117,7 @@ def test_the_user_goes_before_the_template(rig: Rig) -> None:
     asked = [raid(10, size=2), step("bios.apply_configuration", 0, settings=[])]
     ran = deployed(rig, node := node_with(rig, "CUSTOM_A"), deploy_steps=asked)
     assert ran == [*DRIVERS, "raid.apply_configuration"]
-    assert rig.get(node)["raid_config"]["logical_disks"] == [{"size_gb": 2}]
+    assert rig.get(node)["raid_config"]["logical_disks"] == [{"size_gb": 2, "raid_level": "0"}]
 
 
 def test_equal_priorities_are_ordered_by_interface_like_any(rig: Rig) -> None:

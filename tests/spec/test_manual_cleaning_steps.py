@@ -141,6 +141,7 @@ def test_s1_24_a_step_shows_interface_name_priority_abortable_and_arguments(
     assert [(arg["name"], arg["required"]) for arg in found["create_configuration"]["args"]] == [
         ("create_root_volume", False),
         ("create_nonroot_volumes", False),
+        ("delete_existing", False),
     ]
 
 

@@ -18,7 +18,7 @@ HOUR: Json = {
 RAID = {
     "interface": "raid",
     "step": "apply_configuration",
-    "args": {"raid_config": {"logical_disks": [{"size_gb": 1}]}},
+    "args": {"raid_config": {"logical_disks": [{"size_gb": 1, "raid_level": "0"}]}},
 }
 HOLD = {"interface": "power", "step": "hold"}
 PASSWORD = {"rescue_password": "open sesame"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite.drivers import base
@@ -61,6 +62,13 @@ class NoInspect(Absent, base.Inspect):
 
 class NoRAID(Absent, base.RAID):
     """Volumes cannot be built."""
+
+    def validate_raid_config(self, task: base.Task, config: Mapping[str, Any]) -> None:
+        """Refuse.
+
+        :raises errors.UnsupportedDriverExtension: always.
+        """
+        raise self.unsupported(task, "raid")
 
 
 class NoRescue(Absent, base.Rescue):
