@@ -1,0 +1,359 @@
+"""A machine with its BMC: the tree of documents, what it does by itself, and its bad habits."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import dataclasses
+import functools
+import json
+import threading
+import time
+import types
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from tests.emulators.bmc import acts, shapes, tasks
+from tests.emulators.bmc.server import Reply, Request, Server
+
+Json = dict[str, Any]
+
+MOVING = {"On": "PoweringOn", "Off": "PoweringOff"}
+
+
+@dataclasses.dataclass
+class Habits:
+    """How a machine differs from an ideal one. Tests change these while it runs."""
+
+    power_polls: int = 0
+    """Looks at the system that a power change takes; it reads PoweringOn or -Off meanwhile."""
+    power_stuck: bool = False
+    """Resets are accepted, and nothing happens."""
+    deaf_to_button: bool = False
+    """GracefulShutdown and GracefulRestart are accepted, and the system ignores them."""
+    keeps_boot: bool = True
+    """BootSourceOverrideEnabled may be Continuous."""
+    tasks: frozenset[str] = frozenset({"create", "delete", "initialize", "update"})
+    """What is answered with 202 and a task; also ``bios`` is possible. Others happen at once."""
+    task_polls: int = 1
+    """Looks at a task that find it running."""
+    task_seconds: float | None = None
+    """Instead of ``task_polls``: the time a task takes."""
+    task_fails: str | None = None
+    """Tasks that start from now on end in Exception, with these words."""
+    task_body: bool = True
+    """The answer 202 carries the task, not only the address of its monitor."""
+    monitor_end: str = "task"
+    """What a monitor says after the end: the ``task`` (200), the ``operation``'s own answer (204,
+    or 400 with the error), or that it is ``gone`` (404)."""
+    firmware_on_reset: bool = False
+    """New BIOS firmware waits for the next boot."""
+    ignored_settings: frozenset[str] = frozenset()
+    """BIOS attributes that are accepted, and stay what they were."""
+    restart_requests: int = 2
+    """Requests that get no answer after the BMC was reset or got new firmware."""
+    restart_status: int = 503
+    """What they get; 0 breaks the connection off."""
+    session_seconds: float | None = None
+    """Sessions not used for so long are forgotten."""
+    session_limit: int = 16
+
+
+@dataclasses.dataclass
+class Session:
+    """A login."""
+
+    number: int
+    user: str
+    used: float
+
+
+class Machine:
+    """One machine. ``tree`` has its documents by path; tests may change them as they like.
+
+    ``sent`` has the reset types it was told, ``booted`` what it booted from each time, ``nmis``
+    how many interrupts it got; ``log``, ``requests`` and ``tricks`` are those of its `Server`.
+
+    :param make: a key of `shapes.MAKES`.
+    :param users: passwords by name; without any, everybody may do everything.
+    """
+
+    def __init__(
+        self,
+        *,
+        make: str = "contoso",
+        drives: int = 6,
+        users: dict[str, str] | None = None,
+        tls: tuple[str, str] | None = None,
+    ) -> None:
+        self.places = shapes.Places(shapes.MAKES[make])
+        self.tree = shapes.tree(self.places, drives=drives)
+        self.users = dict(users or {})
+        self.habits = Habits()
+        self.tasks: list[tasks.Task] = []
+        self.sessions: dict[str, Session] = {}
+        self.logins = 0
+        self.sent: list[str] = []
+        self.booted: list[str] = []
+        self.nmis = 0
+        self.silent_for = 0
+        self.guard = threading.RLock()
+        self.server = Server(self, tls=tls)
+        self._moving: tuple[str, int] | None = None
+        self._at_boot: list[Callable[[], None]] = []
+
+    # -- what tests look at -------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        return self.server.address
+
+    @property
+    def system(self) -> str:
+        return self.places.system
+
+    @property
+    def log(self) -> list[str]:
+        return self.server.log
+
+    @property
+    def requests(self) -> list[Request]:
+        return self.server.requests
+
+    @property
+    def tricks(self) -> dict[str, Any]:
+        return self.server.tricks
+
+    @property
+    def driver_info(self) -> Json:
+        """Return what leads a node here."""
+        info = {"redfish_address": self.url, "redfish_system_id": self.system}
+        for user, password in list(self.users.items())[:1]:
+            info |= {"redfish_username": user, "redfish_password": password}
+        return info
+
+    def __getitem__(self, path: str) -> Json:
+        """Return a document by its path or the end of one."""
+        found = self.tree.get(path)
+        ends = [key for key in self.tree if key.endswith(f"/{path}")] if found is None else []
+        if found is None and len(ends) != 1:
+            raise KeyError(f"{path} is not the end of one path: {ends}")
+        return found if found is not None else self.tree[ends[0]]
+
+    def changes(self) -> list[str]:
+        """Return the titles of all requests but reads, logins and logouts."""
+        return [
+            title
+            for title in self.log
+            if not title.startswith("GET ") and "/SessionService/" not in title
+        ]
+
+    def __enter__(self) -> Machine:
+        self.server.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self.server.__exit__(kind, error, trace)
+
+    # -- answering ----------------------------------------------------------------------------
+
+    def answer(self, request: Request) -> Reply:
+        """Do what a request asks."""
+        with self.guard:
+            if self.silent_for > 0:
+                self.silent_for -= 1
+                status = self.habits.restart_status
+                return acts.refusal(status, "ServiceTemporarilyUnavailable", "It is starting.")
+            path = request.path.partition("?")[0].rstrip("/")
+            if not self._lets_in(request, path):
+                return acts.refusal(401, "NoValidSession", "There is no valid session.")
+            try:
+                return acts.find(self, request.method, path)(request)
+            except acts.Refused as why:
+                return why.reply
+            except json.JSONDecodeError:
+                return acts.refusal(400, "MalformedJSON", "The request body is no JSON.")
+
+    def read(self, path: str) -> Reply:
+        """Return the document at a path, as it is now."""
+        for task in self.tasks:
+            if path in {task.path, task.monitor}:
+                return self._task(task, path)
+        if path == self.system:
+            self._move_on()
+        found = self.tree.get(path)
+        if found is None:
+            return acts.refusal(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
+        shown = copy.deepcopy(found)
+        if "Members" in shown:
+            shown["Members@odata.count"] = len(shown["Members"])
+        return Reply(200, shown, {"ETag": etag(found)})
+
+    def _task(self, task: tasks.Task, path: str) -> Reply:
+        task.look()
+        if path == task.path:
+            return Reply(200, task.document())
+        if not task.ended:
+            return task.accepted(body=self.habits.task_body)
+        if self.habits.monitor_end == "gone":
+            return acts.refusal(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
+        if self.habits.monitor_end == "task":
+            return Reply(200, task.document())
+        return acts.refusal(400, "GeneralError", task.fails) if task.fails else Reply(204)
+
+    # -- who may ask --------------------------------------------------------------------------
+
+    def _lets_in(self, request: Request, path: str) -> bool:
+        opened = path in {shapes.ROOT, "/redfish"} or (
+            request.method == "POST" and path == self.places.sessions
+        )
+        return opened or not self.users or self._has_token(request) or self._has_password(request)
+
+    def _has_token(self, request: Request) -> bool:
+        token = request.headers.get("X-Auth-Token")
+        self._forget_sessions()
+        session = self.sessions.get(token or "")
+        if session is not None:
+            session.used = time.monotonic()
+        return session is not None
+
+    def _has_password(self, request: Request) -> bool:
+        kind, _, value = (request.headers.get("Authorization") or "").partition(" ")
+        if kind != "Basic":
+            return False
+        user, _, password = base64.b64decode(value).decode().partition(":")
+        return user in self.users and self.users[user] == password
+
+    def _forget_sessions(self) -> None:
+        """Drop sessions that were not used for too long."""
+        limit = self.habits.session_seconds
+        now = time.monotonic()
+        for token, session in list(self.sessions.items()):
+            if limit is not None and now - session.used > limit:
+                self.end_session(token)
+
+    def start_session(self, user: str) -> tuple[str, str]:
+        """Return the token of a new session, and its path.
+
+        :raises acts.Refused: there are too many.
+        """
+        self._forget_sessions()
+        if len(self.sessions) >= self.habits.session_limit:
+            raise acts.Refused(503, "SessionLimitExceeded", "There are too many sessions.")
+        self.logins += 1
+        token, path = f"token-{self.logins}", f"{self.places.sessions}/{self.logins}"
+        self.sessions[token] = Session(self.logins, user, time.monotonic())
+        self.add(path, shapes.document(path, "Session.v1_3_0", "User Session", UserName=user))
+        return token, path
+
+    def end_session(self, token: str) -> None:
+        """Forget a session, as a logout does."""
+        session = self.sessions.pop(token)
+        self.remove(f"{self.places.sessions}/{session.number}")
+
+    # -- the tree -----------------------------------------------------------------------------
+
+    def add(self, path: str, document: Json) -> None:
+        """Put a document into the collection above it."""
+        self.tree[path] = document
+        self.tree[path.rpartition("/")[0]]["Members"].append(shapes.link(path))
+
+    def remove(self, path: str) -> None:
+        """Take a document out of the collection above it."""
+        del self.tree[path]
+        self.tree[path.rpartition("/")[0]]["Members"].remove(shapes.link(path))
+
+    # -- power --------------------------------------------------------------------------------
+
+    def go(self, target: str, *, boots: bool) -> None:
+        """Go ``On`` or ``Off``; ``boots``: its processors start anew, also if it is on already."""
+        there = self.tree[self.system]["PowerState"] == target
+        if self.habits.power_stuck or (there and not boots):
+            return
+        if self.habits.power_polls:
+            self._moving = (target, self.habits.power_polls)
+            self._show_power(MOVING[target])
+        else:
+            self._arrive(target)
+        if boots and not self.habits.power_polls:
+            self.boot()
+
+    def _move_on(self) -> None:
+        if self._moving is None:
+            return
+        target, left = self._moving
+        if left:
+            self._moving = (target, left - 1)
+            return
+        self._moving = None
+        self._arrive(target)
+        if target == "On":
+            self.boot()
+
+    def _arrive(self, target: str) -> None:
+        self._show_power(target)
+        state = "None" if target == "Off" else "OSRunning"
+        self.tree[self.system]["BootProgress"] = {"LastState": state}
+
+    def _show_power(self, word: str) -> None:
+        self.tree[self.system]["PowerState"] = word
+        self.tree[self.places.chassis]["PowerState"] = word
+
+    def boot(self) -> None:
+        """Start the processors: what waited for that happens, and the boot device is looked up."""
+        waiting, self._at_boot = self._at_boot, []
+        for act in waiting:
+            act()
+        boot = self.tree[self.system]["Boot"]
+        enabled = boot["BootSourceOverrideEnabled"]
+        self.booted.append("None" if enabled == "Disabled" else boot["BootSourceOverrideTarget"])
+        if enabled == "Once":
+            boot.update(BootSourceOverrideEnabled="Disabled", BootSourceOverrideTarget="None")
+
+    def at_boot(self, act: Callable[[], None]) -> None:
+        """Do this when it boots next."""
+        self._at_boot.append(act)
+
+    # -- work that takes time -----------------------------------------------------------------
+
+    def work(
+        self, kind: str, name: str, effect: Callable[[], None], *, on_reset: bool = False
+    ) -> Reply | None:
+        """Start work; return the answer 202, or None if it is done already."""
+        if kind not in self.habits.tasks and not on_reset:
+            effect()
+            return None
+        habits = self.habits
+        ends = None if habits.task_seconds is None else time.monotonic() + habits.task_seconds
+        number = len(self.tasks) + 1
+        task = tasks.Task(number, name, effect, habits.task_polls, ends, habits.task_fails)
+        if on_reset:
+            task.state = "Pending"
+            self.at_boot(functools.partial(setattr, task, "state", "Running"))
+        self.tasks.append(task)
+        self.tree[self.places.tasks]["Members"].append(shapes.link(task.path))
+        return task.accepted(body=habits.task_body)
+
+    def finish_tasks(self) -> None:
+        """End all that runs."""
+        with self.guard:
+            for task in self.tasks:
+                if task.state == "Running":
+                    task.finish()
+
+    def restart(self) -> None:
+        """Restart the BMC: it is silent for a while, and knows no session any more."""
+        self.silent_for = self.habits.restart_requests
+        for token in list(self.sessions):
+            self.end_session(token)
+
+
+def etag(document: Json) -> str:
+    """Return a strong tag that changes with the document."""
+    return f'"{zlib.crc32(json.dumps(document, sort_keys=True).encode()):08x}"'
