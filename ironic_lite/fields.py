@@ -258,6 +258,35 @@ RUN: tuple[Field, ...] = tuple(
 )
 WHOLE_RUN: tuple[Field, ...] = (*RUN, _computed("steps", 1, Type.LIST))
 
+BIOS_SETTING: tuple[Field, ...] = (
+    _time("created_at", 40),
+    _time("updated_at", 40),
+    Field("name", 40, access=R, brief=True),
+    Field("value", 40, access=R, brief=True),
+    Field("attribute_type", 74, access=R),
+    Field("allowable_values", 74, Type.LIST, R),
+    Field("lower_bound", 74, Type.NUMBER, R),
+    Field("max_length", 74, Type.NUMBER, R),
+    Field("min_length", 74, Type.NUMBER, R),
+    Field("read_only", 74, Type.BOOLEAN, R),
+    Field("reset_required", 74, Type.BOOLEAN, R),
+    Field("unique", 74, Type.BOOLEAN, R),
+    Field("upper_bound", 74, Type.NUMBER, R),
+    _computed("links", 40, Type.LIST),
+)
+
+FIRMWARE_COMPONENT: tuple[Field, ...] = (
+    _time("created_at", 86),
+    _time("updated_at", 86),
+    Field("component", 86, access=R, brief=True),
+    Field("initial_version", 86, access=R, brief=True),
+    Field("current_version", 86, access=R, brief=True),
+    Field("last_version_flashed", 86, access=R, brief=True),
+    Field("vendor", 114, access=R, brief=True),
+    Field("model", 114, access=R, brief=True),
+    Field("serial_number", 114, access=R, brief=True),
+)
+
 # -- reading the tables ----------------------------------------------------------------------
 
 

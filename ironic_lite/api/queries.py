@@ -187,6 +187,10 @@ RUNS = Resource(
 )
 RUN = Resource(fields.WHOLE_RUN, fields_since=1)
 
+BIOS_SETTINGS = Resource(fields.BIOS_SETTING, fields_since=74, detail_since=74)
+
+FIRMWARE = Resource(fields.FIRMWARE_COMPONENT, fields_since=86, detail_since=86)
+
 
 @cache
 def _known(resource: Resource) -> Mapping[str, Filter]:
@@ -245,6 +249,19 @@ def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[
     if "fields" not in given:
         return None
     return _select(resource, given["fields"], version)
+
+
+def whole(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[str, ...]:
+    """Read the arguments of a list that is never cut into pages: ``fields`` or ``detail``.
+
+    :returns: the names to show.
+    :raises errors.InvalidParameter: an unknown argument or field, or one newer than ``version``.
+    """
+    refuse_unknown(given, ("fields", "detail") if version >= resource.fields_since else ())
+    try:
+        return _shown(resource, given, version, _detail(resource, given, version))[0]
+    except errors.NotAcceptable as why:
+        raise errors.InvalidParameter(path="fields", reason=why.message) from None
 
 
 def refuse_unknown(given: Mapping[str, Any], allowed: Collection[str]) -> None:

@@ -77,6 +77,16 @@ def _made() -> tuple[sa.Column[Any], ...]:
     return (_time("created_at", nullable=False), _time("updated_at"))
 
 
+def _of_node() -> sa.Column[str]:
+    """Return the first half of the key of rows that come and go with their node."""
+    return sa.Column(
+        "node_uuid",
+        _string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        primary_key=True,
+    )
+
+
 chassis = sa.Table(
     "chassis",
     metadata,
@@ -158,12 +168,7 @@ nodes = sa.Table(
 traits = sa.Table(
     "node_traits",
     metadata,
-    sa.Column(
-        "node_uuid",
-        _string(36),
-        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    _of_node(),
     sa.Column("trait", _string(255), primary_key=True, index=True),
     **_OPTIONS,
 )
@@ -298,14 +303,45 @@ run_steps = sa.Table(
 agent_steps = sa.Table(
     "agent_steps",
     metadata,
-    sa.Column(
-        "node_uuid",
-        _string(36),
-        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    _of_node(),
     _json("steps", nullable=False),  # interface -> list of clean steps
     _time("refreshed_at", nullable=False),
+    **_OPTIONS,
+)
+
+# What a machine's BMC has told of its firmware: its settings, and which versions it has.
+bios_settings = sa.Table(
+    "bios_settings",
+    metadata,
+    _of_node(),
+    sa.Column("name", _string(255), primary_key=True),
+    sa.Column("value", _Text),
+    # as the attribute registry of the BMC has it
+    _text("attribute_type"),
+    _json("allowable_values"),
+    sa.Column("lower_bound", sa.BigInteger),
+    sa.Column("upper_bound", sa.BigInteger),
+    sa.Column("min_length", sa.BigInteger),
+    sa.Column("max_length", sa.BigInteger),
+    sa.Column("read_only", sa.Boolean),
+    sa.Column("reset_required", sa.Boolean),
+    sa.Column("unique", sa.Boolean),
+    *_made(),
+    **_OPTIONS,
+)
+
+firmware_components = sa.Table(
+    "firmware_components",
+    metadata,
+    _of_node(),
+    sa.Column("component", _string(255), primary_key=True),  # bios, bmc, nic:<which>
+    _text("initial_version", nullable=False),
+    _text("current_version"),
+    _text("last_version_flashed"),
+    _text("vendor"),
+    _text("model"),
+    _text("serial_number"),
+    *_made(),
     **_OPTIONS,
 )
 

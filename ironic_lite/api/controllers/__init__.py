@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ironic_lite.api import expose
 from ironic_lite.api.controllers import (
+    bios,
     chassis,
     conductors,
     deploy_templates,
     drivers,
+    firmware,
     heartbeat,
     history,
     lookup,
@@ -31,6 +33,8 @@ ALL: tuple[type[expose.Controller], ...] = (
     ports.Ports,
     runs.Runs,
     history.History,
+    bios.Bios,
+    firmware.Firmware,
     chassis.Chassis,
     chassis.Members,
     deploy_templates.DeployTemplates,

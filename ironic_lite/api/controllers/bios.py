@@ -1,0 +1,47 @@
+"""The firmware settings of a node, as its BMC told them last."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Sequence
+from typing import Any
+
+from ironic_lite import fields
+from ironic_lite.api import expose, idents, links, queries, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import bios_settings
+
+Json = dict[str, Any]
+
+_SINCE = 40
+_ALWAYS = ("created_at", "updated_at")
+
+
+class Bios(expose.Controller):
+    """The list /v1/nodes/{node}/bios and its members."""
+
+    @expose.expose("GET", "/nodes/{ident}/bios", types.word, since=_SINCE, raw_query=True)
+    def index(self, request: Request, ident: str) -> Json:
+        """Return all settings of a node, by name: two statements."""
+        names = queries.whole(queries.BIOS_SETTINGS, request.query, version=request.version)
+        node = str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        rows = self.service.database.read(lambda conn: bios_settings.of_node(conn, node))
+        return {"bios": [_shown(request, node, row, names) for row in rows]}
+
+    @expose.expose("GET", "/nodes/{ident}/bios/{setting}", types.word, types.word, since=_SINCE)
+    def show(self, request: Request, ident: str, setting: str) -> Json:
+        """Return one setting under its own name, from 1.74 on with all that is known of it."""
+        node = str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        row = self.service.database.read(lambda conn: bios_settings.get(conn, node, setting))
+        names = [field.name for field in fields.visible(fields.BIOS_SETTING, request.version)]
+        return {setting: _shown(request, node, row, names)}
+
+
+def _shown(request: Request, node: str, row: Json, names: Sequence[str]) -> Json:
+    """Show a setting; the times and the links are there whatever was asked for."""
+    wanted = dict.fromkeys((*_ALWAYS, *names))
+    shown = {name: row[name] for name in wanted if name != "links"}
+    if "allowable_values" in shown:
+        shown["allowable_values"] = row["allowable_values"] or []
+    path = f"nodes/{node}/bios/{urllib.parse.quote(row['name'], safe='')}"
+    return {**shown, "links": links.pair(request.base, path)}

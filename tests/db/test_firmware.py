@@ -1,0 +1,117 @@
+"""The firmware settings and versions of machines."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.db import bios_settings, firmware_components, nodes
+from ironic_lite.db.session import Database
+from tests.db.rows import NOON, add_node, lock_node, new_uuid
+
+LATER = NOON + datetime.timedelta(hours=1)
+TURBO: dict[str, Any] = {
+    "name": "Turbo",
+    "value": "On",
+    "attribute_type": "Enumeration",
+    "allowable_values": ["On", "Öff"],
+    "read_only": False,
+    "reset_required": True,
+    "unique": False,
+}
+CORES = {"name": "Cores", "value": "8", "lower_bound": -(2**63), "upper_bound": 2**63 - 1}
+LABEL = {"name": "label", "value": "é" * 70_000, "min_length": 0, "max_length": 2**32}
+
+
+def put_settings(
+    database: Database, node: str, *settings: dict[str, Any], at: datetime.datetime = NOON
+) -> None:
+    database.write(lambda conn: bios_settings.put(conn, node, settings, at=at))
+
+
+def settings(database: Database, node: str) -> list[dict[str, Any]]:
+    return database.read(lambda conn: bios_settings.of_node(conn, node))
+
+
+def put_versions(
+    database: Database, node: str, *found: dict[str, Any], at: datetime.datetime = NOON
+) -> None:
+    database.write(lambda conn: firmware_components.put(conn, node, found, at=at))
+
+
+def versions(database: Database, node: str) -> dict[str, dict[str, Any]]:
+    rows = database.read(lambda conn: firmware_components.of_node(conn, node))
+    return {row["component"]: row for row in rows}
+
+
+def test_settings_are_kept_as_told_by_name(database: Database) -> None:
+    node, other = add_node(database), add_node(database)
+    put_settings(database, node, TURBO, LABEL, CORES)
+    put_settings(database, other, {**TURBO, "value": "Öff"})
+    blank = dict.fromkeys(bios_settings.FACTS)
+    made = {"node_uuid": node, "created_at": NOON, "updated_at": None}
+    assert settings(database, node) == [{**blank, **one, **made} for one in (CORES, TURBO, LABEL)]
+    assert [row["value"] for row in settings(database, other)] == ["Öff"]
+
+
+def test_only_what_changed_gets_a_new_time_and_what_is_not_told_goes(database: Database) -> None:
+    node = add_node(database)
+    put_settings(database, node, TURBO, LABEL, CORES)
+    more = {"name": "More", "value": None}
+    put_settings(database, node, TURBO, {**CORES, "value": "4"}, more, at=LATER)
+    found = {row["name"]: row for row in settings(database, node)}
+    times = {name: (row["created_at"], row["updated_at"]) for name, row in found.items()}
+    assert times == {"Cores": (NOON, LATER), "More": (LATER, None), "Turbo": (NOON, None)}
+    assert found["Cores"]["value"] == "4"
+    put_settings(database, node)
+    assert settings(database, node) == []
+
+
+def test_names_differ_by_case_and_one_setting_is_found_by_its_name(database: Database) -> None:
+    node = add_node(database)
+    put_settings(database, node, TURBO, {"name": "TURBO", "value": "loud"})
+    row = database.read(lambda conn: bios_settings.get(conn, node, "TURBO"))
+    assert (row["name"], row["value"]) == ("TURBO", "loud")
+    with pytest.raises(errors.NotFound, match="doesn't have a BIOS setting 'turbo'"):
+        database.read(lambda conn: bios_settings.get(conn, node, "turbo"))
+    with pytest.raises(errors.NotFound):
+        database.read(lambda conn: bios_settings.get(conn, add_node(database), "TURBO"))
+
+
+def test_versions_first_now_and_flashed_last(database: Database) -> None:
+    node = add_node(database)
+    bmc = {"component": "bmc", "current_version": "1.0", "model": "Iron"}
+    put_versions(database, node, bmc, {"component": "bios", "current_version": "A"})
+    first = versions(database, node)
+    assert (first["bmc"]["initial_version"], first["bmc"]["last_version_flashed"]) == ("1.0", None)
+    assert (first["bmc"]["model"], first["bmc"]["vendor"]) == ("Iron", None)
+    put_versions(database, node, {**bmc, "current_version": "1.1"}, at=LATER)
+    second = versions(database, node)
+    assert (
+        second["bios"] == first["bios"]
+    )  # not told of this time, as a card of a machine that is off
+    assert second["bmc"] == {
+        **first["bmc"],
+        "current_version": "1.1",
+        "last_version_flashed": "1.1",
+        "updated_at": LATER,
+    }
+    # Another name of the maker is no flash, and the same once more is no change.
+    put_versions(database, node, {**bmc, "current_version": "1.1", "vendor": "Acme"}, at=LATER)
+    third = versions(database, node)["bmc"]
+    assert (third["vendor"], third["last_version_flashed"]) == ("Acme", "1.1")
+    again = LATER + datetime.timedelta(hours=1)
+    put_versions(database, node, {**bmc, "current_version": "1.1", "vendor": "Acme"}, at=again)
+    assert versions(database, node)["bmc"]["updated_at"] == LATER
+
+
+def test_all_goes_with_the_node(database: Database) -> None:
+    node, token = add_node(database), new_uuid()
+    put_settings(database, node, TURBO)
+    put_versions(database, node, {"component": "bios", "current_version": "A"})
+    assert lock_node(database, node, token)
+    database.write(lambda conn: nodes.delete(conn, node, token=token))
+    assert (settings(database, node), versions(database, node)) == ([], {})
