@@ -210,6 +210,19 @@ class Registry:
         facts = {"driver": hardware_type, "kind": kind, "valid": ", ".join(valid) or "none"}
         if wanted is None:
             default = self._defaults[hardware_type][kind]
+    def logical_disk_properties(self, hardware_type: str) -> dict[str, str]:
+        """Return ``{key of a logical disk: description}`` of the default raid interface.
+
+        :raises errors.DriverNotFound: the hardware type is not driven here.
+        :raises errors.UnsupportedDriverExtension: it has no default raid interface.
+        """
+        self._known(hardware_type)
+        name = self._defaults[hardware_type]["raid"]
+        found = None if name is None else self._interfaces["raid"][name]
+        if not isinstance(found, base.RAID):
+            raise errors.UnsupportedDriverExtension(driver=hardware_type, extension="raid")
+        return found.get_logical_disk_properties()
+
             if default is None:
                 raise errors.NoValidDefaultForInterface(**facts)
             return default

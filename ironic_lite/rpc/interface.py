@@ -15,6 +15,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     # version, what it brought
     ("1.0", "The first contract: everything below."),
     ("1.1", "continue_node_*: step_id, which names the step that has ended."),
+    ("1.3", "set_target_raid_config, get_raid_logical_disk_properties."),
 )
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
@@ -57,6 +58,21 @@ class Conductor(Protocol):
         """Return ``{driver_info key: description}`` of a hardware type's default interfaces."""
 
     # -- provision verbs ---------------------------------------------------------------------
+    def get_raid_logical_disk_properties(self, context: Context, *, driver: str) -> dict[str, str]:
+        """Return ``{key of a logical disk: description}`` of a hardware type's default RAID.
+
+        :raises errors.UnsupportedDriverExtension: no RAID interface is its default.
+        """
+
+    def set_target_raid_config(
+        self, context: Context, *, node_uuid: str, target_raid_config: Json
+    ) -> None:
+        """Set which volumes a node shall have, once its raid interface has agreed; {} for none.
+
+        :raises errors.InvalidParameter: naming the path in ``target_raid_config``.
+        :raises errors.UnsupportedDriverExtension: the node has no RAID.
+        """
+
 
     def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> None:
         """Carry out manage, provide, available, adopt, abort, unhold."""

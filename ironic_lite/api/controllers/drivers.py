@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import clock, errors, fields
@@ -12,6 +13,7 @@ from ironic_lite.db import conductors
 
 Json = dict[str, Any]
 
+_RAID_SINCE = 12
 _PROPERTIES_SINCE = 14
 _TYPE_SINCE = 30
 _FIELDS_SINCE = 77
@@ -64,6 +66,19 @@ class Drivers(expose.Controller):
         hosts = self._driver(name).hosts
         conductor = self.service.client.conductor(next(iter(hosts)))
         return conductor.get_driver_properties(request.who, driver=name)
+
+    @expose.expose(
+        "GET",
+        "/drivers/{name}/raid/logical_disk_properties",
+        types.word,
+        since=_RAID_SINCE,
+        below=HTTPStatus.NOT_ACCEPTABLE,
+    )
+    def logical_disk_properties(self, request: Request, name: str) -> dict[str, str]:
+        """Return what a logical disk of target_raid_config may say: key -> description."""
+        hosts = self._driver(name).hosts
+        conductor = self.service.client.conductor(next(iter(hosts)))
+        return conductor.get_raid_logical_disk_properties(request.who, driver=name)
 
     def _driver(self, name: str) -> Driver:
         found = self._drivers().get(name)

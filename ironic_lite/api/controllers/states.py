@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import errors, raid
 from ironic_lite.api import documents, expose, idents, provisioning, schemas, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.states import State
@@ -28,6 +28,7 @@ _FIELDS = {
     "boot_mode": 75,
     "secure_boot": 75,
 }
+_ROUTED = ("uuid", "driver", "conductor_group")
 _POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power_off")
 _POWER_TARGETS = {
     "power on": 1,
@@ -91,6 +92,24 @@ class States(expose.Controller):
             request.who, node_uuid=node["uuid"], target=target, timeout=timeout
         )
         _point_to_states(request, ident)
+
+    @expose.expose(
+        "PUT",
+        "/nodes/{ident}/states/raid",
+        types.word,
+        since=_FIELDS["target_raid_config"],
+        below=HTTPStatus.NOT_ACCEPTABLE,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.WHOLE,
+    )
+    def raid(self, request: Request, ident: str) -> None:
+        """Set which volumes the node shall have: a target_raid_config, or {} for none."""
+        config = raid.outline(request.json)
+        node = idents.fetch(self.service, request, ident, _ROUTED)
+        conductor = self.service.client.conductor(self.service.fleet.host_for(node))
+        conductor.set_target_raid_config(
+            request.who, node_uuid=node["uuid"], target_raid_config=config
+        )
 
 
 def _point_to_states(request: Request, ident: str) -> None:

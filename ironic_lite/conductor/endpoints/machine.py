@@ -51,6 +51,22 @@ class Machine:
         found = plans.overridden(offers.known(task), overrides)
         return [as_offer(step) for step in plans.order(found, StepKind.CLEAN)]
 
+    # -- RAID --------------------------------------------------------------------------------
+
+    def get_raid_logical_disk_properties(self, context: Context, *, driver: str) -> dict[str, str]:
+        """Return what can be said about a logical disk."""
+        return self.tasks.desk.registry.logical_disk_properties(driver)
+
+    def set_target_raid_config(
+        self, context: Context, *, node_uuid: str, target_raid_config: Json
+    ) -> None:
+        """Set which volumes the node shall have."""
+        with self.tasks.lock(context, node_uuid) as task:
+            if target_raid_config:
+                task.driver.raid.validate_raid_config(task, target_raid_config)
+            task.node.target_raid_config = target_raid_config
+            task.save()
+
     # -- power -------------------------------------------------------------------------------
 
     def change_node_power_state(
