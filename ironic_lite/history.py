@@ -20,6 +20,8 @@ Row = Mapping[str, Any]
 
 ERROR, INFO = "ERROR", "INFO"
 MONITORING = "monitoring"
+FOR_PARENT = "for_parent"
+"""The event of a step that a node ran for its parent: no run of its own tells of it."""
 S = State
 
 TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
@@ -30,6 +32,8 @@ TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
         "provision": frozenset({"fail", "abort"}),
         "abort_requested": None,
         "power": frozenset({"fail"}),
+        "step_ended": frozenset({FOR_PARENT}),
+        "management": frozenset({"fail"}),
         "fault": None,
         "taken_over": None,
     }
@@ -183,6 +187,17 @@ def _power(_event: Row, data: Row) -> _Told:
     return _Told("power", ERROR, str(data.get("error")))
 
 
+def _management(_event: Row, data: Row) -> _Told:
+    return _Told("management", ERROR, str(data.get("error")))
+
+
+def _step_ended(_event: Row, data: Row) -> _Told:
+    about = f"The step {data.get('step')} of the parent node {data.get('parent')}"
+    if "error" in data:
+        return _Told("parent_step", ERROR, f"{about} failed here: {data['error']}")
+    return _Told("parent_step", INFO, f"{about} has been done here.")
+
+
 def _fault(event: Row, data: Row) -> _Told:
     if "error" not in data:
         return _Told(MONITORING, INFO, f"The power state can be read again: {event['after']}.")
@@ -204,6 +219,8 @@ _TELLERS: Mapping[str, Callable[[Row, Row], _Told]] = {
     "provision": _moved,
     "abort_requested": _abort_requested,
     "power": _power,
+    "step_ended": _step_ended,
+    "management": _management,
     "fault": _fault,
     "taken_over": _taken_over,
 }

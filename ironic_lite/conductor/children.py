@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from ironic_lite import clock, errors, plans, states, steps
+from ironic_lite import clock, errors, history, plans, states, steps
 from ironic_lite.conductor import acts
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -105,7 +105,7 @@ def _run(task: Task, phase: Phase, step: Json, *, parent: str) -> None:
     if reason is not None:
         raise errors.HardwareError(reason=reason)
     about = {"step": steps.title(step), "parent": parent}
-    task.journal.event("step_started", event=phase.kind, data=about)
+    task.journal.event("step_started", event=history.FOR_PARENT, data=about)
     task.save()
     try:
         if acts.perform(task, phase, step) is not None and not _async_permitted(task):
@@ -113,14 +113,14 @@ def _run(task: Task, phase: Phase, step: Json, *, parent: str) -> None:
     except (errors.LockLost, errors.Stopping):
         raise
     except Exception as why:
-        _ended(task, phase, {**about, "error": _text(why)})
+        _ended(task, {**about, "error": _text(why)})
         raise
-    _ended(task, phase, about)
+    _ended(task, about)
 
 
-def _ended(task: Task, phase: Phase, about: Json) -> None:
+def _ended(task: Task, about: Json) -> None:
     task.node.wake_at = None  # a child does not wait: nobody would ask how it goes on
-    task.journal.event("step_ended", event=phase.kind, data=about)
+    task.journal.event("step_ended", event=history.FOR_PARENT, data=about)
     task.save()
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import clock, errors
-from ironic_lite.db import models
+from ironic_lite import clock, errors, history
+from ironic_lite.db import events, models
 from ironic_lite.db.session import Database
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
@@ -55,6 +55,14 @@ def family(rig: Rig, kind: str, count: int = 3, **told: Any) -> Family:
     parent = rig.node(KINDS[kind][0])
     children = [rig.node("manageable", parent_node=parent, **told) for _ in range(count)]
     return Family(rig, parent, children)
+
+
+def entries(rig: Rig, node: str) -> list[dict[str, Any]]:
+    """Return a node's history, the oldest entry first."""
+    rows = rig.database.read(
+        lambda conn: events.entries(conn, node, marker=None, direction="asc", limit=100)
+    )
+    return [history.entry(row) for row in rows]
 
 
 # -- what happens ----------------------------------------------------------------------------
@@ -100,10 +108,18 @@ def test_history_tells_of_it_on_the_child_too(rig: Rig, kind: str) -> None:
     home = family(rig, kind, 1)
     home.run(kind, on_children("power.power_on"))
     (child,) = home.children
-    told = [(one["kind"], one["event"]) for one in rig.events(child)]
-    assert told == [("step_started", kind), ("step_ended", kind), ("power", "changed")]
+    told = rig.events(child)
+    assert [one["kind"] for one in told] == ["step_started", "step_ended", "power"]
     data = {"step": "power.power_on", "parent": home.parent}
-    assert [one["data"] for one in rig.events(child) if one["kind"] != "power"] == [data, data]
+    assert [data.items() <= one["data"].items() for one in told[:2]] == [True, True]
+    (entry,) = entries(rig, child)
+    assert (entry["severity"], entry["event_type"]) == ("INFO", "parent_step")
+    assert entry["event"] == (
+        f"The step power.power_on of the parent node {home.parent} has been done here."
+    )
+    assert (entry["state"], entry["conductor"]) == ("manageable", "here")
+    # The parent's own history tells of the whole flow.
+    assert "parent_step" not in {entry["event_type"] for entry in entries(rig, home.parent)}
     row = rig.get(child)
     assert (row["provision_state"], row["reservation"], row["run_uuid"]) == (
         *("manageable", None),
@@ -245,8 +261,11 @@ def test_the_first_child_that_fails_ends_the_step_and_is_named(rig: Rig, kind: s
         ["power.power_on"],
         [],
     ]
-    ended = rig.events(second, "step_ended")[-1]["data"]
-    assert "no current" in ended["error"]
+    told = [[one["severity"] for one in entries(rig, child)] for child in home.children]
+    assert told == [["INFO"], ["ERROR"], []]
+    (entry,) = entries(rig, second)
+    for word in ("power.power_on", home.parent, "failed here", "no current"):
+        assert word in entry["event"]
     child = rig.get(second)
     assert (child["provision_state"], child["reservation"]) == ("manageable", None)
     assert (child["maintenance"], child["fault"]) == (False, None)
