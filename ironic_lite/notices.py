@@ -187,6 +187,7 @@ TABLE: tuple[Rule, ...] = (
     _silent("step_ended", None, "moves of the node are told; a run has its steps"),
     _silent("agent_changed", None, "the steps begin anew; what comes of it is told"),
     _silent("abort_requested", None, "the move that ends the run is told"),
+    _silent("management", None, "Ironic has none; what comes of an order is read from the node"),
     _silent("taken_over", None, "the node goes on as it was; what comes of it is told"),
 )
 

@@ -1,7 +1,7 @@
 """Everything kept in ``driver_internal_info``, by named accessors: the only place that touches it.
 
-Its keys are Ironic's, because old clients read them; ``agent_changes`` is ours. Whole dictionaries
-are assigned, so that the record sees the change.
+Its keys are Ironic's, because old clients read them; ``agent_changes`` and ``order`` are ours.
+Whole dictionaries are assigned, so that the record sees the change.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _LISTS = tuple(
 )
 _CHANGES = "agent_changes"  # {"count": of the run, "first": ordinal of the list's first step}
 _TEMPLATES = "deploy_templates"  # ours
+_ORDER = "order"  # ours
 _KEPT = "driver_notes"  # what drivers keep through ``Task.keep``
 
 
@@ -221,6 +222,21 @@ class Notes:
     def place(self, first: int) -> None:
         """Say where in the run's record the list under way begins: others were before it."""
         self._put(**{_CHANGES: {"count": self.agent_changes, "first": first}})
+
+    # -- an order outside of any verb --------------------------------------------------------
+
+    @property
+    def order(self) -> str | None:
+        """What a worker does for an operator just now, such as "attach a cdrom"; ours."""
+        order: str | None = self._get(_ORDER)
+        return order
+
+    @order.setter
+    def order(self, value: str | None) -> None:
+        if value is None:
+            self._drop(_ORDER)
+        else:
+            self._put(**{_ORDER: value})
 
     # -- drivers' own ------------------------------------------------------------------------
 

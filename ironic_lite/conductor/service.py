@@ -12,7 +12,9 @@ from ironic_lite import clock, config, errors
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.endpoints.agent import Agent
 from ironic_lite.conductor.endpoints.machine import Machine
+from ironic_lite.conductor.endpoints.management import Management
 from ironic_lite.conductor.endpoints.provision import Provision
+from ironic_lite.conductor.endpoints.vendor import Vendor
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.alarm import Alarm
 from ironic_lite.conductor.watch.fleet import Fleet
@@ -32,7 +34,7 @@ from ironic_lite.rpc.server import Server
 LOG = logging.getLogger(__name__)
 
 
-class Endpoints(Provision, Machine, Agent):
+class Endpoints(Provision, Machine, Management, Vendor, Agent):
     """Everything of ``rpc.interface.Conductor`` in one object."""
 
 

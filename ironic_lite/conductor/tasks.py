@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from ironic_lite import clock, errors, fields, states
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.flows import failure, faults
+from ironic_lite.conductor.notes import Notes
 from ironic_lite.conductor.task import Task
 from ironic_lite.context import Context
 from ironic_lite.db import nodes
@@ -107,6 +108,8 @@ class Tasks:
             return None
         if node.target_power_state or states.kind(State(node.provision_state)) is Kind.BUSY:
             return None
+        if Notes(node).order is not None:
+            return None
         own = node.reservation == self.desk.host
         return token if own or (expires is not None and expires < clock.now()) else None
 
@@ -186,11 +189,11 @@ class Tasks:
                 work, task.work = task.work, None
                 work(task)
         except Exception as why:
-            self._end(task, why)
+            self._end(task, token, why)
         finally:
             self._release(task.node.uuid, token, task)
 
-    def _end(self, task: Task, why: Exception) -> None:
+    def _end(self, task: Task, token: str, why: Exception) -> None:
         """Deal with what stopped a flow: a node that is ours goes into its fail state."""
         node = task.node.uuid
         if isinstance(why, errors.LockLost):
@@ -201,8 +204,20 @@ class Tasks:
             return
         ours = isinstance(why, errors.Error)
         LOG.warning("Node %s: %s", node, why, exc_info=None if ours else why)
+        # If all of this fails, the recovery sweep finds the node, busy and without a lock.
         try:
             failure.give_up(task, faults.as_error(why))
-        except Exception:
-            # The recovery sweep finds the node in its busy state without a lock and ends it.
+        except errors.Error:
             LOG.exception("Node %s: could not be put into its fail state", node)
+        except Exception:
+            LOG.exception("Node %s: what was done last cannot be saved, and is forgotten", node)
+            self._end_afresh(task, token, faults.as_error(why))
+
+    def _end_afresh(self, task: Task, token: str, why: errors.Error) -> None:
+        """Fail a node as it stands in the table: what a driver left on it may not be storable."""
+        try:
+            node = self.desk.database.read(lambda conn: nodes.load(conn, task.node.uuid))
+            afresh = Task(self.desk, task.context, node, task.driver, token, others=self)
+            failure.give_up(afresh, why)
+        except Exception:
+            LOG.exception("Node %s: could not be put into its fail state", task.node.uuid)

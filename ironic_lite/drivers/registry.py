@@ -167,6 +167,15 @@ class Registry:
             for kind, field in _FIELDS
         }
 
+    def default(self, hardware_type: str, kind: str) -> base.Interface:
+        """Return the interface of ``kind`` that a node gets which names none.
+
+        :raises errors.DriverNotFound: the hardware type is not driven here.
+        :raises errors.NoValidDefaultForInterface: there is no default.
+        """
+        self._known(hardware_type)
+        return self._interfaces[kind][self._name(hardware_type, kind, None)]
+
     def check(self, names: Mapping[str, str], driver_info: Mapping[str, Any]) -> None:
         """Refuse nonsense in ``driver_info``; ``names`` is what ``resolve`` returned.
 
@@ -201,15 +210,6 @@ class Registry:
                 found.update(self._interfaces[kind][name].get_properties())
         return dict(sorted(found.items()))
 
-    def _known(self, hardware_type: str) -> None:
-        if hardware_type not in self._valid:
-            raise errors.DriverNotFound(driver=hardware_type)
-
-    def _name(self, hardware_type: str, kind: str, wanted: object) -> str:
-        valid = self._valid[hardware_type][kind]
-        facts = {"driver": hardware_type, "kind": kind, "valid": ", ".join(valid) or "none"}
-        if wanted is None:
-            default = self._defaults[hardware_type][kind]
     def logical_disk_properties(self, hardware_type: str) -> dict[str, str]:
         """Return ``{key of a logical disk: description}`` of the default raid interface.
 
@@ -223,6 +223,15 @@ class Registry:
             raise errors.UnsupportedDriverExtension(driver=hardware_type, extension="raid")
         return found.get_logical_disk_properties()
 
+    def _known(self, hardware_type: str) -> None:
+        if hardware_type not in self._valid:
+            raise errors.DriverNotFound(driver=hardware_type)
+
+    def _name(self, hardware_type: str, kind: str, wanted: object) -> str:
+        valid = self._valid[hardware_type][kind]
+        facts = {"driver": hardware_type, "kind": kind, "valid": ", ".join(valid) or "none"}
+        if wanted is None:
+            default = self._defaults[hardware_type][kind]
             if default is None:
                 raise errors.NoValidDefaultForInterface(**facts)
             return default

@@ -15,6 +15,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     # version, what it brought
     ("1.0", "The first contract: everything below."),
     ("1.1", "continue_node_*: step_id, which names the step that has ended."),
+    ("1.2", "Boot mode, secure boot, NMI, indicators, virtual media, vendor passthru."),
     ("1.3", "set_target_raid_config, get_raid_logical_disk_properties."),
 )
 VERSION = HISTORY[-1][0]
@@ -57,7 +58,6 @@ class Conductor(Protocol):
     def get_driver_properties(self, context: Context, *, driver: str) -> dict[str, str]:
         """Return ``{driver_info key: description}`` of a hardware type's default interfaces."""
 
-    # -- provision verbs ---------------------------------------------------------------------
     def get_raid_logical_disk_properties(self, context: Context, *, driver: str) -> dict[str, str]:
         """Return ``{key of a logical disk: description}`` of a hardware type's default RAID.
 
@@ -73,6 +73,7 @@ class Conductor(Protocol):
         :raises errors.UnsupportedDriverExtension: the node has no RAID.
         """
 
+    # -- provision verbs ---------------------------------------------------------------------
 
     def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> None:
         """Carry out manage, provide, available, adopt, abort, unhold."""
@@ -164,6 +165,71 @@ class Conductor(Protocol):
 
     def get_supported_boot_devices(self, context: Context, *, node_uuid: str) -> list[str]:
         """Return the names ``set_boot_device`` takes."""
+
+    def change_node_boot_mode(self, context: Context, *, node_uuid: str, mode: str) -> None:
+        """Start a change of the boot mode, ``bios`` or ``uefi``."""
+
+    def change_node_secure_boot(self, context: Context, *, node_uuid: str, state: bool) -> None:
+        """Start switching secure boot on (True) or off."""
+
+    def inject_nmi(self, context: Context, *, node_uuid: str) -> None:
+        """Give the machine a non-maskable interrupt."""
+
+    def get_supported_indicators(
+        self, context: Context, *, node_uuid: str, component: str | None = None
+    ) -> dict[str, dict[str, Json]]:
+        """Return ``{component: {indicator: {"readonly": bool, "states": [str]}}}``."""
+
+    def get_indicator_state(
+        self, context: Context, *, node_uuid: str, component: str, indicator: str
+    ) -> str:
+        """Return ``on``, ``off``, ``blinking`` or ``unknown``."""
+
+    def set_indicator_state(
+        self, context: Context, *, node_uuid: str, component: str, indicator: str, state: str
+    ) -> None:
+        """Switch a lamp."""
+
+    def get_virtual_media(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the virtual drives, as ``drivers.base.Management`` says."""
+
+    def attach_virtual_media(
+        self, context: Context, *, node_uuid: str, device_type: str, image_url: str
+    ) -> None:
+        """Start putting an image into a virtual drive."""
+
+    def detach_virtual_media(
+        self, context: Context, *, node_uuid: str, device_types: list[str] | None = None
+    ) -> None:
+        """Start emptying virtual drives, None for all."""
+
+    # -- vendor passthru ---------------------------------------------------------------------
+
+    def get_node_vendor_passthru_methods(self, context: Context, *, node_uuid: str) -> Json:
+        """Return ``{name: facts}``: http_methods, async, description, attach,
+        require_exclusive_lock."""
+
+    def vendor_passthru(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        vendor_method: str,
+        http_method: str,
+        info: Json,
+    ) -> Json:
+        """Call a vendor's method; return ``{"return": JSON, "async": bool, "attach": bool}``.
+
+        :raises errors.InvalidParameter: no such method, or bad arguments.
+        """
+
+    def get_driver_vendor_passthru_methods(self, context: Context, *, driver: str) -> Json:
+        """Do the same as for a node for a hardware type's default vendor interface."""
+
+    def driver_vendor_passthru(
+        self, context: Context, *, driver: str, vendor_method: str, http_method: str, info: Json
+    ) -> Json:
+        """Call a vendor's method that is about no single node; see ``vendor_passthru``."""
 
     # -- the agent ---------------------------------------------------------------------------
 

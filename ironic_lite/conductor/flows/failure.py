@@ -15,6 +15,7 @@ from ironic_lite.conductor.flows import (
     delete,
     deploy,
     inspect,
+    orders,
     power,
     rescue,
     service,
@@ -55,6 +56,10 @@ def turn_away(task: Task, refusal: errors.Error) -> None:
 
     Nothing is undone in a busy state: whoever owns the node next goes on with it.
     """
-    if states.kind(task.state) is not states.Kind.BUSY and task.node.target_power_state:
+    if states.kind(task.state) is states.Kind.BUSY:
+        return
+    if task.node.target_power_state:
         power.failed(task, refusal.message)
-        task.save()
+    if task.notes.order:
+        orders.failed(task, refusal.message)
+    task.save()

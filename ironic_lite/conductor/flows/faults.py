@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ironic_lite import errors
+from ironic_lite import errors, states
 from ironic_lite.conductor.task import Task
+from ironic_lite.states import Kind, State
 
 LOG = logging.getLogger(__name__)
 
@@ -53,3 +54,20 @@ def set_aside(task: Task, fault: str, why: errors.Error) -> None:
         task.node.maintenance_reason = why.message
     task.node.maintenance = True
     task.node.fault = fault
+
+
+def forget(task: Task) -> None:
+    """A request begins: what an earlier failure was is forgotten, unless the node still stands in
+    its fail state."""
+    if task.state is not State.ERROR and states.kind(task.state) is not Kind.FAIL:
+        task.node.last_error = None
+
+
+def cut_short(why: Exception, look_at: str) -> str:
+    """Return why a request came to nothing, for the sentence in last_error.
+
+    :param look_at: what tells how far it came, such as ``power_state``.
+    """
+    if isinstance(why, errors.Stopping):
+        return f"the conductor was stopped meanwhile. Look at {look_at} and repeat the request."
+    return as_error(why).message

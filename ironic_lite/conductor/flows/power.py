@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from ironic_lite import errors, states
 from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.drivers import base
-from ironic_lite.states import Kind, State
 
 LOG = logging.getLogger(__name__)
 
@@ -22,13 +20,9 @@ ENDS_IN = {
 
 
 def begin(task: Task, target: str) -> None:
-    """Note the wanted power state, while the caller listens.
-
-    What an earlier failure was is forgotten, unless the node still stands in its fail state.
-    """
+    """Note the wanted power state, while the caller listens."""
     task.node.target_power_state = ENDS_IN[target]
-    if task.state is not State.ERROR and states.kind(task.state) is not Kind.FAIL:
-        task.node.last_error = None
+    faults.forget(task)
     task.journal.event("power", event="start", before=task.node.power_state, after=ENDS_IN[target])
     task.save()
 
@@ -40,7 +34,8 @@ def change(task: Task, target: str, timeout: float | None) -> None:
         _switch(task, target, timeout)
     except Exception as why:  # drivers may raise anything; the request must not stay pending
         LOG.warning("Node %s: changing its power failed", task.node.uuid, exc_info=why)
-        text = f"Failed to change power state to '{ENDS_IN[target]}': {_reason(why)}"
+        reason = faults.cut_short(why, "power_state")
+        text = f"Failed to change power state to '{ENDS_IN[target]}': {reason}"
         failed(task, text)
         task.save()
         return
@@ -56,12 +51,6 @@ def failed(task: Task, text: str) -> None:
     task.node.target_power_state = None
     task.node.last_error = text
     task.journal.event("power", event="fail", before=state, after=state, data=data)
-
-
-def _reason(why: Exception) -> str:
-    if isinstance(why, errors.Stopping):
-        return "the conductor was stopped meanwhile. Look at power_state and repeat the request."
-    return faults.as_error(why).message
 
 
 def _switch(task: Task, target: str, timeout: float | None) -> None:

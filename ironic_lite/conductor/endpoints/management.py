@@ -1,0 +1,136 @@
+"""What an operator wants of one BMC outside of verbs: boot mode, NMI, lamps, virtual media."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ironic_lite import states
+from ironic_lite.conductor.flows import orders
+from ironic_lite.conductor.flows.orders import Order
+from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.context import Context
+from ironic_lite.drivers import base
+
+Json = dict[str, Any]
+
+
+class Management:
+    """Changes hold the node's lock; questions are asked without it, also while a step runs."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.tasks = tasks
+
+    # -- boot mode and secure boot -----------------------------------------------------------
+
+    def change_node_boot_mode(self, context: Context, *, node_uuid: str, mode: str) -> None:
+        """Start a change of the boot mode."""
+        order = Order(f"set the boot mode to {mode}", {"order": "boot_mode", "target": mode})
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            states.check_at_rest(task.state, "its boot mode", node=node_uuid)
+            _start(task, order, "set_boot_mode", lambda task: orders.boot_mode(task, mode))
+
+    def change_node_secure_boot(self, context: Context, *, node_uuid: str, state: bool) -> None:
+        """Start switching secure boot."""
+        goal = f"switch secure boot {'on' if state else 'off'}"
+        order = Order(goal, {"order": "secure_boot", "target": state})
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            states.check_at_rest(task.state, "its secure boot", node=node_uuid)
+            _start(
+                task, order, "set_secure_boot_state", lambda task: orders.secure_boot(task, state)
+            )
+
+    # -- NMI ---------------------------------------------------------------------------------
+
+    def inject_nmi(self, context: Context, *, node_uuid: str) -> None:
+        """Give the machine a non-maskable interrupt."""
+        with self.tasks.lock(context, node_uuid) as task:
+            management = _management(task)
+            orders.at_once(task, Order("inject an NMI", {"order": "nmi"}), management.inject_nmi)
+
+    # -- lamps -------------------------------------------------------------------------------
+
+    def get_supported_indicators(
+        self, context: Context, *, node_uuid: str, component: str | None = None
+    ) -> dict[str, dict[str, Json]]:
+        """Return the lamps."""
+        task = self.tasks.look(context, node_uuid)
+        return _management(task).get_supported_indicators(task, component)
+
+    def get_indicator_state(
+        self, context: Context, *, node_uuid: str, component: str, indicator: str
+    ) -> str:
+        """Return what a lamp does."""
+        task = self.tasks.look(context, node_uuid)
+        return _management(task).get_indicator_state(task, component, indicator)
+
+    def set_indicator_state(
+        self, context: Context, *, node_uuid: str, component: str, indicator: str, state: str
+    ) -> None:
+        """Switch a lamp."""
+        facts = {"order": "indicator", "component": component, "indicator": indicator}
+        order = Order(f"switch the lamp {indicator} {state}", {**facts, "target": state})
+        with self.tasks.lock(context, node_uuid) as task:
+            management = _management(task)
+            orders.at_once(
+                task,
+                order,
+                lambda task: management.set_indicator_state(task, component, indicator, state),
+            )
+
+    # -- virtual media -----------------------------------------------------------------------
+
+    def get_virtual_media(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the virtual drives."""
+        task = self.tasks.look(context, node_uuid)
+        return _management(task).get_virtual_media(task)
+
+    def attach_virtual_media(
+        self, context: Context, *, node_uuid: str, device_type: str, image_url: str
+    ) -> None:
+        """Start putting an image into a virtual drive."""
+        facts = {"order": "attach_virtual_media", "device": device_type, "image": image_url}
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            states.check_at_rest(task.state, "its virtual media", node=node_uuid)
+            _start(
+                task,
+                Order(f"put an image into the virtual {device_type}", facts),
+                "attach_virtual_media",
+                lambda task: task.driver.management.attach_virtual_media(
+                    task, device_type, image_url
+                ),
+            )
+
+    def detach_virtual_media(
+        self, context: Context, *, node_uuid: str, device_types: list[str] | None = None
+    ) -> None:
+        """Start emptying virtual drives."""
+        which = ", ".join(device_types) if device_types else "drives"
+        facts = {"order": "detach_virtual_media", "devices": device_types}
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            states.check_at_rest(task.state, "its virtual media", node=node_uuid)
+            _start(
+                task,
+                Order(f"empty the virtual {which}", facts),
+                "detach_virtual_media",
+                lambda task: task.driver.management.detach_virtual_media(task, device_types),
+            )
+
+
+def _management(task: Task) -> base.Management:
+    """Return the node's management interface, its settings checked."""
+    task.driver.management.validate(task)
+    return task.driver.management
+
+
+def _start(task: Task, order: Order, call: str, act: Callable[[Task], object]) -> None:
+    """Refuse what the driver cannot do at all while the caller listens; a worker does the rest.
+
+    :param call: the method of the driver that the order comes to.
+    """
+    management = _management(task)
+    if getattr(type(management), call) is getattr(base.Management, call):
+        raise management.unsupported(task, call)
+    orders.begin(task, order)
+    task.hand_over(orders.carry_out, order, act)

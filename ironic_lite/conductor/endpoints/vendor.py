@@ -1,0 +1,117 @@
+"""Vendor passthru: calls of what only one vendor has, on a node or on a whole hardware type."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ironic_lite import passthru
+from ironic_lite.conductor.flows import orders
+from ironic_lite.conductor.flows.orders import Order
+from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.context import Context
+from ironic_lite.drivers import base
+from ironic_lite.passthru import Call, Route
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+
+class Vendor:
+    """Endpoints that find a marked method and call it."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.tasks = tasks
+
+    # -- of one node -------------------------------------------------------------------------
+
+    def get_node_vendor_passthru_methods(self, context: Context, *, node_uuid: str) -> Json:
+        """Return the methods of a node's vendor interface."""
+        vendor = self.tasks.look(context, node_uuid).driver.vendor
+        return _shown(passthru.collect(vendor, passthru.NODE))
+
+    def vendor_passthru(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        vendor_method: str,
+        http_method: str,
+        info: Json,
+    ) -> Json:
+        """Call a method: at once or by a worker, with the lock or without, as it is marked."""
+        call = Call(http_method, info)
+        looking = self.tasks.look(context, node_uuid)
+        route = passthru.pick(looking.driver.vendor, passthru.NODE, vendor_method, http_method)
+        if not route.lock:
+            looking.driver.vendor.check_passthru(looking, vendor_method, call)
+            return _answer(route, getattr(looking.driver.vendor, vendor_method)(looking, call))
+        with self.tasks.lock(context, node_uuid, worker=route.async_call) as task:
+            return _locked(task, vendor_method, call)
+
+    # -- of a hardware type ------------------------------------------------------------------
+
+    def get_driver_vendor_passthru_methods(self, context: Context, *, driver: str) -> Json:
+        """Return the methods of a hardware type's default vendor interface."""
+        return _shown(passthru.collect(self._default(driver), passthru.DRIVER))
+
+    def driver_vendor_passthru(
+        self, context: Context, *, driver: str, vendor_method: str, http_method: str, info: Json
+    ) -> Json:
+        """Call such a method; of an asynchronous one that fails only the log tells."""
+        call, vendor = Call(http_method, info), self._default(driver)
+        route = passthru.pick(vendor, passthru.DRIVER, vendor_method, http_method)
+        vendor.check_driver_passthru(vendor_method, call)
+        method = getattr(vendor, vendor_method)
+        if not route.async_call:
+            return _answer(route, method(call))
+        self.tasks.desk.workers.claim(reserved=True)
+        self.tasks.desk.workers.run(lambda: _alone(driver, vendor_method, method, call))
+        return _answer(route, None)
+
+    def _default(self, driver: str) -> base.Vendor:
+        vendor = self.tasks.desk.registry.default(driver, "vendor")
+        assert isinstance(vendor, base.Vendor)
+        return vendor
+
+
+def _locked(task: Task, name: str, call: Call) -> Json:
+    """Call under the lock; the node's interface may be another one since it was looked at."""
+    vendor = task.driver.vendor
+    route = passthru.pick(vendor, passthru.NODE, name, call.verb)
+    vendor.check_passthru(task, name, call)
+    method = getattr(vendor, name)
+    facts = {"order": "vendor_passthru", "method": name, "verb": call.verb}
+    order = Order(f"call the vendor method {name}", facts)
+    if not route.async_call:
+        return _answer(route, orders.at_once(task, order, lambda task: method(task, call)))
+    orders.begin(task, order)
+    task.hand_over(orders.carry_out, order, lambda task: method(task, call))
+    return _answer(route, None)
+
+
+def _alone(driver: str, name: str, method: Any, call: Call) -> None:
+    try:
+        method(call)
+    except Exception as why:  # drivers may raise anything
+        LOG.error("The vendor method %s of %s failed", name, driver, exc_info=why)
+
+
+def _answer(route: Route, result: Any) -> Json:
+    shown = None if route.async_call else result
+    return {"return": shown, "async": route.async_call, "attach": route.attach}
+
+
+def _shown(routes: dict[str, Route]) -> Json:
+    return {
+        name: {
+            "http_methods": list(route.verbs),
+            "async": route.async_call,
+            "description": route.description,
+            "attach": route.attach,
+            "require_exclusive_lock": route.lock,
+        }
+        for name, route in routes.items()
+    }
