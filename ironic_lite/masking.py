@@ -17,7 +17,7 @@ MASK = "******"
 _SECRET = re.compile(
     r"pass_?(word|wd|phrase|code)|pswd|admin_?pass|(^|[_-])pass$"
     r"|secret|token|credential|authorization"
-    r"|(api|private|access|auth|priv|encryption)_?key",
+    r"|(api|private|access|auth|priv|encryption|kg)_?key",
     re.IGNORECASE,
 )
 # These are secret where they stand, not by how they are called.

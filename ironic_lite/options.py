@@ -122,7 +122,7 @@ DEFAULT = (
     ),
     cfg.ListOpt(
         "enabled_hardware_types",
-        default=["redfish", "fake-hardware"],
+        default=["ipmi", "redfish", "fake-hardware"],
         help="Hardware types this conductor drives: values of a node's driver field.",
     ),
     cfg.StrOpt(
@@ -145,13 +145,13 @@ _ENABLED: dict[str, Sequence[str]] = {
     "deploy": ("fake",),
     "firmware": ("no-firmware", "fake"),
     "inspect": ("no-inspect", "fake"),
-    "management": ("redfish", "noop", "fake"),
+    "management": ("ipmitool", "redfish", "noop", "fake"),
     "network": ("noop",),
-    "power": ("redfish", "fake"),
+    "power": ("ipmitool", "redfish", "fake"),
     "raid": ("no-raid", "fake"),
     "rescue": ("no-rescue", "fake"),
     "storage": ("noop",),
-    "vendor": ("no-vendor", "fake"),
+    "vendor": ("ipmitool", "no-vendor", "fake"),
 }
 
 INTERFACES = tuple(
@@ -505,7 +505,7 @@ _HISTORY = (
 
 CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH, *_HISTORY)
 
-# -- [deploy], [agent], [fake], [redfish], [oslo_messaging_local] ----------------------------
+# -- [deploy], [agent], [fake], [ipmi], [redfish], [oslo_messaging_local] --------------------
 
 DEPLOY = (
     *(
@@ -521,6 +521,12 @@ DEPLOY = (
             ("create_configuration", "raid.create_configuration"),
             ("delete_configuration", "raid.delete_configuration"),
         )
+    ),
+    cfg.StrOpt(
+        "default_boot_mode",
+        default="uefi",
+        choices=["bios", "uefi"],
+        help="How machines boot whose capabilities do not say so in boot_mode.",
     ),
 )
 
@@ -539,6 +545,47 @@ FAKE = (
         min=0,
         help="How long a step takes on fake-hardware. A node's driver_info/fake_step_seconds "
         "decides for that node.",
+    ),
+)
+
+IPMI = (
+    _seconds(
+        "command_retry_timeout",
+        60,
+        "Seconds a command to a BMC may take, with all its repetitions; then ipmitool is killed.",
+        least=5,
+    ),
+    _seconds(
+        "min_command_interval",
+        5,
+        "Seconds for which a BMC is left alone after it said that it is busy. Commands that went "
+        "well follow each other at once.",
+    ),
+    cfg.IntOpt(
+        "max_processes",
+        default=64,
+        min=1,
+        help="Processes of ipmitool a conductor runs at once. A BMC that does not answer keeps one "
+        "busy for 12 seconds.",
+    ),
+    cfg.BoolOpt(
+        "disable_boot_timeout",
+        default=True,
+        help="Tell BMCs to keep a boot device for longer than the minute that IPMI gives it. A "
+        "node's driver_info/ipmi_disable_boot_timeout decides for that node.",
+    ),
+    cfg.ListOpt(
+        "cipher_suite_versions",
+        default=[],
+        item_type=types.Integer(min=0, max=17),
+        sample_default=["3", "17"],
+        help="Cipher suites to try on nodes without driver_info/ipmi_cipher_suite, the last one "
+        "first. Unset, ipmitool asks the BMC for its best.",
+    ),
+    cfg.ListOpt(
+        "additional_retryable_ipmi_errors",
+        default=[],
+        help="Further words of ipmitool's errors after which a command is sent again.",
     ),
 )
 
@@ -591,6 +638,7 @@ GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "deploy": DEPLOY,
     "agent": AGENT,
     "fake": FAKE,
+    "ipmi": IPMI,
     "redfish": REDFISH,
     "oslo_messaging_local": LOCAL,
 }

@@ -39,7 +39,7 @@ def test_defaults_are_those_of_one_machine_for_one_person(load: Load) -> None:
     assert (conf.api.host, conf.api.port, conf.api.workers) == ("127.0.0.1", 6385, 1)
     assert conf.api.default_version == "latest"
     assert conf.conductor.automated_clean_enable is True
-    assert conf.enabled_hardware_types == ["redfish", "fake-hardware"]
+    assert conf.enabled_hardware_types == ["ipmi", "redfish", "fake-hardware"]
 
 
 def test_the_state_path_is_made_for_its_owner_alone(load: Load, tmp_path: pathlib.Path) -> None:

@@ -24,6 +24,7 @@ JSON = st.recursive(
         "password",
         "redfish_password",
         "ipmi_password",
+        "ipmi_hex_kg_key",
         "adminPass",
         "admin_pass",
         "snmp_auth_key",

@@ -1,0 +1,61 @@
+"""The command lines of ipmitool. Secrets are in the environment: that of a process can be read only
+by its own user, its command line by everybody, and a file would outlive a killed conductor.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from ironic_lite.drivers.ipmi import info
+
+PROGRAM = "ipmitool"
+
+TRIES, PATIENCE = 3, 1
+"""What ipmitool does by itself against lost packets: tries of each, and the seconds before the
+second; before each further one it is a second more. Silence thus takes 12 s to be known.
+"""
+
+
+def line(node: info.Info, words: Sequence[str], *, cipher: int | None = None) -> list[str]:
+    """Return the command line that sends the command ``words`` to the node's BMC.
+
+    :param cipher: the cipher suite, None to let ipmitool ask the BMC for its best.
+    """
+    # -v makes it say on standard error why there is no session: the password, or silence.
+    found = [PROGRAM, "-v", "-I", node.interface, "-H", node.address, "-p", str(node.port)]
+    if node.username is not None:
+        found += ["-U", node.username]
+    found += ["-L", node.privilege, "-R", str(TRIES), "-N", str(PATIENCE), "-E"]
+    if cipher is not None:
+        found += ["-C", str(cipher)]
+    if node.key is not None:
+        found += ["-K"]
+    return [*found, *_bridging(node.bridge), *words]
+
+
+def environment(node: info.Info, outer: Mapping[str, str] = os.environ) -> dict[bytes, bytes]:
+    """Return the environment of that command: the secrets, and little else of ``outer``."""
+    found = {
+        b"PATH": outer.get("PATH", os.defpath).encode("utf-8", "surrogateescape"),
+        # Its messages are read here.
+        b"LC_ALL": b"C",
+        # Always set: without a password ipmitool would ask for one.
+        b"IPMI_PASSWORD": node.password.encode(),
+    }
+    if node.key is not None:
+        found[b"IPMI_KGKEY"] = node.key
+    return found
+
+
+def _bridging(bridge: info.Bridge | None) -> list[str]:
+    if bridge is None:
+        return []
+    found: list[str] = []
+    if bridge.local_address is not None:
+        found += ["-m", hex(bridge.local_address)]
+    if bridge.transit is not None:
+        channel, address = bridge.transit
+        found += ["-B", hex(channel), "-T", hex(address)]
+    channel, address = bridge.target
+    return [*found, "-b", hex(channel), "-t", hex(address)]

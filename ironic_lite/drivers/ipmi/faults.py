@@ -1,0 +1,176 @@
+"""What ipmitool says when something went wrong, and what that means: one table.
+
+Its exit status tells nothing but that something did; the reason is in words on standard error. The
+rows are tried from the top.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping, Sequence
+
+from ironic_lite import errors
+from ironic_lite.drivers.ipmi import info
+
+
+class Again(enum.Enum):
+    """Which commands may be sent again after a fault."""
+
+    NEVER = "never"
+    ANY = "any"
+    """The BMC could not just now, and did nothing."""
+    HARMLESS = "harmless"
+    """It may have done it: only what does no harm twice is sent again."""
+    CIPHER = "cipher"
+    """It was not even asked: at once, with another cipher suite."""
+
+
+class Sort(enum.Enum):
+    """Kinds of faults; the value is the sentence about it, and the advice."""
+
+    BUSY = (
+        "The BMC at {address} cannot do it just now, and was asked for {seconds:g} s. If it stays "
+        "so, reset the BMC."
+    )
+    SILENT = (
+        "The BMC at {address} does not answer on UDP port {port}. Check ipmi_address, ipmi_port "
+        "and the network."
+    )
+    NAMELESS = (
+        "The BMC's name {address} cannot be resolved. Check the name, and the DNS of the "
+        "conductor's machine."
+    )
+    DENIED = (
+        "The BMC at {address} refused the login of user {user}. Check ipmi_username, "
+        "ipmi_password, that user's rights on the channel, and ipmi_hex_kg_key if the BMC has "
+        "such a key."
+    )
+    PRIVILEGE = (
+        "The BMC at {address} does not give user {user} the privilege {privilege}. Raise the "
+        "user's on the BMC, or set ipmi_priv_level."
+    )
+    CIPHER = (
+        "The BMC at {address} does not take cipher suite {suite}. Set ipmi_cipher_suite to one that "
+        "it has, usually 17 or 3."
+    )
+    SESSION = (
+        "The BMC at {address} opened no session. Check that IPMI over LAN is switched on there, "
+        "user and password, and ipmi_protocol_version."
+    )
+    REFUSED = "The BMC at {address} refused the command {command}."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """``words``, as ipmitool says them (case does not matter), and their meaning."""
+
+    words: str
+    sort: Sort
+    again: Again = Again.NEVER
+
+
+# IPMI 2.0: completion codes in table 5-2, RMCP+ status codes in table 13-15.
+TABLE: Sequence[Row] = (
+    Row("insufficient resources", Sort.BUSY, Again.ANY),
+    Row("node busy", Sort.BUSY, Again.ANY),
+    Row("out of space", Sort.BUSY, Again.ANY),
+    Row("bmc initialization in progress", Sort.BUSY, Again.ANY),
+    Row("timeout", Sort.BUSY, Again.HARMLESS),
+    Row("address lookup for", Sort.NAMELESS),
+    Row("invalid authentication algorithm", Sort.CIPHER, Again.CIPHER),
+    Row("invalid integrity algorithm", Sort.CIPHER, Again.CIPHER),
+    Row("invalid confidentiality algorithm", Sort.CIPHER, Again.CIPHER),
+    Row("no matching authentication payload", Sort.CIPHER, Again.CIPHER),
+    Row("no matching integrity payload", Sort.CIPHER, Again.CIPHER),
+    Row("no cipher suite match", Sort.CIPHER, Again.CIPHER),
+    Row("no matching cipher suite", Sort.CIPHER, Again.CIPHER),
+    Row("unsupported cipher suite", Sort.CIPHER, Again.CIPHER),
+    Row("hmac is invalid", Sort.DENIED),
+    Row("invalid integrity check value", Sort.DENIED),
+    Row("unauthorized name", Sort.DENIED),
+    Row("invalid user name", Sort.DENIED),
+    Row("activate session", Sort.DENIED),
+    Row("unauthorized role", Sort.PRIVILEGE),
+    Row("invalid role", Sort.PRIVILEGE),
+    Row("insufficient privilege level", Sort.PRIVILEGE),
+    Row("set session privilege level", Sort.PRIVILEGE),
+    Row("get auth capabilities", Sort.SILENT),
+    Row("channel authentication capabilities", Sort.SILENT),
+    Row("unable to establish", Sort.SESSION),
+)
+
+NOISE = re.compile(
+    r"Loading IANA|Running Get |Invalid completion code received|Discovered IPMB|Get HPM\.x|RAW RE"
+    r"|RAW RSP|Using best available|Unable to Get Channel Cipher|[0-9a-f]{2}( [0-9a-f]{2})*$"
+)
+"""Beginnings of lines it writes when all is well, too."""
+
+_LONGEST = 300
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """A failed command: the error to raise, and what may be done before that."""
+
+    error: errors.HardwareError
+    again: Again
+
+
+def explain(
+    node: info.Info,
+    said: str,
+    command: str,
+    *,
+    suite: int | None,
+    seconds: float,
+    more: Sequence[str] = (),
+) -> Fault:
+    """Return what a failed command means.
+
+    :param said: standard error of ipmitool.
+    :param command: its words, for the error.
+    :param suite: the cipher suite that was asked for, None if ipmitool chose.
+    :param seconds: how long a busy BMC is asked again.
+    :param more: words of further faults after which a command may be sent again.
+    """
+    lines = [line.strip(" >\t") for line in said.splitlines()]
+    heard = [line for line in lines if line and not NOISE.match(line)]
+    row = _row(" ".join(heard).lower(), more)
+    reason = _shown("; ".join(dict.fromkeys(heard)) or "nothing", node)
+    sentence = row.sort.value.format(
+        address=node.address,
+        port=node.port,
+        user=node.username or "(none)",
+        privilege=node.privilege,
+        suite="that ipmitool chose" if suite is None else suite,
+        seconds=seconds,
+        command=command,
+    )
+    kind = KINDS.get(row.sort, errors.HardwareError)
+    facts = {"address": node.address, "user": node.username, "reason": reason}
+    return Fault(kind(f"{sentence} ipmitool says: {reason}", **facts), row.again)
+
+
+KINDS: Mapping[Sort, type[errors.HardwareError]] = {
+    Sort.SILENT: errors.BmcUnreachable,
+    Sort.NAMELESS: errors.BmcUnreachable,
+    Sort.DENIED: errors.BmcAccessDenied,
+    Sort.PRIVILEGE: errors.BmcAccessDenied,
+}
+"""What is raised; a plain ``HardwareError`` for the others."""
+
+
+def _row(text: str, more: Sequence[str]) -> Row:
+    if any(words.lower() in text for words in more if words):
+        return Row(text, Sort.BUSY, Again.ANY)
+    return next((row for row in TABLE if row.words in text), Row("", Sort.REFUSED))
+
+
+def _shown(text: str, node: info.Info) -> str:
+    """Return text for an error: one short line, and no password even if ipmitool said it."""
+    if node.password:
+        text = text.replace(node.password, "******")
+    clean = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return clean if len(clean) <= _LONGEST else f"{clean[:_LONGEST]}..."

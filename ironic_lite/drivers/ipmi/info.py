@@ -1,0 +1,326 @@
+"""What driver_info says about an IPMI BMC: read, checked and made into one frozen value."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+
+PORT = 623
+"""Where BMCs listen (IPMI 2.0, 13.1.2)."""
+
+PRIVILEGES = ("ADMINISTRATOR", "OPERATOR", "USER", "CALLBACK")
+VERSIONS: Mapping[str, str] = {"2.0": "lanplus", "1.5": "lan"}
+"""Protocol versions, and the names ipmitool has for them."""
+
+CIPHER_SUITES = range(18)
+"""Those IPMI 2.0 names, and 15 to 17 with SHA-256; 3 and 17 are the ones to use."""
+
+BRIDGING: Mapping[str, tuple[str, ...]] = {
+    "no": (),
+    "single": ("ipmi_target_channel", "ipmi_target_address"),
+    "dual": (
+        "ipmi_transit_channel",
+        "ipmi_transit_address",
+        "ipmi_target_channel",
+        "ipmi_target_address",
+    ),
+}
+"""Kinds of bridging, and what each must know."""
+
+USERNAME_BYTES = 16
+PASSWORD_BYTES: Mapping[str, int] = {"2.0": 20, "1.5": 16}
+KEY_BYTES = 20
+"""What the fields of the protocol hold (IPMI 2.0, 22.28, 22.30, 13.20)."""
+
+_TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
+_FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
+_HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bridge:
+    """The way through the BMC to a controller behind it; dual if it has a transit."""
+
+    target: tuple[int, int]
+    """Channel and address."""
+    transit: tuple[int, int] | None = None
+    local_address: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Info:
+    """How to reach one machine behind one BMC, and what its BMC needs.
+
+    ``interface`` is ipmitool's word for the protocol version; ``cipher_suite`` None: the list of
+    [ipmi]cipher_suite_versions, or what ipmitool finds out; ``key`` the BMC key (Kg) as bytes;
+    ``disable_boot_timeout`` None: what [ipmi]disable_boot_timeout says.
+    """
+
+    address: str
+    port: int = PORT
+    username: str | None = None
+    password: str = dataclasses.field(default="", repr=False)
+    privilege: str = "ADMINISTRATOR"
+    interface: str = "lanplus"
+    cipher_suite: int | None = None
+    key: bytes | None = dataclasses.field(default=None, repr=False)
+    bridge: Bridge | None = None
+    force_boot_device: bool = False
+    disable_boot_timeout: bool | None = None
+    terminal_port: int | None = None
+
+
+def parse(driver_info: Mapping[str, Any]) -> Info:
+    """Read driver_info.
+
+    :raises errors.MissingParameter: naming all that is missing at once.
+    :raises errors.InvalidParameter: naming the first value that cannot be used.
+    """
+    _refuse_missing(driver_info)
+    values = _values(driver_info)
+    return Info(
+        address=values["ipmi_address"],
+        port=values.get("ipmi_port", PORT),
+        username=values.get("ipmi_username"),
+        password=values.get("ipmi_password", ""),
+        privilege=values.get("ipmi_priv_level", "ADMINISTRATOR"),
+        interface=VERSIONS[values.get("ipmi_protocol_version", "2.0")],
+        cipher_suite=values.get("ipmi_cipher_suite"),
+        key=values.get("ipmi_hex_kg_key"),
+        bridge=_bridge(values),
+        force_boot_device=values.get("ipmi_force_boot_device", False),
+        disable_boot_timeout=values.get("ipmi_disable_boot_timeout"),
+        terminal_port=values.get("ipmi_terminal_port"),
+    )
+
+
+def check(driver_info: Mapping[str, Any]) -> None:
+    """Refuse values that cannot be used; missing ones are no fault yet.
+
+    :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+    """
+    _values(driver_info)
+
+
+def properties() -> dict[str, str]:
+    """Return ``{driver_info key: description}``."""
+    return {name: field.description for name, field in FIELDS.items()}
+
+
+def _absent(driver_info: Mapping[str, Any], name: str) -> bool:
+    value = driver_info.get(name)
+    return value is None or value == ""
+
+
+def _refuse_missing(driver_info: Mapping[str, Any]) -> None:
+    bridging = driver_info.get("ipmi_bridging")
+    kind = bridging.strip().lower() if isinstance(bridging, str) else "no"
+    needed = ("ipmi_address", *BRIDGING.get(kind, ()))
+    missing = [name for name in needed if _absent(driver_info, name)]
+    if missing:
+        raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
+
+
+def _values(driver_info: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, field in FIELDS.items():
+        if _absent(driver_info, name):
+            continue
+        try:
+            found[name] = field.read(driver_info[name])
+        except ValueError as why:
+            raise _invalid(name, str(why)) from None
+    _check_version(found)
+    return found
+
+
+def _check_version(values: Mapping[str, Any]) -> None:
+    """Refuse what the protocol version does not have."""
+    version = values.get("ipmi_protocol_version", "2.0")
+    for name in ("ipmi_cipher_suite", "ipmi_hex_kg_key") if version == "1.5" else ():
+        if name in values:
+            raise _invalid(name, "is of no use with ipmi_protocol_version 1.5, which has no such")
+    most = PASSWORD_BYTES[version]
+    if len(values.get("ipmi_password", "").encode()) > most:
+        raise _invalid("ipmi_password", f"is longer than the {most} bytes that IPMI {version} has")
+
+
+def _invalid(name: str, reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path=f"driver_info/{name}", reason=reason)
+
+
+def _bridge(values: Mapping[str, Any]) -> Bridge | None:
+    kind = values.get("ipmi_bridging", "no")
+    if kind == "no":
+        return None
+    transit = None
+    if kind == "dual":
+        transit = (values["ipmi_transit_channel"], values["ipmi_transit_address"])
+    target = (values["ipmi_target_channel"], values["ipmi_target_address"])
+    return Bridge(target, transit, values.get("ipmi_local_address"))
+
+
+# -- a reader for each kind of value; ValueError says what is wrong, never what a secret is ----
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, not {type(value).__name__}")
+    if any(ord(letter) < ord(" ") or letter == "\x7f" for letter in value):
+        raise ValueError("must not hold control characters")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be text of Unicode without halves of surrogate pairs") from None
+    return value
+
+
+def _address(value: object) -> str:
+    """Return a host name or an IP address; what ipmitool could take for an option is refused."""
+    text = _text(value).strip()
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    try:
+        return str(ipaddress.ip_address(bare))
+    except ValueError:
+        pass
+    if not _HOST.fullmatch(text):
+        raise ValueError(
+            f"{text!r} is not a host name or an IP address; the port belongs into ipmi_port"
+        )
+    return text
+
+
+def _username(value: object) -> str:
+    text = _text(value)
+    if len(text.encode()) > USERNAME_BYTES:
+        raise ValueError(f"is longer than the {USERNAME_BYTES} bytes that IPMI has")
+    return text
+
+
+def _number(low: int, high: int) -> Callable[[object], int]:
+    """Return a reader of whole numbers, also as text, in hexadecimal if it begins with 0x."""
+
+    def read(value: object) -> int:
+        number: object = value
+        if isinstance(value, str):
+            try:
+                number = int(value.strip(), 16 if value.strip().lower().startswith("0x") else 10)
+            except ValueError:
+                number = None
+        if not isinstance(number, int) or isinstance(number, bool) or not low <= number <= high:
+            raise ValueError(f"must be a whole number from {low} to {high}")
+        return number
+
+    return read
+
+
+def _one_of(*words: str, case: Callable[[str], str] = str.lower) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        # A number such as 1.5 is what JSON makes of a version.
+        word = case(str(value).strip()) if isinstance(value, str | float) else ""
+        if word not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return word
+
+    return read
+
+
+def flag(value: object) -> bool:
+    """Read true or false, also as a word.
+
+    :raises ValueError: it is neither.
+    """
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word not in _TRUE | _FALSE:
+        raise ValueError("must be true or false")
+    return word in _TRUE
+
+
+def _key(value: object) -> bytes:
+    text = _text(value).strip()
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        raise ValueError("must be an even number of hexadecimal digits") from None
+    if not key or len(key) > KEY_BYTES:
+        raise ValueError(f"must be 1 to {KEY_BYTES} bytes in hexadecimal")
+    # Zeros at the end are what the protocol fills up with.
+    key = key.rstrip(b"\0")
+    if not key or b"\0" in key:
+        raise ValueError(
+            "must not be all zeros or have a zero byte before its last other one: ipmitool takes "
+            "such a key only where every user of the conductor's machine can read it"
+        )
+    return key
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """One key of driver_info: how to read it, and what to tell about it."""
+
+    read: Callable[[object], Any]
+    description: str
+
+
+_CHANNEL, _BYTE, _PORT = _number(0, 15), _number(0, 255), _number(1, 65535)
+
+FIELDS: Mapping[str, Field] = {
+    "ipmi_address": Field(_address, "IP address or host name of the BMC. Required."),
+    "ipmi_port": Field(_PORT, f"UDP port of the BMC. Default {PORT}."),
+    "ipmi_username": Field(
+        _username, f"User of the BMC, up to {USERNAME_BYTES} bytes. Unset, the nameless user."
+    ),
+    "ipmi_password": Field(
+        _text, "Password of that user, up to 20 bytes (16 with version 1.5). Unset, an empty one."
+    ),
+    "ipmi_priv_level": Field(
+        _one_of(*PRIVILEGES, case=str.upper),
+        f"Privilege to ask for: {', '.join(PRIVILEGES)}. Default ADMINISTRATOR.",
+    ),
+    "ipmi_protocol_version": Field(
+        _one_of(*VERSIONS), "2.0 or 1.5, which sends the password unprotected. Default 2.0."
+    ),
+    "ipmi_cipher_suite": Field(
+        _number(CIPHER_SUITES[0], CIPHER_SUITES[-1]),
+        "Cipher suite: 17, or 3 on older BMCs; not with version 1.5. Unset, those of "
+        "[ipmi]cipher_suite_versions, or the best that BMC and ipmitool both know.",
+    ),
+    "ipmi_hex_kg_key": Field(
+        _key, f"BMC key (Kg) for two-key logins, up to {KEY_BYTES} bytes in hexadecimal."
+    ),
+    "ipmi_bridging": Field(
+        _one_of(*BRIDGING),
+        "single or dual if the machine's controller is behind the BMC. Default no.",
+    ),
+    "ipmi_target_channel": Field(
+        _CHANNEL, "Channel of the controller. Required for single and dual bridging."
+    ),
+    "ipmi_target_address": Field(
+        _BYTE, "Address of the controller. Required for single and dual bridging."
+    ),
+    "ipmi_transit_channel": Field(
+        _CHANNEL, "Channel of the controller between. Required for dual bridging."
+    ),
+    "ipmi_transit_address": Field(
+        _BYTE, "Address of the controller between. Required for dual bridging."
+    ),
+    "ipmi_local_address": Field(_BYTE, "IPMB address of the sender, for bridging."),
+    "ipmi_force_boot_device": Field(
+        flag,
+        "true: the BMC forgets a boot device, so that it is sent anew before each power on. "
+        "Default false.",
+    ),
+    "ipmi_disable_boot_timeout": Field(
+        flag,
+        "true: tell the BMC to keep a boot device for longer than the minute that IPMI gives it. "
+        "Default [ipmi]disable_boot_timeout.",
+    ),
+    "ipmi_terminal_port": Field(_PORT, "Port of the serial console; no console is built yet."),
+}

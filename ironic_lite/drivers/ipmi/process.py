@@ -1,0 +1,118 @@
+"""One program run to its end, which comes in time and with bounded output whatever it does."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO
+
+OUTPUT_LIMIT = 1 << 20
+"""Bytes of each output that are read; a BMC with a thousand sensors writes a third of that."""
+
+_CHUNK = 65536
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """What became of a program; ``late`` and ``endless`` say that it was killed, and why."""
+
+    status: int
+    out: str
+    err: str
+    late: bool = False
+    endless: bool = False
+
+
+def run(line: Sequence[str], environment: Mapping[bytes, bytes], seconds: float) -> Ended:
+    """Run a program without input or terminal; after ``seconds`` it and its children are killed.
+
+    :raises OSError: it cannot be started.
+    """
+    end = time.monotonic() + seconds
+    with subprocess.Popen(
+        line,
+        env=environment,
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A group of its own, to be killed as one; without a terminal it cannot ask for a password.
+        start_new_session=True,
+    ) as process:
+        streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+        texts: dict[IO[bytes], bytearray] = {stream: bytearray() for stream in streams}
+        late = endless = False
+        try:
+            late = not _read(texts, end)
+            endless = any(len(text) > OUTPUT_LIMIT for text in texts.values())
+            if not (late or endless):
+                late = not _waited(process, end)
+        finally:
+            _kill(process)
+    out, err = (bytes(texts[stream]).decode("utf-8", "replace") for stream in streams)
+    return Ended(process.returncode, out, err, late, endless)
+
+
+def _read(texts: dict[IO[bytes], bytearray], end: float) -> bool:
+    """Read until all streams end or one is too long; False if neither happened in time."""
+    with selectors.DefaultSelector() as selector:
+        for stream, text in texts.items():
+            selector.register(stream, selectors.EVENT_READ, text)
+        while selector.get_map():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            for key, _ in selector.select(left):
+                chunk, text = os.read(key.fd, _CHUNK), key.data
+                text += chunk
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                elif len(text) > OUTPUT_LIMIT:
+                    return True
+    return True
+
+
+def _waited(process: subprocess.Popen[bytes], end: float) -> bool:
+    try:
+        process.wait(max(end - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of the group. Its number is nobody else's while the leader is not reaped;
+    when it is, there is nothing to kill."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+class Slots:
+    """At most so many programs at the same time."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._taken = 0
+
+    @contextlib.contextmanager
+    def held(self, most: int, end: float) -> Iterator[bool]:
+        """Wait for one of ``most`` slots until the time ``end``; gives whether there was one."""
+        with self._changed:
+            free = self._changed.wait_for(
+                lambda: self._taken < most, max(end - time.monotonic(), 0)
+            )
+            self._taken += free
+        try:
+            yield free
+        finally:
+            with self._changed:
+                self._taken -= free
+                self._changed.notify()

@@ -1,0 +1,50 @@
+"""The sensors of a machine, from what ``ipmitool -v sdr`` writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_LINE = re.compile(r"^ ?(?P<name>[A-Z][^:]*?)\s*:\s*(?P<value>.*?)\s*$")
+_MORE = re.compile(r"^ {2,}\[?(?P<text>[^:\]]+?)\]?\s*$")
+_TYPE = re.compile(r"^(?P<type>.+?)(?: \(0x[0-9A-Fa-f]+\))?$")
+_TYPES = ("Sensor Type (Threshold)", "Sensor Type (Discrete)")
+
+
+def parse(text: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the sensors by type: ``{type: {sensor: {fact: value}}}``, in ipmitool's words.
+
+    Records of other kinds, and sensors without a type, are left out. A discrete sensor has the
+    states that hold in ``"States Asserted"``, separated by commas.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for facts in _records(text):
+        sensor, kind = facts.get("Sensor ID"), next((facts[t] for t in _TYPES if t in facts), "")
+        named = _TYPE.match(kind)
+        if sensor and named:
+            found.setdefault(named["type"], {})[sensor] = facts
+    return found
+
+
+def _records(text: str) -> Iterator[dict[str, str]]:
+    """Split at empty lines; a line that continues the one before is joined to it."""
+    for block in re.split(r"\n\s*\n", text):
+        facts: dict[str, str] = {}
+        last = ""
+        for line in block.splitlines():
+            named, more = _LINE.match(line), _MORE.match(line)
+            if named:
+                last = named["name"]
+                facts[last] = named["value"]
+            elif more and last == "States Asserted":
+                facts[last] = _joined(facts, more["text"].strip())
+        if facts:
+            yield facts
+
+
+def _joined(facts: dict[str, str], state: str) -> str:
+    """Return the states so far with one more; the first line only repeats the sensor's type."""
+    known = facts["States Asserted"]
+    repeats = any(facts.get(kind, "").startswith(f"{known} (") for kind in _TYPES)
+    return state if repeats else f"{known}, {state}"

@@ -1,0 +1,92 @@
+"""Raw IPMI commands, for what only one maker's BMC has."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.ipmi import info, interface, tool
+
+LOG = logging.getLogger(__name__)
+
+_BYTE = re.compile(r"0[xX][0-9A-Fa-f]{1,2}|0|[1-9][0-9]{0,2}")
+_LEAST_BYTES, _MOST_BYTES = 2, 256
+_BYTE_MAX = 255
+_RAW = {"raw_bytes": base.Arg("Network function, command and data, as 0x00 0x08 0x03", True)}
+
+
+class IpmiVendor(interface.IpmiInterface, base.Vendor):
+    """The vendor interface ``ipmitool``."""
+
+    def check_passthru(self, task: base.Task, name: str, call: base.Call) -> None:
+        """Refuse bad arguments while the caller still listens.
+
+        :raises errors.MissingParameter, errors.InvalidParameter: naming the argument.
+        """
+        tool.settings(task)
+        if name == "send_raw":
+            _words(call.info.get("raw_bytes"))
+        if name == "bmc_reset":
+            _warm(call.info)
+
+    @base.passthru(
+        async_call=True,
+        description="Send raw_bytes to the BMC; its answer is written to the conductor's log.",
+    )
+    @base.clean_step(priority=0, requires_ramdisk=False, argsinfo=_RAW)
+    @base.deploy_step(priority=0, argsinfo=_RAW)
+    @base.service_step(requires_ramdisk=False, argsinfo=_RAW)
+    def send_raw(
+        self, task: base.Task, call: base.Call | None = None, *, raw_bytes: object = None
+    ) -> None:
+        """Send bytes to the BMC; what it answers is written to the log.
+
+        As a step it is refused unless [api]disallow_clean_steps and its like are changed.
+
+        :raises errors.MissingParameter, errors.InvalidParameter: ``raw_bytes`` are no bytes.
+        """
+        words = _words(raw_bytes if call is None else call.info.get("raw_bytes"))
+        answer = tool.run(task, ("raw", *words), once=True)
+        LOG.info(
+            "Node %s: the raw command %s was answered with %s",
+            task.node.uuid,
+            " ".join(words),
+            " ".join(answer.split()) or "no bytes",
+        )
+
+    @base.passthru(
+        async_call=True,
+        description="Restart the BMC: warm, or cold if the key warm is false. The machine runs on.",
+    )
+    def bmc_reset(self, task: base.Task, call: base.Call) -> None:
+        """Tell the BMC to restart, and do not wait for it.
+
+        :raises errors.InvalidParameter: ``warm`` is neither true nor false.
+        """
+        tool.run(task, ("mc", "reset", "warm" if _warm(call.info) else "cold"), once=True)
+
+
+def _words(given: object) -> list[str]:
+    """Return the bytes as ipmitool takes them.
+
+    :raises errors.MissingParameter, errors.InvalidParameter: naming ``raw_bytes``.
+    """
+    if given is None or given == "":
+        raise errors.MissingParameter(path="raw_bytes")
+    words = given.split() if isinstance(given, str) else []
+    good = all(_BYTE.fullmatch(word) and int(word, 0) <= _BYTE_MAX for word in words)
+    if not (good and _LEAST_BYTES <= len(words) <= _MOST_BYTES):
+        reason = "must be network function, command and data as bytes, such as 0x00 0x08 0x03 0x08"
+        raise errors.InvalidParameter(path="raw_bytes", reason=reason)
+    return words
+
+
+def _warm(values: Mapping[str, Any]) -> bool:
+    try:
+        return info.flag(values.get("warm", True))
+    except ValueError as why:
+        raise errors.InvalidParameter(path="warm", reason=str(why)) from None
