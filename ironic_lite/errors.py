@@ -53,12 +53,14 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any, ClassVar
 
+from ironic_lite import texts
+
 
 class Error(Exception):
     """Root of all errors of ours.
 
     Give the facts as keywords; the sentence is ``text`` with the facts filled in. A raiser who
-    needs another sentence passes ``message``.
+    needs another sentence passes ``message``. Both may quote a machine, so both are made storable.
     """
 
     status: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -66,8 +68,9 @@ class Error(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str | None = None, **facts: Any) -> None:
-        self.facts = facts
-        self.message = message if message is not None else self.text.format_map(_Facts(facts))
+        self.facts = texts.cleaned(facts)
+        said = message if message is not None else self.text.format_map(_Facts(self.facts))
+        self.message = texts.clean(said)
         super().__init__(self.message)
 
     def __str__(self) -> str:

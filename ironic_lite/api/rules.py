@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import errors, texts
 
 _WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "t", "true", "on", "y", "yes"), True),
@@ -26,8 +26,6 @@ _DATAPATH = re.compile(r"[0-9a-f]{16}")
 # The name spaces of the standard traits, and CUSTOM_ for everybody's own.
 _TRAIT = re.compile(r"(CUSTOM|COMPUTE|HW|MISC|OWNER|STORAGE)_[A-Z0-9_]+")
 _GROUP = re.compile(r"[a-z0-9_.-]{0,255}")
-# Characters that are no text to a database (NUL) or to UTF-8 (lone surrogates).
-_NO_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 RESERVED_NAMES = frozenset(
     {
@@ -83,7 +81,7 @@ def text(value: Any, path: str, *, least: int = 0, length: int | None = None) ->
         raise errors.InvalidParameter(path=path, reason="must not be empty")
     if length is not None and len(value) > length:
         raise errors.InvalidParameter(path=path, reason=f"is longer than {length} characters")
-    if _NO_TEXT.search(value):
+    if texts.NO_TEXT.search(value):
         raise errors.InvalidParameter(path=path, reason="holds a character that is not text")
     return value
 

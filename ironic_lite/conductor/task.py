@@ -73,6 +73,8 @@ class Task:
         self.work: Work | None = None
         self.ring_at: datetime.datetime | None = None
         """When the alarm is to ring for this node, once its lock has been given back."""
+        self.unsaved = False
+        """Whether a save has failed: then the node here is not what stands in the table."""
         self._driver = driver
         self._ports: Sequence[Port] | None = None
         self._token = token
@@ -315,7 +317,9 @@ class Task:
                 listed, at = self._copy
                 agent_steps.put(conn, self.node.uuid, listed, at=at)
 
+        self.unsaved = True
         self.desk.database.write(write)
+        self.unsaved = False
         self._tell()
         self.journal.settle()
         self.node.settle()

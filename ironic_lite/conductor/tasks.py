@@ -204,20 +204,22 @@ class Tasks:
             return
         ours = isinstance(why, errors.Error)
         LOG.warning("Node %s: %s", node, why, exc_info=None if ours else why)
-        # If all of this fails, the recovery sweep finds the node, busy and without a lock.
-        try:
-            failure.give_up(task, faults.as_error(why))
-        except errors.Error:
-            LOG.exception("Node %s: could not be put into its fail state", node)
-        except Exception:
-            LOG.exception("Node %s: what was done last cannot be saved, and is forgotten", node)
-            self._end_afresh(task, token, faults.as_error(why))
+        self._fail(task, token, faults.as_error(why))
 
-    def _end_afresh(self, task: Task, token: str, why: errors.Error) -> None:
-        """Fail a node as it stands in the table: what a driver left on it may not be storable."""
+    def _fail(self, task: Task, token: str, why: errors.Error) -> None:
+        """Give up: without what could not be saved, which must not keep a node from its fail state.
+
+        If even that fails, the recovery sweep finds the node busy and without a lock.
+        """
+        lost = task.unsaved
         try:
-            node = self.desk.database.read(lambda conn: nodes.load(conn, task.node.uuid))
-            afresh = Task(self.desk, task.context, node, task.driver, token, others=self)
-            failure.give_up(afresh, why)
+            failure.give_up(self._afresh(task, token) if lost else task, why)
         except Exception:
             LOG.exception("Node %s: could not be put into its fail state", task.node.uuid)
+            if task.unsaved and not lost:
+                self._fail(task, token, why)
+
+    def _afresh(self, task: Task, token: str) -> Task:
+        """Return a task on the node as it stands in the table, without what could not be saved."""
+        node = self.desk.database.read(lambda conn: nodes.load(conn, task.node.uuid))
+        return Task(self.desk, task.context, node, task.driver, token, others=self)

@@ -16,11 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import orjson
 import sqlalchemy as sa
 
 from ironic_lite import config, errors
-from ironic_lite.db import faults
+from ironic_lite.db import encoding, faults
 from ironic_lite.db.faults import Fault
 
 LOG = logging.getLogger(__name__)
@@ -244,8 +243,8 @@ def _engine(address: sa.URL, kind: str, options: dict[str, Any]) -> sa.Engine:
     try:
         return sa.create_engine(
             address,
-            json_serializer=_to_json,
-            json_deserializer=orjson.loads,
+            json_serializer=encoding.to_json,
+            json_deserializer=encoding.from_json,
             pool_size=options["max_pool_size"],
             max_overflow=options["max_overflow"],
             pool_timeout=options["pool_timeout"],
@@ -333,10 +332,6 @@ def _engine_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
             "sql_mode='STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
         },
     }
-
-
-def _to_json(value: Any) -> str:
-    return orjson.dumps(value, option=orjson.OPT_NAIVE_UTC).decode()
 
 
 def _driver(conn: Connection) -> Any:

@@ -186,3 +186,11 @@ def test_broken_data_are_a_plain_error(data: dict[str, object]) -> None:
 def test_the_drawing_at_the_top_shows_every_class() -> None:
     drawn = set(re.findall(r"[A-Z][A-Za-z]+", errors.__doc__ or ""))
     assert {kind.__name__ for kind in OURS} - drawn == set()
+
+
+def test_what_a_machine_said_is_made_storable() -> None:
+    said = "no \0 disk \ud83d here"
+    why = errors.HardwareError(reason=said, more={"lines": [said]})
+    assert why.message == "no \ufffd disk \ufffd here"
+    assert why.facts == {"reason": why.message, "more": {"lines": [why.message]}}
+    assert errors.HardwareError(said).message == why.message
