@@ -30,18 +30,25 @@ CONFLICT_TRIES = 6
 CONFLICT_SECONDS = 5.0
 """A BMC may refuse a change with 409 while it is at another one; so often and so far apart."""
 
+SILENCE_SECONDS = 2.0
+"""A BMC that does not answer when it is told to switch is told again after so long."""
+
 SETTLE_SECONDS = 15.0
 """After a restart in one go the state reads On all the time; when it is read first, so late."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Way:
-    """How to get to a power state: the reset types that lead there, best first, and its word."""
+    """How to get to a power state: the reset types that lead there, best first, and its word.
+
+    ``repeatable``: a machine that was told twice is where it would be had it been told once.
+    """
 
     target: str
     resets: tuple[sushy.ResetType, ...]
     reached: str
     soft: bool = False
+    repeatable: bool = False
 
     @property
     def timeout(self) -> float:
@@ -53,8 +60,8 @@ class Way:
         return float(seconds)
 
 
-TURN_ON = Way(base.POWER_ON, (sushy.ResetType.ON, sushy.ResetType.FORCE_ON), ON)
-TURN_OFF = Way(base.POWER_OFF, (sushy.ResetType.FORCE_OFF,), OFF)
+TURN_ON = Way(base.POWER_ON, (sushy.ResetType.ON, sushy.ResetType.FORCE_ON), ON, repeatable=True)
+TURN_OFF = Way(base.POWER_OFF, (sushy.ResetType.FORCE_OFF,), OFF, repeatable=True)
 SHUT_DOWN = Way(base.SOFT_POWER_OFF, (sushy.ResetType.GRACEFUL_SHUTDOWN,), OFF, soft=True)
 RESTART = Way(base.REBOOT, (sushy.ResetType.FORCE_RESTART, sushy.ResetType.POWER_CYCLE), ON)
 SOFT_RESTART = Way(base.SOFT_REBOOT, (sushy.ResetType.GRACEFUL_RESTART,), ON, soft=True)
@@ -131,7 +138,7 @@ def _send(task: base.Task, way: Way, deadline: float) -> bool:
     :raises errors.PowerFailure: the BMC refuses, or knows no such reset type.
     """
     for left in reversed(range(CONFLICT_TRIES)):
-        refusal = connection.call(task, lambda link: _reset(link, way), read=False)
+        refusal = _insist(task, way, deadline)
         if refusal is _ALREADY:
             return False
         if refusal is None:
@@ -142,6 +149,22 @@ def _send(task: base.Task, way: Way, deadline: float) -> bool:
         LOG.info("Node %s: %s; trying again.", task.node.uuid, refusal.reason)
         task.pause(CONFLICT_SECONDS)
     raise errors.PowerFailure(target=way.target, reason="the BMC stays busy")
+
+
+def _insist(task: base.Task, way: Way, deadline: float) -> _Refusal | None:
+    """Tell the BMC to go; one that is restarting is waited for, if twice is as good as once.
+
+    :raises errors.BmcUnreachable: it is not back at the deadline.
+    """
+    while True:
+        try:
+            return connection.call(task, lambda link: _reset(link, way), read=False)
+        except errors.BmcUnreachable as why:
+            left = deadline - time.monotonic()
+            if left <= 0 or not way.repeatable:
+                raise
+            LOG.info("Node %s: %s Trying again.", task.node.uuid, why)
+            task.pause(min(SILENCE_SECONDS, left))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

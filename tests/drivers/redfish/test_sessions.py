@@ -84,10 +84,26 @@ def test_a_change_that_may_have_happened_is_not_sent_twice(liar: liars.Liar) -> 
         liar.sent.append("once")
         handler.close_connection = True
 
+    liar.power = "On"
     liar.tricks[f"POST {liars.RESET}"] = reset_and_hang_up
     with pytest.raises(errors.BmcUnreachable):
-        POWER.set_power_state(member(liar), base.POWER_ON)
+        POWER.set_power_state(member(liar), base.SOFT_POWER_OFF)
     assert liar.sent == ["once"]
+
+
+def test_a_switch_is_sent_again_only_after_a_look_that_shows_it_did_not_happen(
+    liar: liars.Liar,
+) -> None:
+    works = iter([False, True])
+
+    def reset_and_hang_up(handler: liars.Handler) -> None:
+        liar.sent.append("again")
+        liar.power = "On" if next(works) else "Off"
+        handler.close_connection = True
+
+    liar.tricks[f"POST {liars.RESET}"] = reset_and_hang_up
+    POWER.set_power_state(member(liar), base.POWER_ON)
+    assert liar.sent == ["again"] * 2
 
 
 def test_what_a_bmc_answered_once_wrong_is_read_again_unseen(liar: liars.Liar) -> None:

@@ -171,6 +171,8 @@ class Machine:
                 status = self.habits.restart_status
                 return acts.refusal(status, "ServiceTemporarilyUnavailable", "It is starting.")
             path = request.path.partition("?")[0].rstrip("/")
+            if not f"{path}/".startswith("/redfish/"):
+                return Reply(404, b"<html><body>Not found</body></html>")
             if not self._lets_in(request, path):
                 return acts.refusal(401, "NoValidSession", "There is no valid session.")
             try:
@@ -217,7 +219,7 @@ class Machine:
 
     def _has_token(self, request: Request) -> bool:
         token = request.headers.get("X-Auth-Token")
-        self._forget_sessions()
+        self._drop_old_sessions()
         session = self.sessions.get(token or "")
         if session is not None:
             session.used = time.monotonic()
@@ -230,7 +232,7 @@ class Machine:
         user, _, password = base64.b64decode(value).decode().partition(":")
         return user in self.users and self.users[user] == password
 
-    def _forget_sessions(self) -> None:
+    def _drop_old_sessions(self) -> None:
         """Drop sessions that were not used for too long."""
         limit = self.habits.session_seconds
         now = time.monotonic()
@@ -243,7 +245,7 @@ class Machine:
 
         :raises acts.Refused: there are too many.
         """
-        self._forget_sessions()
+        self._drop_old_sessions()
         if len(self.sessions) >= self.habits.session_limit:
             raise acts.Refused(503, "SessionLimitExceeded", "There are too many sessions.")
         self.logins += 1
@@ -350,8 +352,13 @@ class Machine:
     def restart(self) -> None:
         """Restart the BMC: it is silent for a while, and knows no session any more."""
         self.silent_for = self.habits.restart_requests
-        for token in list(self.sessions):
-            self.end_session(token)
+        self.forget_sessions()
+
+    def forget_sessions(self) -> None:
+        """Forget all logins."""
+        with self.guard:
+            for token in list(self.sessions):
+                self.end_session(token)
 
 
 def etag(document: Json) -> str:

@@ -1,0 +1,371 @@
+"""What an operator sees when a BMC is wrong, gone, broken or lying: state, words, and no lock left.
+
+Everything is asked over HTTP, and the BMC is a real server on loopback.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.redfish import connection, management, power
+from tests.drivers.redfish.service import RedfishOperator
+from tests.emulators import bmc, redfish
+
+Spoil = Callable[[bmc.Machine], None]
+
+USERS = {"root": "s3cret-w0rd"}
+
+
+@pytest.fixture
+def machine() -> Iterator[bmc.Machine]:
+    with bmc.serve(users=USERS) as running:
+        yield running
+
+
+@pytest.fixture
+def operator(sqlite_database: Database) -> Iterator[RedfishOperator]:
+    found = RedfishOperator(sqlite_database)
+    yield found
+    found.close()
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pauses and limits of fractions of a second."""
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.001)
+    monkeypatch.setattr(management, "RESET_PAUSE", 0.01)
+    monkeypatch.setattr(power, "SILENCE_SECONDS", 0.01)
+    config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
+    yield
+    config.CONF.clear_override("power_state_change_timeout", group="conductor")
+
+
+def nothing_held(shown: dict[str, Any]) -> bool:
+    """Tell that nobody works on a node and that nothing is promised for it any more."""
+    return shown["reservation"] is None and shown["target_power_state"] is None
+
+
+def says(shown: dict[str, Any], *words: str) -> bool:
+    """Tell whether last_error has all the words; and never a password."""
+    error = shown["last_error"] or ""
+    assert USERS["root"] not in error
+    missing = [word for word in words if not re.search(word, error)]
+    assert missing == [], error
+    return True
+
+
+# -- a BMC that cannot be spoken to: the node goes back to enroll --------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "password": (
+        {"redfish_password": "wrong"},
+        ("refused the credentials of user root", "redfish_password in driver_info"),
+    ),
+    "user": (
+        {"redfish_username": "admin"},
+        ("refused the credentials of user admin", "Check redfish_username"),
+    ),
+    "no login": (
+        {"redfish_username": None, "redfish_password": None},
+        ("wants a login", "Set redfish_username"),
+    ),
+    "basic password": (
+        {"redfish_password": "wrong", "redfish_auth_type": "basic"},
+        ("refused the credentials of user root", "redfish_password in driver_info"),
+    ),
+    "system": (
+        {"redfish_system_id": "/redfish/v1/Systems/9"},
+        ("driver_info/redfish_system_id", "no system /redfish/v1/Systems/9; it has .*/Systems/1"),
+    ),
+    "place of the service": (
+        {"redfish_address": "{url}/elsewhere"},
+        ("no Redfish service at /elsewhere/", "check redfish_address"),
+    ),
+    "port": (
+        {"redfish_address": f"http://127.0.0.1:{free_port()}"},
+        ("connection refused, nothing listens there",),
+    ),
+    "name": (
+        {"redfish_address": "http://bmc.invalid"},
+        ("name cannot be resolved",),
+    ),
+    "scheme": (
+        {"redfish_address": "https://{host}"},
+        ("No TLS with the BMC", "scheme and port of redfish_address"),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_facts_lead_back_to_enroll_and_can_be_put_right(
+    operator: RedfishOperator, machine: bmc.Machine, what: str
+) -> None:
+    changes, words = WRONG[what]
+    filled = {
+        key: value and value.format(url=machine.url, host=machine.url.partition("//")[2])
+        for key, value in changes.items()
+    }
+    node = operator.at(machine, "enroll", **filled)
+    shown = operator.provision(node, "manage")
+    assert shown["provision_state"] == "enroll"
+    assert shown["target_provision_state"] is None
+    assert not shown["maintenance"]
+    assert nothing_held(shown)
+    assert says(shown, "Failed to verify node", *words)
+    assert operator.patches(node, driver_info=machine.driver_info).status == 200
+    shown = operator.provision(node, "manage")
+    assert (shown["provision_state"], shown["last_error"]) == ("manageable", None)
+
+
+@pytest.fixture
+def certificates(tmp_path: pathlib.Path) -> dict[str, tuple[pathlib.Path, pathlib.Path]]:
+    """Certificates by name, each its own authority."""
+    found = {}
+    for name in ("its", "other"):
+        folder = tmp_path / name
+        folder.mkdir()
+        found[name] = redfish.certificate(folder)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verify", "state", "words"),
+    [
+        ("its", "manageable", ()),
+        (False, "manageable", ()),
+        ("other", "enroll", ("is not trusted", "redfish_verify_ca")),
+        (True, "enroll", ("is not trusted", "redfish_verify_ca")),
+    ],
+    ids=str,
+)
+def test_a_certificate_must_be_trusted(
+    operator: RedfishOperator,
+    certificates: dict[str, tuple[pathlib.Path, pathlib.Path]],
+    verify: str | bool,
+    state: str,
+    words: tuple[str, ...],
+) -> None:
+    path, key = certificates["its"]
+    with bmc.serve(users=USERS, tls=(str(path), str(key))) as machine:
+        trusted = str(certificates[verify][0]) if isinstance(verify, str) else verify
+        node = operator.at(machine, "enroll", redfish_verify_ca=trusted)
+        shown = operator.provision(node, "manage")
+        assert (shown["provision_state"], nothing_held(shown)) == (state, True)
+        assert says(shown, *words)
+        # Nobody is told a password before it is known who it is.
+        assert state == "manageable" or machine.log == []
+
+
+def test_a_certificate_must_be_for_that_address(
+    operator: RedfishOperator, certificates: dict[str, tuple[pathlib.Path, pathlib.Path]]
+) -> None:
+    path, key = certificates["its"]
+    with bmc.serve(users=USERS, tls=(str(path), str(key))) as machine:
+        address = machine.url.replace("127.0.0.1", "localhost")
+        node = operator.at(machine, "enroll", redfish_address=address, redfish_verify_ca=str(path))
+        shown = operator.provision(node, "manage")
+        assert (shown["provision_state"], nothing_held(shown)) == ("enroll", True)
+        assert says(shown, "is not trusted: hostname mismatch", "localhost")
+
+
+SPOILED: dict[str, tuple[bmc.Trick, tuple[str, ...]]] = {
+    "500": (bmc.says(500), ("has an internal error: HTTP 500", "reset the BMC")),
+    "503": (bmc.says(503), ("is not ready: HTTP 503", "retry later")),
+    "404": (bmc.says(404), ("no Redfish service",)),
+    "403": (
+        bmc.says(403, {"error": {"message": "You shall not."}}),
+        ("does not allow this to user root", "You shall not", "rights of an administrator"),
+    ),
+    "truncated JSON": (bmc.cuts_short, ("is not JSON", "content type application/json")),
+    "truncated answer": (bmc.ends_early, ("ends in the middle",)),
+    "a page for people": (bmc.speaks_html, ("is not JSON", "content type text/html")),
+    "hang-ups": (bmc.hangs_up, ("hung up without an answer",)),
+    "silence": (bmc.silent, ("no complete answer within 1 s",)),
+    "drops": (bmc.drips_body, ("no complete answer within 1 s",)),
+    "another protocol": (bmc.babbles, ("does not speak HTTP",)),
+    "a list": (bmc.says(200, [1, 2]), ("is not a JSON object but list",)),
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_a_broken_bmc_leads_back_to_enroll(
+    operator: RedfishOperator, machine: bmc.Machine, what: str
+) -> None:
+    trick, words = SPOILED[what]
+    machine.tricks["*"] = trick
+    node = operator.at(machine, "enroll")
+    shown = operator.provision(node, "manage")
+    assert (shown["provision_state"], nothing_held(shown)) == ("enroll", True)
+    assert says(shown, "Failed to verify node", *words)
+    machine.tricks.clear()
+    assert operator.provision(node, "manage")["provision_state"] == "manageable"
+
+
+# -- power on request ------------------------------------------------------------------------------
+
+
+def stuck(machine: bmc.Machine) -> None:
+    machine.habits.power_stuck = True
+
+
+def refuses(machine: bmc.Machine) -> None:
+    reset = f"POST {machine.system}/Actions/ComputerSystem.Reset"
+    machine.tricks[reset] = bmc.says(400, {"error": {"message": "The door is open."}})
+
+
+def breaks(machine: bmc.Machine) -> None:
+    machine.tricks["*"] = bmc.says(500)
+
+
+def falls_silent(machine: bmc.Machine) -> None:
+    machine.tricks["*"] = bmc.silent
+
+
+def hangs_up_on_changes(machine: bmc.Machine) -> None:
+    machine.tricks["POST *"] = bmc.hangs_up
+
+
+def changes_its_password(machine: bmc.Machine) -> None:
+    machine.users["root"] = "another"
+    machine.forget_sessions()
+
+
+BAD_POWER: dict[str, tuple[Spoil, tuple[str, ...]]] = {
+    "never changes": (stuck, ("not reached within 2 s", "last showed the state Off")),
+    "is refused": (refuses, ("refused On", "The door is open")),
+    "breaks the BMC": (breaks, ("has an internal error: HTTP 500",)),
+    "silences the BMC": (falls_silent, ("no complete answer within 1 s",)),
+    "gets no answer": (hangs_up_on_changes, ("hung up without an answer",)),
+    "is forbidden": (changes_its_password, ("refused the credentials of user root",)),
+}
+
+
+@pytest.mark.parametrize("what", BAD_POWER)
+def test_power_that_goes_wrong_says_so_and_leaves_the_node_as_it_was(
+    operator: RedfishOperator, machine: bmc.Machine, what: str
+) -> None:
+    spoil, words = BAD_POWER[what]
+    node = operator.at(machine)
+    spoil(machine)
+    shown = operator.powers(node, "power on")
+    assert (shown["provision_state"], shown["power_state"]) == ("manageable", "power off")
+    assert nothing_held(shown)
+    assert not shown["maintenance"]
+    assert says(shown, "Failed to change power state to 'power on'", *words)
+
+
+def test_a_system_deaf_to_the_button_is_told_so_and_can_be_switched_off_hard(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = operator.at(machine)
+    assert operator.powers(node, "power on")["power_state"] == "power on"
+    machine.habits.deaf_to_button = True
+    shown = operator.powers(node, "soft power off", timeout=1)
+    assert (shown["power_state"], nothing_held(shown)) == ("power on", True)
+    assert says(shown, "not reached within 1 s", "last showed the state On")
+    shown = operator.powers(node, "power off")
+    assert (shown["power_state"], shown["last_error"]) == ("power off", None)
+
+
+@pytest.mark.parametrize("polls", [1, 5])
+def test_a_machine_that_takes_its_time_is_waited_for(
+    operator: RedfishOperator, machine: bmc.Machine, polls: int
+) -> None:
+    machine.habits.power_polls = polls
+    node = operator.at(machine)
+    for target in ("power on", "rebooting", "power off"):
+        shown = operator.powers(node, target)
+        assert (shown["last_error"], nothing_held(shown)) == (None, True)
+    assert machine.sent == ["On", "ForceOff", "On", "ForceOff"]
+
+
+# -- runs: a BMC that goes away in the middle -----------------------------------------------------
+
+POWER_CYCLE = [{"interface": "power", "step": name} for name in ("power_on", "power_off")]
+
+
+def forgets_sessions(machine: bmc.Machine) -> None:
+    machine.forget_sessions()
+
+
+def restarts(machine: bmc.Machine) -> None:
+    machine.restart()
+
+
+def restarts_without_a_word(machine: bmc.Machine) -> None:
+    machine.habits.restart_status = 0
+    machine.restart()
+
+
+def says_it_is_in_post(machine: bmc.Machine) -> None:
+    busy = {"MessageId": "iLO.2.14.UnableToModifyDuringSystemPOST", "Message": "In POST."}
+    answer = {"error": {"@Message.ExtendedInfo": [busy]}}
+    reset = f"POST {machine.system}/Actions/ComputerSystem.Reset"
+    machine.tricks[reset] = bmc.says_first(2, bmc.says(400, answer))
+
+
+SURVIVED: dict[str, Spoil] = {
+    "sessions run out": forgets_sessions,
+    "the BMC restarts": restarts,
+    "the BMC restarts and breaks connections": restarts_without_a_word,
+    "the machine is in POST": says_it_is_in_post,
+}
+
+
+@pytest.mark.parametrize("what", SURVIVED)
+def test_what_passes_is_not_noticed(
+    operator: RedfishOperator, machine: bmc.Machine, what: str
+) -> None:
+    node = operator.at(machine)
+    at_reset(machine, "ForceOff", SURVIVED[what])
+    shown = operator.provision(node, "clean", clean_steps=POWER_CYCLE)
+    assert (shown["provision_state"], shown["last_error"]) == ("manageable", None)
+    assert (shown["power_state"], shown["maintenance"]) == ("power off", False)
+    assert machine.sent == ["On", "ForceOff"]
+
+
+def at_reset(machine: bmc.Machine, word: str, spoil: Spoil) -> None:
+    """Spoil the machine just before it is told this reset type for the first time."""
+    title = f"POST {machine.system}/Actions/ComputerSystem.Reset"
+
+    def play(handler: bmc.Handler) -> None:
+        if handler.request_read.body["ResetType"] == word:
+            del machine.tricks[title]
+            spoil(machine)
+            again = machine.server.trick(title)
+            if again is not None:
+                again(handler)
+                return
+        handler.truth()
+
+    machine.tricks[title] = play
+
+
+@pytest.mark.parametrize("what", BAD_POWER)
+def test_a_clean_ends_in_its_fail_state_and_can_be_tried_again(
+    operator: RedfishOperator, machine: bmc.Machine, what: str
+) -> None:
+    spoil, words = BAD_POWER[what]
+    node = operator.at(machine)
+    spoil(machine)
+    shown = operator.provision(node, "clean", clean_steps=POWER_CYCLE)
+    assert shown["provision_state"] == "clean failed"
+    assert (shown["maintenance"], shown["fault"]) == (True, "clean failure")
+    assert shown["maintenance_reason"] == shown["last_error"]
+    assert nothing_held(shown)
+    assert says(shown, "power.power_on", *words)
