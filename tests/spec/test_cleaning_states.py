@@ -377,3 +377,15 @@ def test_s2_39_new_and_used_machines_get_the_same_baseline(
     before = len(begun(operator, node))
     assert operator.provision(node, verb)["provision_state"] == "available"
     assert begun(operator, node)[before:] == AUTOMATED
+
+
+def test_s2_39_what_was_asked_for_before_does_not_change_the_baseline(operator: Operator) -> None:
+    node = operator.enroll(fake_fail_steps={"power.cycle": "no"})
+    shown = operator.clean(node, "power.cycle", "bios.factory_reset", disable_ramdisk=True)
+    assert shown["provision_state"] == "clean failed"
+    assert operator.patches(node, driver_info={}, maintenance=False).status == 200
+    for verb in ("available", "active"):
+        operator.provision(node, verb)
+    before = len(begun(operator, node))
+    assert operator.provision(node, "deleted")["provision_state"] == "available"
+    assert begun(operator, node)[before:] == AUTOMATED

@@ -15,7 +15,7 @@ from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import drivers, listed, wait_for
 from tests.spec.cleaning import AUTOMATED, begun, stored, sweep
-from tests.spec.operator import Operator
+from tests.spec.operator import Json, Operator
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -45,8 +45,13 @@ class Stage:
         self._database = database
         self._serve = serve
 
-    def die(self, name: str, count: int, target: str, **body: Any) -> str:
-        """Start a clean, end the conductor after the n-th call of this name; return the node."""
+    def die(
+        self, name: str, count: int, target: str, *, told: Json | None = None, **body: Any
+    ) -> str:
+        """Start a clean, end the conductor after the n-th call of this name; return the node.
+
+        :param told: what steers the fake machine.
+        """
         life = mortal.Life()
 
         def around(_kind: str, called: str, call: Callable[[], Any]) -> Any:
@@ -59,6 +64,7 @@ class Stage:
         registry = cast(Registry, mortal.Drivers(drivers(), around))
         first = Operator(mortal.database(self._database, life), registry=registry)
         node = first.enroll()
+        assert first.patches(node, driver_info=told or {}).status == 200
         life.arm(call=count)
         with contextlib.suppress(mortal.Died):
             first.asks(node, target, **body)
@@ -109,6 +115,17 @@ def test_s2_24_a_conductor_that_takes_over_runs_the_step_again(
     assert [(one["state"], one["attempt"]) for one in run["steps"]] == [
         ("done", 2 if place == 1 else 1) for place in range(len(steps))
     ]
+
+
+def test_s2_24_so_is_a_step_that_only_an_agent_knows(stage: Stage) -> None:
+    """Nobody has marked it as one that may be run twice: in a clean every step may."""
+    ours = {"interface": "deploy", "step": "burn_in", "priority": 50}
+    told = {"fake_agent": [{"version": "1", "clean_steps": [ours]}]}
+    node = stage.die("execute_clean_step", 2, "provide", told=told)
+    operator = stage.survived()
+    operator.rig.reaches(node, "available")
+    first, last = AUTOMATED
+    assert begun(operator, node) == [first, "deploy.burn_in", "deploy.burn_in", last]
 
 
 MOMENTS = [

@@ -94,6 +94,15 @@ def test_s2_05_options_order_and_switch_off_steps(serve: Serve, tmp_path: pathli
     assert ("deploy.erase_devices", 0) in shown(operator, node)
 
 
+def test_s2_05_a_step_that_is_forbidden_is_left_out_of_automated_cleaning(serve: Serve) -> None:
+    operator = serve(api__disallow_clean_steps=["deploy.erase_devices"])
+    node = operator.enroll("available")
+    assert begun(operator, node) == ["deploy.erase_devices_metadata"]
+    operator.provision(node, "manage")
+    steps = listed("bios.factory_reset", "deploy.erase_devices")
+    assert "clean_steps/1/step" in operator.refused(node, "clean", 400, clean_steps=steps)
+
+
 def offered(operator: Operator, node: str, kind: str) -> list[Json]:
     """Return what an interface's get_clean_steps gives the conductor."""
     task = operator.rig.tasks.look(operator.rig.who, node)
@@ -268,6 +277,10 @@ STEPS: dict[str, tuple[Json, Callable[[Json], object]]] = {
     "bios.factory_reset": (
         {},
         lambda row: "fake_bios_settings" not in row["driver_internal_info"].get("driver_notes", {}),
+    ),
+    "firmware.update": (
+        {"settings": [{"component": "bios", "url": "http://images.example.org/A-2.bin"}]},
+        lambda row: row["driver_internal_info"]["driver_notes"]["fake_firmware"] == {"bios": "A-2"},
     ),
     "deploy.erase_devices": ({}, lambda row: row["power_state"] == "power off"),
     "deploy.erase_devices_metadata": ({}, lambda row: row["power_state"] == "power off"),

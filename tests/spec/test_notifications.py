@@ -39,12 +39,15 @@ class Ear:
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str, Json, Json]] = []
+        self.errors: list[str] = []
 
     def info(self, ctxt: Json, publisher: str, kind: str, payload: Json, about: Json) -> None:
         assert payload["ironic_object.namespace"] == "ironic"
         self.heard.append((publisher, kind, payload["ironic_object.data"], ctxt))
 
-    error = info
+    def error(self, ctxt: Json, publisher: str, kind: str, payload: Json, about: Json) -> None:
+        self.errors.append(kind)
+        self.info(ctxt, publisher, kind, payload, about)
 
     def types(self) -> list[str]:
         """Return the types heard so far, in the order of their coming."""
@@ -183,6 +186,7 @@ def test_a_failed_clean_is_an_error_with_its_reason(
     )
     assert "management.reset_bmc" in failed["last_error"]
     assert failed["clean_step"] == operator.shows(node)["clean_step"]
+    assert ear.errors == ["baremetal.node.provision_set.error"]
 
 
 def test_who_asked_goes_along_from_the_api_and_from_the_conductor(

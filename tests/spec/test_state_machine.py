@@ -119,6 +119,8 @@ def test_s5_08_inspect_updates_the_properties(operator: Operator) -> None:
         **{"cpu_arch": "x86_64", "memory_mb": 16384, "local_gb": 100},
         **{"cpus": 2, "rack": 7},
     }
+    shown = operator.shows(node)
+    assert (shown["inspection_started_at"], bool(shown["inspection_finished_at"])) == (None, True)
     told(operator, node, fake_fail_verbs={"inspect": "no agent"})
     assert way(operator, node, "inspect") == ["inspecting", "inspect failed"]
     shown = operator.shows(node)

@@ -36,7 +36,7 @@ def test_s5_25_deleting_undoes_what_deploying_added(serve: Serve) -> None:
     operator = serve(registry=witness.registry)
     node = operator.enroll("available", instance_info={"image_source": "http://images/x"})
     fresh = operator.shows(node)
-    assert operator.patches(node, instance_uuid=UUID).status == 200
+    assert operator.patches(node, instance_uuid=UUID, instance_name="web").status == 200
     drive = {"meta_data": {"hostname": "web"}}
     shown = operator.provision(node, "active", configdrive=drive)
     assert shown["power_state"] == "power on"
@@ -48,6 +48,7 @@ def test_s5_25_deleting_undoes_what_deploying_added(serve: Serve) -> None:
         *("rescue.clean_up", "deploy.tear_down", "deploy.clean_up"),
     ]
     assert (shown["instance_uuid"], shown["instance_info"]) == (None, {})
+    assert shown["instance_name"] is None
     kept = ("power_state", "provision_state", "target_provision_state", "deploy_step", "properties")
     assert {key: shown[key] for key in kept} == {key: fresh[key] for key in kept}
     left = shown["driver_internal_info"].keys() - fresh["driver_internal_info"].keys()

@@ -156,6 +156,18 @@ def test_s5_18_a_wait_that_lasts_too_long_fails(serve: Any, verb: str) -> None:
     assert operator.rig.run(node)["error"]["code"] == "TimedOut"
 
 
+def test_s5_18_a_clean_tried_again_may_not_wait_for_ever_either(operator: Operator) -> None:
+    """The first failure has set maintenance, which only stops the clock if a person did it."""
+    node, _ = begun(operator, "manageable", "provide")
+    wait_on(operator, node, 100_000)
+    shown = operator.provision(node, "provide")
+    assert (shown["provision_state"], shown["fault"]) == ("clean wait", "clean failure")
+    wait_on(operator, node, 100_000)
+    shown = operator.shows(node)
+    assert (shown["provision_state"], shown["maintenance"]) == ("clean failed", True)
+    assert [run["state"] for run in operator.rig.runs(node)[-2:]] == ["failed", "failed"]
+
+
 # -- the password of a rescue ----------------------------------------------------------------
 
 
