@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ironic_lite import errors
 from ironic_lite.db.session import Database
-from tests.flows.rig import Rig, wait_for
+from ironic_lite.drivers import base
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, wait_for
 from tests.spec.operator import Operator
 
 # kind -> start, its held, waiting and end state, where an abort leads, method, verb
@@ -27,6 +30,7 @@ KINDS: dict[str, tuple[str, ...]] = {
         *("do_node_service", "service"),
     ),
 }
+WITHOUT = {"disable_ramdisk": True}
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -214,3 +218,72 @@ def test_a_machine_that_must_stay_on_is_refused_its_power_off_before_anything_ru
         assert row["provision_state"] == f"{kind} failed"
         assert "disable_power_off" in row["last_error"]
     assert rig.started(node) == []
+
+
+# -- a deploy interface with an agent --------------------------------------------------------
+
+
+def in_band() -> Registry:
+    """Return drivers whose deploy interface hears an agent, which lets a waiting step go on."""
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        return name == "heartbeat" or call()
+
+    inner = cast(Registry, mortal.Drivers(drivers(), around, more=("heartbeat",)))
+
+    class InBand(mortal.Drivers):
+        def _wrap(self, kind: str, interface: base.Interface) -> base.Interface:
+            twin = super()._wrap(kind, interface)
+            object.__setattr__(twin, "in_band", True)
+            return twin
+
+    return cast(Registry, InBand(inner, lambda _kind, _name, call: call(), more=("heartbeat",)))
+
+
+def beat(rig: Rig, node: str) -> dict[str, Any]:
+    """Send a heartbeat and wait for what comes of it."""
+    token = rig.endpoints.get_node_with_token(rig.who, node_uuid=node)["agent_token"]
+    about = {"callback_url": "http://a:9999", "agent_version": "11", "agent_token": token}
+    rig.ask("heartbeat", node, **about)
+    return rig.settled(node)
+
+
+@each_kind
+@pytest.mark.parametrize("heard", [False, True], ids=["silence", "an agent"])
+def test_unhold_waits_for_a_heartbeat_only_if_an_agent_runs(
+    build: Callable[..., Rig], kind: str, heard: bool
+) -> None:
+    rig = build(registry=in_band(), agent__require_tls=False)
+    start, held, waiting, end, _, method, _ = KINDS[kind]
+    node = rig.node(start)
+    body = steps(kind, "hold") if kind == "deploy" else {**steps(kind, "hold"), **WITHOUT}
+    assert rig.call(method, node, **body)["provision_state"] == held
+    if heard:
+        assert beat(rig, node)["provision_state"] == held
+        assert rig.act("unhold", node)["provision_state"] == waiting
+        beat(rig, node)
+    else:
+        rig.act("unhold", node)
+    rig.reaches(node, end)
+
+
+@each_kind
+def test_no_heartbeat_cuts_a_timed_wait_short(build: Callable[..., Rig], kind: str) -> None:
+    rig = build(registry=in_band(), agent__require_tls=False)
+    start, _, waiting, end, _, method, _ = KINDS[kind]
+    node = rig.node(start)
+    due = rig.call(method, node, **steps(kind, "wait", seconds=3600))["wake_at"]
+    row = beat(rig, node)
+    assert (row["provision_state"], row["wake_at"]) == (waiting, due)
+    rig.ring(node)
+    rig.reaches(node, end)
+
+
+@each_kind
+def test_a_heartbeat_ends_a_wait_without_a_time(build: Callable[..., Rig], kind: str) -> None:
+    rig = build(registry=in_band(), agent__require_tls=False)
+    start, _, waiting, end, _, method, _ = KINDS[kind]
+    node = rig.node(start)
+    assert rig.call(method, node, **steps(kind, "wait"))["provision_state"] == waiting
+    beat(rig, node)
+    rig.reaches(node, end)

@@ -7,7 +7,7 @@ import secrets
 from typing import Any
 
 from ironic_lite import clock, errors, states
-from ironic_lite.conductor.flows.resume import resume, resume_changed
+from ironic_lite.conductor.flows.resume import asleep, resume, resume_changed
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
@@ -62,7 +62,7 @@ class Agent:
             if waits:
                 task.node.provision_updated_at = clock.now()
             task.save()
-            if waits and _may_go_on(task):
+            if waits and not asleep(task) and _may_go_on(task):
                 _beat(task)
 
 

@@ -174,7 +174,8 @@ class Provision:
         task.hand_over(adopt.start)
 
     def _unhold(self, task: Task) -> None:
-        if not task.driver.deploy.in_band:  # nobody would send the heartbeat that wakes it
+        heard = task.driver.deploy.in_band and task.notes.agent_url is not None
+        if not heard:  # nobody would send the heartbeat that wakes it
             task.node.wake_at = clock.now()
         task.move("unhold")
 

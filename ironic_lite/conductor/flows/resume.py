@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from ironic_lite import errors
+from ironic_lite import errors, plans
 from ironic_lite.conductor import stepper
 from ironic_lite.conductor.flows import clean, deploy, failure, inspect, rescue, service
 from ironic_lite.conductor.phases import Phase
@@ -71,6 +71,13 @@ def resume_changed(task: Task, why: errors.AgentChanged) -> None:
     phase = PHASES.get(task.state)
     if phase is not None:
         stepper.resume(task, phase, poll=False, changed=why)
+
+
+def asleep(task: Task) -> bool:
+    """Tell whether a step of the service itself waits for its timer, which no heartbeat ends."""
+    phase = PHASES.get(task.state)
+    step = getattr(task.node, phase.column) if phase is not None and phase.column else None
+    return bool(step) and step["step"] in plans.RESERVED and task.node.wake_at is not None
 
 
 def recover(task: Task, dead: str) -> None:
