@@ -54,7 +54,7 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         request.pecan["content_type"] = "application/json"
         found = self.root.find(request.method, request.path, request.version)
         state.controller = local.controller = found.handler
-        if request.method not in {"GET", "DELETE"}:
+        if request.method not in {"GET", "DELETE"} or found.route.reads:
             request.body = self._arrivals.read(request.environ, found.route.limit)
         return found.handler, [request, *found.words], {}
 

@@ -142,7 +142,7 @@ def send(
 ) -> list[bytes]:
     """Start a WSGI answer with the headers every answer has, and return its body."""
     shown = [*headers, *environ[CALL].headers]
-    if body:
+    if body and not any(name == _JSON[0] for name, _ in shown):
         shown.append(_JSON)
     if status != HTTPStatus.NO_CONTENT:
         shown.append(("Content-Length", str(len(body))))

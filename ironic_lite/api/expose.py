@@ -103,7 +103,8 @@ def expose(
             return function(self, request, **given)
 
         pecan.expose(template=render.TEMPLATE, content_type="application/json")(answer)
-        setattr(answer, _ROUTE, Route(method, path, since, below, limit))
+        reads = method == "DELETE" and body is not IGNORED
+        setattr(answer, _ROUTE, Route(method, path, since, below, limit, reads))
         return answer  # type: ignore[return-value]  # same calls, seen from Pecan
 
     return decorate

@@ -23,6 +23,7 @@ class Route:
 
     ``path`` is written as ``/nodes/{ident}/states``, below ``/v1``; ``since`` is the minor version
     from which on it exists, below it the answer is ``below``; ``limit`` bounds the body, in KiB.
+    ``reads`` says that a body is read although the method is DELETE.
     """
 
     method: str
@@ -30,6 +31,7 @@ class Route:
     since: int = 1
     below: HTTPStatus = HTTPStatus.NOT_FOUND
     limit: int = BODY_LIMIT
+    reads: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ironic_lite.api import expose
 from ironic_lite.api.controllers import (
     bios,
+    bmc,
     chassis,
     conductors,
     deploy_templates,
@@ -21,6 +22,7 @@ from ironic_lite.api.controllers import (
     runs,
     states,
     traits,
+    vendor,
 )
 
 ALL: tuple[type[expose.Controller], ...] = (
@@ -29,6 +31,8 @@ ALL: tuple[type[expose.Controller], ...] = (
     states.States,
     maintenance.Maintenance,
     management.Management,
+    bmc.Bmc,
+    vendor.NodeVendor,
     traits.Traits,
     ports.Ports,
     runs.Runs,
@@ -39,6 +43,7 @@ ALL: tuple[type[expose.Controller], ...] = (
     chassis.Members,
     deploy_templates.DeployTemplates,
     drivers.Drivers,
+    vendor.DriverVendor,
     conductors.Conductors,
     lookup.Lookup,
     heartbeat.Heartbeat,

@@ -9,6 +9,7 @@ from typing import Any
 from ironic_lite import clock, errors, fields
 from ironic_lite.api import expose, links, queries, rules, types
 from ironic_lite.api.exchange import Request
+from ironic_lite.api.service import Service
 from ironic_lite.db import conductors
 
 Json = dict[str, Any]
@@ -49,7 +50,7 @@ class Drivers(expose.Controller):
         detail = _detail(request)
         if _type(request) == "classic":
             return {"drivers": []}
-        found = self._drivers()
+        found = _drivers(self.service)
         shown = (_document(request, found[name], detail=detail) for name in sorted(found))
         return {"drivers": [_only(document, chosen) for document in shown]}
 
@@ -58,13 +59,12 @@ class Drivers(expose.Controller):
         """Return one hardware type with its interfaces."""
         queries.refuse_unknown(request.query, ("fields",))
         chosen = _chosen(request)
-        return _only(_document(request, self._driver(name), detail=True), chosen)
+        return _only(_document(request, _driver(self.service, name), detail=True), chosen)
 
     @expose.expose("GET", "/drivers/{name}/properties", types.word)
     def properties(self, request: Request, name: str) -> dict[str, str]:
         """Return what driver_info may hold: key -> description; a conductor tells."""
-        hosts = self._driver(name).hosts
-        conductor = self.service.client.conductor(next(iter(hosts)))
+        conductor = self.service.client.conductor(host(self.service, name))
         return conductor.get_driver_properties(request.who, driver=name)
 
     @expose.expose(
@@ -76,30 +76,37 @@ class Drivers(expose.Controller):
     )
     def logical_disk_properties(self, request: Request, name: str) -> dict[str, str]:
         """Return what a logical disk of target_raid_config may say: key -> description."""
-        hosts = self._driver(name).hosts
-        conductor = self.service.client.conductor(next(iter(hosts)))
+        conductor = self.service.client.conductor(host(self.service, name))
         return conductor.get_raid_logical_disk_properties(request.who, driver=name)
 
-    def _driver(self, name: str) -> Driver:
-        found = self._drivers().get(name)
-        if found is None:
-            raise errors.DriverNotFound(driver=name)
-        return found
 
-    def _drivers(self) -> dict[str, Driver]:
-        since = clock.after(-self.service.conf.conductor.heartbeat_timeout)
-        rows = self.service.database.read(
-            lambda conn: conductors.interfaces(conn, alive_since=since)
-        )
-        found: dict[str, Driver] = {}
-        for row in rows:
-            name = row["hardware_type"]
-            driver = found.setdefault(name, Driver(name))
-            driver.hosts[row["hostname"]] = None
-            driver.enabled.setdefault(row["interface_type"], {})[row["interface_name"]] = None
-            if row["is_default"]:
-                driver.defaults.setdefault(row["interface_type"], row["interface_name"])
-        return found
+def host(service: Service, name: str) -> str:
+    """Return a living conductor that drives the hardware type ``name``.
+
+    :raises errors.DriverNotFound: there is none.
+    """
+    return next(iter(_driver(service, name).hosts))
+
+
+def _driver(service: Service, name: str) -> Driver:
+    found = _drivers(service).get(name)
+    if found is None:
+        raise errors.DriverNotFound(driver=name)
+    return found
+
+
+def _drivers(service: Service) -> dict[str, Driver]:
+    since = clock.after(-service.conf.conductor.heartbeat_timeout)
+    rows = service.database.read(lambda conn: conductors.interfaces(conn, alive_since=since))
+    found: dict[str, Driver] = {}
+    for row in rows:
+        name = row["hardware_type"]
+        driver = found.setdefault(name, Driver(name))
+        driver.hosts[row["hostname"]] = None
+        driver.enabled.setdefault(row["interface_type"], {})[row["interface_name"]] = None
+        if row["is_default"]:
+            driver.defaults.setdefault(row["interface_type"], row["interface_name"])
+    return found
 
 
 def _document(request: Request, driver: Driver, *, detail: bool) -> Json:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors, raid
+from ironic_lite import errors, hardware, raid
 from ironic_lite.api import documents, expose, idents, provisioning, schemas, types
 from ironic_lite.api.exchange import Request
-from ironic_lite.states import State
+from ironic_lite.rpc import interface
+from ironic_lite.states import State, check_at_rest
 
 Json = dict[str, Any]
 
@@ -38,6 +39,7 @@ _POWER_TARGETS = {
     "soft power off": 27,
 }
 _TIMEOUT_SINCE = 27
+_BOOT_SINCE = 76
 _POWERS_OFF = frozenset({"power off", "soft power off"})
 _NO_POWER = frozenset({State.CLEANING, State.CLEANWAIT})  # S2.22
 
@@ -110,6 +112,45 @@ class States(expose.Controller):
         conductor.set_target_raid_config(
             request.who, node_uuid=node["uuid"], target_raid_config=config
         )
+
+    @expose.expose(
+        "PUT",
+        "/nodes/{ident}/states/boot_mode",
+        types.word,
+        types.word,
+        since=_BOOT_SINCE,
+        status=HTTPStatus.ACCEPTED,
+        body=expose.TYPED,
+    )
+    def boot_mode(self, request: Request, ident: str, target: str) -> None:
+        """Ask for a boot mode."""
+        if target not in hardware.BOOT_MODES:
+            reason = f"{target[:64]!r} is not one of {', '.join(hardware.BOOT_MODES)}"
+            raise errors.InvalidParameter(path="target", reason=reason)
+        conductor, uuid = self._at_rest(request, ident, "its boot mode")
+        conductor.change_node_boot_mode(request.who, node_uuid=uuid, mode=target)
+        _point_to_states(request, ident)
+
+    @expose.expose(
+        "PUT",
+        "/nodes/{ident}/states/secure_boot",
+        types.word,
+        types.boolean,
+        since=_BOOT_SINCE,
+        status=HTTPStatus.ACCEPTED,
+        body=expose.TYPED,
+    )
+    def secure_boot(self, request: Request, ident: str, target: bool) -> None:
+        """Ask for secure boot to be on or off."""
+        conductor, uuid = self._at_rest(request, ident, "its secure boot")
+        conductor.change_node_secure_boot(request.who, node_uuid=uuid, state=target)
+        _point_to_states(request, ident)
+
+    def _at_rest(self, request: Request, ident: str, what: str) -> tuple[interface.Conductor, str]:
+        """Return the conductor of a node whose state does not change by itself, and its UUID."""
+        node = idents.fetch(self.service, request, ident, _POWER)
+        check_at_rest(State(node["provision_state"]), what, node=node["uuid"])
+        return self.service.client.conductor(self.service.fleet.host_for(node)), node["uuid"]
 
 
 def _point_to_states(request: Request, ident: str) -> None:

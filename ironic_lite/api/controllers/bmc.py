@@ -1,0 +1,228 @@
+"""What a node's BMC can tell or be told outside of verbs: NMI, lamps, virtual media."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite import errors, hardware
+from ironic_lite.api import expose, idents, links, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.rpc import interface
+from ironic_lite.states import State, check_at_rest
+
+Json = dict[str, Any]
+
+_ROUTED = ("uuid", "driver", "conductor_group", "provision_state")
+_NMI_SINCE = 29
+_INDICATORS_SINCE = 63
+_MEDIA_SINCE = 89
+_MEDIA_SHOWN_SINCE = 93
+_LAMP = "/nodes/{ident}/management/indicators/{component}"
+_URL = re.compile(r"[!-~]+")  # visible ASCII
+_LONGEST_URL = 2048
+_BETWEEN = "@"  # of a lamp's name and its component, in the name that lists give it
+
+
+class Bmc(expose.Controller):
+    """Questions and orders to the BMC of one node, through its conductor."""
+
+    def _ask(
+        self, request: Request, ident: str, changing: str | None = None
+    ) -> tuple[interface.Conductor, str]:
+        """Return the conductor of a node, and the node's UUID.
+
+        :param changing: what only a node at rest may have changed.
+        """
+        row = idents.fetch(self.service, request, ident, _ROUTED)
+        if changing is not None:
+            check_at_rest(State(row["provision_state"]), changing, node=row["uuid"])
+        return self.service.client.conductor(self.service.fleet.host_for(row)), row["uuid"]
+
+    @expose.expose(
+        "PUT",
+        "/nodes/{ident}/management/inject_nmi",
+        types.word,
+        since=_NMI_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.TYPED,
+    )
+    def inject_nmi(self, request: Request, ident: str) -> None:
+        """Give the machine a non-maskable interrupt at once."""
+        conductor, uuid = self._ask(request, ident)
+        conductor.inject_nmi(request.who, node_uuid=uuid)
+
+    # -- lamps -------------------------------------------------------------------------------
+
+    @expose.expose(
+        "GET", "/nodes/{ident}/management/indicators", types.word, since=_INDICATORS_SINCE
+    )
+    def lamps(self, request: Request, ident: str) -> Json:
+        """List all lamps."""
+        return self._lamps(request, ident, None)
+
+    @expose.expose("GET", _LAMP, types.word, types.word, since=_INDICATORS_SINCE)
+    def lamp_or_lamps(self, request: Request, ident: str, component: str) -> Json:
+        """Return what the lamp ``name@component`` does, or list those of a component."""
+        if _BETWEEN in component:
+            return self._lamp(request, ident, *_split(component))
+        return self._lamps(request, ident, _component(component))
+
+    @expose.expose(
+        "GET", f"{_LAMP}/{{indicator}}", types.word, types.word, types.word, since=_INDICATORS_SINCE
+    )
+    def lamp(self, request: Request, ident: str, component: str, indicator: str) -> Json:
+        """Return what a lamp does."""
+        return self._lamp(request, ident, _component(component), indicator)
+
+    @expose.expose(
+        "PUT",
+        _LAMP,
+        types.word,
+        types.word,
+        types.word,
+        since=_INDICATORS_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.TYPED,
+    )
+    def switch_named(self, request: Request, ident: str, component: str, state: str) -> None:
+        """Switch the lamp ``name@component``."""
+        self._switch(request, ident, *_split(component), state)
+
+    @expose.expose(
+        "PUT",
+        f"{_LAMP}/{{indicator}}",
+        types.word,
+        types.word,
+        types.word,
+        types.word,
+        since=_INDICATORS_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.TYPED,
+    )
+    def switch(
+        self, request: Request, ident: str, component: str, indicator: str, state: str
+    ) -> None:
+        """Switch a lamp."""
+        self._switch(request, ident, _component(component), indicator, state)
+
+    def _lamps(self, request: Request, ident: str, component: str | None) -> Json:
+        conductor, uuid = self._ask(request, ident)
+        found = conductor.get_supported_indicators(request.who, node_uuid=uuid, component=component)
+        place = f"nodes/{uuid}/management/indicators"
+        return {
+            "indicators": [
+                {
+                    "name": f"{name}{_BETWEEN}{part}",
+                    "component": part,
+                    "readonly": facts.get("readonly", True),
+                    "states": facts.get("states", []),
+                    "links": links.pair(request.base, f"{place}/{name}{_BETWEEN}{part}"),
+                }
+                for part, lamps in found.items()
+                for name, facts in lamps.items()
+            ]
+        }
+
+    def _lamp(self, request: Request, ident: str, component: str, indicator: str) -> Json:
+        conductor, uuid = self._ask(request, ident)
+        which = {"component": component, "indicator": indicator}
+        return {"state": conductor.get_indicator_state(request.who, node_uuid=uuid, **which)}
+
+    def _switch(
+        self, request: Request, ident: str, component: str, indicator: str, state: str
+    ) -> None:
+        _one_of("state", state, hardware.INDICATOR_STATES)
+        conductor, uuid = self._ask(request, ident)
+        which = {"component": component, "indicator": indicator}
+        conductor.set_indicator_state(request.who, node_uuid=uuid, **which, state=state)
+
+    # -- virtual media -----------------------------------------------------------------------
+
+    @expose.expose("GET", "/nodes/{ident}/vmedia", types.word, since=_MEDIA_SHOWN_SINCE)
+    def media(self, request: Request, ident: str) -> list[Json]:
+        """List the virtual drives."""
+        conductor, uuid = self._ask(request, ident)
+        return conductor.get_virtual_media(request.who, node_uuid=uuid)
+
+    @expose.expose(
+        "POST",
+        "/nodes/{ident}/vmedia",
+        types.word,
+        types.word,
+        types.word,
+        types.word,
+        since=_MEDIA_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.TYPED,
+    )
+    def attach(
+        self,
+        request: Request,
+        ident: str,
+        device_type: str,
+        image_url: str,
+        image_download_source: str = "http",
+    ) -> None:
+        """Have an image put into a virtual drive; the BMC reads it from its address."""
+        _one_of("device_type", device_type, hardware.VIRTUAL_MEDIA)
+        _one_of("image_download_source", image_download_source, ("http",))
+        _check_image(image_url)
+        conductor, uuid = self._ask(request, ident, "its virtual media")
+        conductor.attach_virtual_media(
+            request.who, node_uuid=uuid, device_type=device_type, image_url=image_url
+        )
+
+    @expose.expose(
+        "DELETE",
+        "/nodes/{ident}/vmedia",
+        types.word,
+        types.word,
+        since=_MEDIA_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+    )
+    def detach(self, request: Request, ident: str, device_types: str | None = None) -> None:
+        """Have virtual drives emptied: those of a list with commas, or all."""
+        given = None
+        if device_types is not None:
+            given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
+            for one in given:
+                _one_of("device_types", one, hardware.VIRTUAL_MEDIA)
+        conductor, uuid = self._ask(request, ident, "its virtual media")
+        conductor.detach_virtual_media(request.who, node_uuid=uuid, device_types=given)
+
+
+def _one_of(path: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        reason = f"{value[:64]!r} is not one of {', '.join(known)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+
+
+def _check_image(url: str) -> None:
+    """Refuse what no BMC can read. Nothing of it is in the error: it may have a password."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        fits = parts.scheme in hardware.IMAGE_SCHEMES and bool(parts.hostname)
+        fits = fits and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits or len(url) > _LONGEST_URL or not _URL.fullmatch(url):
+        schemes = ", ".join(hardware.IMAGE_SCHEMES)
+        reason = f"is not a URL of {schemes} with at most {_LONGEST_URL} characters"
+        raise errors.InvalidParameter(path="image_url", reason=reason)
+
+
+def _component(word: str) -> str:
+    _one_of("component", word, hardware.COMPONENTS)
+    return word
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return component and name of a lamp called ``name@component``."""
+    indicator, between, component = name.partition(_BETWEEN)
+    if not between or not indicator:
+        reason = f"{name[:64]!r} is not of the form name@component"
+        raise errors.InvalidParameter(path="indicator", reason=reason)
+    return _component(component), indicator
