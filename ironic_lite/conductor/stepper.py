@@ -10,7 +10,7 @@ import logging
 from typing import Any
 
 from ironic_lite import clock, errors, plans, steps
-from ironic_lite.conductor import acts, agents, children
+from ironic_lite.conductor import acts, agents, children, findings
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import runs
@@ -224,9 +224,11 @@ def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
 
 
 def _ended(task: Task, phase: Phase, index: int) -> None:
-    """Note, for the next save, that a step is done."""
+    """Note, for the next save, that a step is done, and what it has changed of the firmware."""
     _note(task, phase, index, state="done", ended_at=clock.now())
     step = task.notes.listed(phase.kind)[index]
+    if not plans.for_children(step):
+        findings.after(task, step)
     task.journal.event(
         "step_ended", run=task.node.run_uuid, event=phase.kind, data=_about(task, index, step)
     )

@@ -79,6 +79,7 @@ class Task:
         self._ports: Sequence[Port] | None = None
         self._token = token
         self._copy: tuple[Listed, datetime.datetime] | None = None
+        self._further: list[Callable[[Connection], None]] = []
         # As last saved: history and notifications tell what was before.
         self._power = node.power_state
         self._target = node.target_provision_state
@@ -163,6 +164,10 @@ class Task:
     def copied_agent_steps(self) -> Listed | None:
         """Return that copy, clean steps by interface; None if there is none yet."""
         return self.desk.database.read(lambda conn: agent_steps.get(conn, self.node.uuid))
+
+    def add_write(self, write: Callable[[Connection], None]) -> None:
+        """Have ``write`` run in the transaction of the next save, after the node's own row."""
+        self._further.append(write)
 
     # -- where the node stands ---------------------------------------------------------------
 
@@ -306,7 +311,7 @@ class Task:
         if "power_state" in changes:
             self._note_power(changes["power_state"])
         self._note_error(changes.get("last_error"))
-        if not changes and not self.journal.pending:
+        if not changes and not self.journal.pending and not self._further:
             return
 
         def write(conn: Connection) -> None:
@@ -316,6 +321,8 @@ class Task:
             if self._copy is not None:
                 listed, at = self._copy
                 agent_steps.put(conn, self.node.uuid, listed, at=at)
+            for act in self._further:
+                act(conn)
 
         self.unsaved = True
         self.desk.database.write(write)
@@ -323,7 +330,7 @@ class Task:
         self._tell()
         self.journal.settle()
         self.node.settle()
-        self._copy = None
+        self._copy, self._further = None, []
         if "wake_at" in changes:
             self.ring_at = self.node.wake_at
 

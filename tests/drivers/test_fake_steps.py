@@ -28,6 +28,7 @@ LISTED: dict[StepKind, dict[str, tuple[float, bool, dict[str, bool]]]] = {
         "raid.delete_configuration": (0, False, {}),
         "bios.apply_configuration": (0, False, {"settings": True}),
         "bios.factory_reset": (0, False, {}),
+        "firmware.update": (0, False, {"settings": True}),
         "management.reset_bmc": (0, False, {}),
         "power.cycle": (0, False, {}),
     },
@@ -38,12 +39,16 @@ LISTED: dict[StepKind, dict[str, tuple[float, bool, dict[str, bool]]]] = {
         "raid.apply_configuration": (0, True, APPLY),
         "raid.delete_configuration": (0, True, {}),
         "bios.apply_configuration": (0, True, {"settings": True}),
+        "bios.factory_reset": (0, True, {}),
+        "firmware.update": (0, True, {"settings": True}),
     },
     StepKind.SERVICE: {
         "vendor.log_passthrough": (0, False, {}),
         "raid.apply_configuration": (0, False, APPLY),
         "raid.delete_configuration": (0, False, {}),
         "bios.apply_configuration": (0, False, {"settings": True}),
+        "bios.factory_reset": (0, False, {}),
+        "firmware.update": (0, False, {"settings": True}),
     },
 }
 FAILURES = {
@@ -52,11 +57,13 @@ FAILURES = {
     StepKind.SERVICE: errors.StepFailed,
 }
 SETTINGS = [{"name": "boot", "value": "fast"}]
+IMAGES = [{"component": "bmc", "url": "http://images.example.org/bmc-7.bin"}]
 TITLES = [(kind, title) for kind, listed in LISTED.items() for title in listed]
 
 
 ARGS: dict[str, dict[str, Any]] = {
     "bios.apply_configuration": {"settings": SETTINGS},
+    "firmware.update": {"settings": IMAGES},
     "raid.apply_configuration": {"raid_config": VOLUMES},
 }
 

@@ -28,6 +28,7 @@ ALL = [
     ("deploy.erase_devices", 10),
     ("power.cycle", 0),
     ("management.reset_bmc", 0),
+    ("firmware.update", 0),
     ("bios.apply_configuration", 0),
     ("bios.factory_reset", 0),
     ("raid.create_configuration", 0),
@@ -77,9 +78,9 @@ def test_s1_22_min_priority_leaves_lower_ones_out(serve: Callable[..., Operator]
     operator = serve(conductor__clean_step_priority_override=override)
     node = operator.enroll()
     wanted = {
-        "0": 8,
-        "-1": 8,
-        "-1e300": 8,
+        "0": 9,
+        "-1": 9,
+        "-1e300": 9,
         "+0.25": 3,
         "0.5": 3,
         ".5": 3,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors, plans, steps
-from ironic_lite.conductor import agents, stepper
+from ironic_lite.conductor import agents, findings, stepper
 from ironic_lite.conductor.flows import faults, listed, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -76,6 +76,7 @@ def _listed(task: Task) -> list[dict[str, Any]]:
 
 def finish(task: Task) -> None:
     """Every step is done: put the ramdisk away and go where this clean leads (S1.13, S4.5)."""
+    findings.refresh(task)
     task.driver.deploy.tear_down_cleaning(task)
     _forget(task)
     task.notes.forget_agent()

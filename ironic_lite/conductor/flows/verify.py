@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from ironic_lite import errors, plans
-from ironic_lite.conductor import stepper
+from ironic_lite.conductor import findings, stepper
 from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -57,6 +57,7 @@ def finish(task: Task) -> None:
     if task.desk.conf.conductor.power_off_after_verify and not task.node.disable_power_off:
         task.driver.power.set_power_state(task, base.POWER_OFF)
         task.node.power_state = base.POWER_OFF
+    findings.refresh(task)
     task.notes.forget_steps(StepKind.VERIFY)
     task.move("done")
 

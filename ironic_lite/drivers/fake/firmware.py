@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from ironic_lite.drivers import base
+import posixpath
+import urllib.parse
+from typing import Any
+
+from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.fake import stage
+
+VERSIONS = "fake_firmware"
 
 
 class FakeFirmware(stage.Staged, base.Firmware):
-    """There is none, so none is out of date."""
+    """Remembers on the node, under ``VERSIONS``, which image each component has got.
+
+    The name of an image without its ending is taken for its version.
+    """
+
+    @base.clean_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False)
+    @base.deploy_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, rerunnable=True)
+    @base.service_step(argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False, rerunnable=True)
+    def update(self, task: base.Task, settings: list[dict[str, Any]]) -> None:
+        """Take the images, in their order.
+
+        :raises errors.InvalidParameter: naming ``settings``.
+        """
+        known = dict(task.recall(VERSIONS) or {})
+        for image in arguments.images(settings):
+            name = posixpath.basename(urllib.parse.urlsplit(image.url).path)
+            known[image.component] = posixpath.splitext(name)[0] or "unknown"
+        task.keep(VERSIONS, known)
+
+    def cache_firmware_components(self, task: base.Task) -> list[base.FirmwareComponent]:
+        """Return what it has got."""
+        known = task.recall(VERSIONS) or {}
+        return [base.FirmwareComponent(name, known[name]) for name in sorted(known)]

@@ -1,0 +1,126 @@
+"""Arguments of the steps on firmware, read the same way by every driver. Pure.
+
+No value of a setting is repeated in an error: one of them may be a password of the firmware.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import reprlib
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.steps import Arg
+
+BIOS_ARGS: Mapping[str, Arg] = {
+    "settings": Arg('List of {"name": ..., "value": ...}: the settings to change.', required=True)
+}
+FIRMWARE_ARGS: Mapping[str, Arg] = {
+    "settings": Arg(
+        'List of {"component": "bios", "bmc" or "nic:<which>", "url": http or https, "wait": '
+        "seconds to rest afterwards}: what is written, in this order.",
+        required=True,
+    )
+}
+
+BIOS, BMC, NIC = "bios", "bmc", "nic:"
+LONGEST_WAIT = 24 * 3600
+"""Seconds: more is a slip of the hand."""
+_SCHEMES = ("http", "https")
+_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Image:
+    """One piece of firmware to write: into what, from where, and how long to rest afterwards."""
+
+    component: str
+    url: str
+    wait: int = 0
+
+    @property
+    def shown(self) -> str:
+        """The address without user and password, for logs and errors."""
+        parts = urllib.parse.urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def settings(given: object) -> dict[str, Any]:
+    """Return name -> value of a list of settings; a later entry wins.
+
+    :raises errors.InvalidParameter: naming ``settings/<position>``.
+    """
+    found: dict[str, Any] = {}
+    for position, entry in enumerate(_entries(given, "name and value")):
+        path = f"settings/{position}"
+        if set(entry) != {"name", "value"}:
+            raise _refuse(path, "must be a dictionary with name and value, and nothing else")
+        if not isinstance(entry["name"], str) or not entry["name"]:
+            raise _refuse(f"{path}/name", "is not a name")
+        found[entry["name"]] = entry["value"]
+    return found
+
+
+def images(given: object) -> list[Image]:
+    """Return the firmware to write, in order.
+
+    :raises errors.InvalidParameter: naming ``settings/<position>``.
+    """
+    return [
+        _image(f"settings/{position}", entry)
+        for position, entry in enumerate(_entries(given, "component and url"))
+    ]
+
+
+def _entries(given: object, what: str) -> list[dict[str, Any]]:
+    if not isinstance(given, list) or not given:
+        raise _refuse("settings", f"must be a list of dictionaries with {what}, one at least")
+    for position, entry in enumerate(given):
+        if not isinstance(entry, dict):
+            raise _refuse(f"settings/{position}", f"must be a dictionary with {what}")
+    return given
+
+
+def _image(path: str, entry: Mapping[str, Any]) -> Image:
+    missing = [key for key in ("component", "url") if key not in entry]
+    if missing:
+        raise _refuse(f"{path}/{missing[0]}", "is required")
+    unknown = sorted(set(entry) - {"component", "url", "wait"})
+    if unknown:
+        key = reprlib.repr(unknown[0])
+        raise _refuse(path, f"{key} is no key here; known are component, url, wait")
+    component = entry["component"]
+    named = isinstance(component, str) and component.startswith(NIC) and component != NIC
+    if component not in (BIOS, BMC) and not named:
+        reason = f"{reprlib.repr(component)} is not bios, bmc or nic:<which>"
+        raise _refuse(f"{path}/component", reason)
+    return Image(component, _url(f"{path}/url", entry["url"]), _wait(path, entry.get("wait", 0)))
+
+
+def _url(path: str, given: object) -> str:
+    if not isinstance(given, str) or _CONTROL.search(given):
+        raise _refuse(path, "must be an address without blanks")
+    try:
+        parts = urllib.parse.urlsplit(given)
+        host = parts.hostname
+    except ValueError as why:
+        raise _refuse(path, f"is no address ({why})") from None
+    if parts.scheme not in _SCHEMES or not host:
+        word = reprlib.repr(parts.scheme)
+        raise _refuse(path, f"its scheme is {word}; BMCs are given http and https only")
+    return given
+
+
+def _wait(path: str, given: object) -> int:
+    fits = isinstance(given, int) and not isinstance(given, bool)
+    if not fits or not 0 <= given <= LONGEST_WAIT:  # type: ignore[operator]  # fits
+        reason = f"{reprlib.repr(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
+        raise _refuse(f"{path}/wait", reason)
+    return given  # type: ignore[return-value]  # narrowed by the isinstance above
+
+
+def _refuse(path: str, reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path=path, reason=reason)
