@@ -274,3 +274,54 @@ def test_a_session_runs_out_and_there_are_so_many() -> None:
 def post_session(machine: bmc.Machine, password: str) -> Any:
     body = {"UserName": "root", "Password": password}
     return impatient(machine).post(machine.places.sessions, data=body)
+
+
+# -- what it is made of ---------------------------------------------------------------------------
+
+
+def test_a_client_finds_all_parts(machine: bmc.Machine) -> None:
+    system = system_of(machine)
+    assert system.processors.summary == (32, sushy.ProcessorArchitecture.X86)
+    assert system.memory_summary.size_gib == 96
+    macs = ["12:44:6A:3B:04:01", "12:44:6A:3B:04:02"]
+    assert list(system.ethernet_interfaces.summary) == macs
+    assert system.simple_storage.max_size_bytes == 8000 * GB
+    (chassis,) = system.chassis
+    (card,) = chassis.network_adapters.get_members()
+    assert card.controllers[0].firmware_package_version == shapes.FIRMWARE["NIC1"]
+    functions = card.network_device_functions.get_members()
+    assert [one.ethernet.mac_address for one in functions] == macs
+    assert len(system.pcie_devices.get_members()[0].pcie_functions.get_members()) == 2
+
+
+def test_a_client_reads_all_sensors(machine: bmc.Machine) -> None:
+    (chassis,) = system_of(machine).chassis
+    temperatures = [one.reading_celsius for one in chassis.thermal.temperatures]
+    assert temperatures == [41, 25]
+    assert [one.reading for one in chassis.thermal.fans] == [2100, 2101]
+    assert [one.power_capacity_watts for one in chassis.power.power_supplies] == [800, 800]
+
+
+def test_the_leds_can_be_lit_and_nothing_else_be_written(machine: bmc.Machine) -> None:
+    system = system_of(machine)
+    system.set_indicator_led(sushy.IndicatorLED.LIT)
+    assert machine[machine.system]["IndicatorLED"] == "Lit"
+    with pytest.raises(sushy.exceptions.BadRequestError, match="read-only"):
+        client(machine)._conn.patch(machine.system, data={"PowerState": "On"})
+    with pytest.raises(sushy.exceptions.HTTPError, match="412"):
+        client(machine)._conn.patch(
+            machine.system, data={"AssetTag": "1"}, headers={"If-Match": '"0"'}
+        )
+
+
+def test_secure_boot_is_true_from_the_next_boot_on(machine: bmc.Machine) -> None:
+    secure = system_of(machine).secure_boot
+    secure.set_enabled(True)
+    assert machine["SecureBoot"]["SecureBootCurrentBoot"] == "Disabled"
+    system_of(machine).reset_system(sushy.ResetType.ON)
+    assert machine["SecureBoot"]["SecureBootCurrentBoot"] == "Enabled"
+
+
+def test_an_interrupt_is_counted(machine: bmc.Machine) -> None:
+    system_of(machine).reset_system(sushy.ResetType.NMI)
+    assert (machine.nmis, machine.sent) == (1, ["Nmi"])

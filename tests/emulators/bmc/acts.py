@@ -116,6 +116,9 @@ def _check_boot(machine: Machine, boot: Json, wanted: Json) -> None:
         allowed = boot.get(f"{name}@Redfish.AllowableValues")
         if allowed is not None and value not in allowed:
             raise Refused(400, "PropertyValueNotInList", f"The value {value} of {name} is none.")
+    whole = {f"BootSourceOverride{word}" for word in ("Enabled", "Target", "Mode")}
+    if machine.habits.whole_boot and wanted.keys() != whole:
+        raise Refused(400, "PropertyMissing", f"Boot must have {sorted(whole)}.")
     enabled = wanted.get("BootSourceOverrideEnabled")
     if enabled == "Continuous" and not machine.habits.keeps_boot:
         raise Refused(400, "PropertyValueNotInList", "The value Continuous is none.")
@@ -390,6 +393,9 @@ def _take_firmware(machine: Machine, part: str, version: str) -> None:
     if part == "BMC":
         machine.tree[machine.places.manager]["FirmwareVersion"] = version
         machine.restart()
+    if part == "NIC1":
+        card = machine.tree[f"{machine.places.chassis}/NetworkAdapters/NIC1"]
+        card["Controllers"][0]["FirmwarePackageVersion"] = version
     if part == "RAID1":
         storage = machine.tree[machine.places.storage]
         storage["StorageControllers"][0]["FirmwareVersion"] = version

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from tests.emulators.bmc import acts, shapes, tasks
+from tests.emulators.bmc import acts, inventory, sensors, shapes, tasks
 from tests.emulators.bmc.server import Reply, Request, Server
 
 Json = dict[str, Any]
@@ -34,6 +34,8 @@ class Habits:
     """GracefulShutdown and GracefulRestart are accepted, and the system ignores them."""
     keeps_boot: bool = True
     """BootSourceOverrideEnabled may be Continuous."""
+    whole_boot: bool = False
+    """A change of Boot must have mode, target and enabled together."""
     tasks: frozenset[str] = frozenset({"create", "delete", "initialize", "update"})
     """What is answered with 202 and a task; also ``bios`` is possible. Others happen at once."""
     task_polls: int = 1
@@ -88,7 +90,7 @@ class Machine:
         tls: tuple[str, str] | None = None,
     ) -> None:
         self.places = shapes.Places(shapes.MAKES[make])
-        self.tree = shapes.tree(self.places, drives=drives)
+        self.tree = _tree(self.places, drives)
         self.users = dict(users or {})
         self.habits = Habits()
         self.tasks: list[tasks.Task] = []
@@ -315,6 +317,8 @@ class Machine:
         boot = self.tree[self.system]["Boot"]
         enabled = boot["BootSourceOverrideEnabled"]
         self.booted.append("None" if enabled == "Disabled" else boot["BootSourceOverrideTarget"])
+        secure = self.tree[f"{self.system}/SecureBoot"]
+        secure["SecureBootCurrentBoot"] = "Enabled" if secure["SecureBootEnable"] else "Disabled"
         if enabled == "Once":
             boot.update(BootSourceOverrideEnabled="Disabled", BootSourceOverrideTarget="None")
 
@@ -359,6 +363,15 @@ class Machine:
         with self.guard:
             for token in list(self.sessions):
                 self.end_session(token)
+
+
+def _tree(places: shapes.Places, drives: int) -> dict[str, Json]:
+    """Return all documents of a machine."""
+    tree = shapes.tree(places, drives=drives)
+    tree[places.system].update(inventory.links(places))
+    tree[places.chassis].update(sensors.links(places))
+    tree[places.chassis]["Links"]["Drives"] = list(tree[places.storage]["Drives"])
+    return {**tree, **inventory.documents(places), **sensors.documents(places)}
 
 
 def etag(document: Json) -> str:

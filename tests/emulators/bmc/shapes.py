@@ -91,7 +91,7 @@ class Places:
 
 
 def tree(places: Places, *, drives: int) -> dict[str, Json]:
-    """Return all documents of a machine by path, none with a slash at its end."""
+    """Return the documents of a machine's core by path, none with a slash at its end."""
     parts = (
         _root(places),
         _system(places),
