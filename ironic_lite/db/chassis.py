@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.chassis)
 LISTING = paging.Listing(models.chassis)
+page = LISTING.page
 
 _THIS = models.chassis.c.uuid == sa.bindparam("k_uuid")
 _GET = sa.select(models.chassis).where(_THIS)
@@ -32,31 +33,6 @@ def get(conn: Connection, uuid: str) -> Row:
     if found is None:
         raise errors.ChassisNotFound(chassis=uuid)
     return dict(zip(COLUMNS, found, strict=True))
-
-
-def page(
-    conn: Connection,
-    *,
-    columns: Sequence[str] | None = None,
-    where: Mapping[str, Any] | None = None,
-    marker_id: str | None = None,
-    sort: str = "id",
-    direction: str = "asc",
-    limit: int = 1000,
-) -> list[Row]:
-    """Return a page of chassis, as ``paging.Listing.page``.
-
-    :raises errors.NotFound: no chassis is the marker.
-    """
-    return LISTING.page(
-        conn,
-        columns=columns,
-        where=where or {},
-        marker_id=marker_id,
-        sort=sort,
-        direction=direction,
-        limit=limit,
-    )
 
 
 def insert(conn: Connection, values: Mapping[str, Any]) -> None:

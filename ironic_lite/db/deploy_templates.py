@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,6 +17,7 @@ Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.deploy_templates)
 LISTING = paging.Listing(models.deploy_templates)
+page = LISTING.page
 
 _TEMPLATE = models.deploy_templates.c
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -72,31 +73,6 @@ def named(conn: Connection, names: Collection[str]) -> list[Row]:
         return []
     rows = conn.execute(_NAMED, {"k_names": sorted(set(names))})
     return [{"name": row.name, "steps": row.steps} for row in rows]
-
-
-def page(
-    conn: Connection,
-    *,
-    columns: Sequence[str] | None = None,
-    where: Mapping[str, Any] | None = None,
-    marker_id: str | None = None,
-    sort: str = "id",
-    direction: str = "asc",
-    limit: int = 1000,
-) -> list[Row]:
-    """Return a page of deploy templates, as ``paging.Listing.page``.
-
-    :raises errors.NotFound: no template is the marker.
-    """
-    return LISTING.page(
-        conn,
-        columns=columns,
-        where=where or {},
-        marker_id=marker_id,
-        sort=sort,
-        direction=direction,
-        limit=limit,
-    )
 
 
 # -- writing ---------------------------------------------------------------------------------

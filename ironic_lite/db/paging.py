@@ -63,12 +63,12 @@ class Listing:
         self,
         conn: sa.Connection,
         *,
-        columns: Sequence[str] | None,
-        where: Mapping[str, Any],
-        marker_id: str | None,
-        sort: str,
-        direction: str,
-        limit: int,
+        columns: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+        marker_id: str | None = None,
+        sort: str = "id",
+        direction: str = "asc",
+        limit: int = 1000,
         texts: Sequence[str] = (),
     ) -> list[Row]:
         """Return up to ``limit`` rows after the marker, as column -> value.
@@ -88,7 +88,7 @@ class Listing:
         found = self.parts(
             conn,
             columns=columns,
-            where=where,
+            where=where or {},
             marker_id=marker_id,
             sort=sort,
             direction=direction,

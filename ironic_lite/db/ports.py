@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -98,33 +98,9 @@ LISTING = paging.Listing(
         "description_contains": paging.contains(_PORT.description, "description_contains"),
     },
 )
-
-
-def page(
-    conn: Connection,
-    *,
-    columns: Sequence[str] | None = None,
-    where: Mapping[str, Any] | None = None,
-    marker_id: str | None = None,
-    sort: str = "id",
-    direction: str = "asc",
-    limit: int = 1000,
-) -> list[Row]:
-    """Return a page of ports, as ``paging.Listing.page``.
-
-    :param where: any column, or ``shard`` (list) and ``conductor_groups`` (list) of its node, or
-        ``description_contains`` (text).
-    :raises errors.NotFound: no port is the marker.
-    """
-    return LISTING.page(
-        conn,
-        columns=columns,
-        where=where or {},
-        marker_id=marker_id,
-        sort=sort,
-        direction=direction,
-        limit=limit,
-    )
+page = LISTING.page
+"""Return a page of ports; besides columns, ``where`` takes ``shard`` and ``conductor_groups``
+(lists) of the port's node, and ``description_contains`` (text)."""
 
 
 def by_addresses(conn: Connection, macs: Collection[str]) -> list[str]:

@@ -92,7 +92,7 @@ def stage(sqlite_database: Database, serve: Serve) -> Stage:
 
 
 MANUAL = ["bios.factory_reset", "raid.delete_configuration", "power.cycle"]
-ENDINGS = {
+ENDINGS: dict[str, tuple[str, Json, list[str]]] = {
     "provide": ("available", {}, AUTOMATED),
     "clean": ("manageable", {"clean_steps": listed(*MANUAL)}, MANUAL),
 }
