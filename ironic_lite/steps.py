@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ironic_lite import errors
+from ironic_lite import errors, texts
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Priority = int | float
@@ -316,8 +316,15 @@ def from_dict(data: Mapping[str, Any]) -> Step:
     )
 
 
+_NAME_LENGTH = 255  # of the column in which a run keeps it
+_STEERING = frozenset(
+    {"args", "abort_after", "execute_on_child_nodes", "limit_child_node_execution"}
+)
+
+
 def from_agent(listed: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return an agent's steps by interface, with all facts filled in; other keys are kept.
+    """Return an agent's steps by interface, with all facts filled in; other keys are kept, but for
+    those by which an operator's list steers the engine.
 
     :param listed: hardware manager -> list of steps with interface, step, priority, and perhaps
         abortable, argsinfo, reboot_requested.
@@ -345,11 +352,15 @@ def _agents(step: object) -> dict[str, Any]:
     if not isinstance(step, Mapping):
         raise errors.InvalidParameter(path="step", reason="is not a dictionary")
     for key in ("interface", "step"):
-        if not isinstance(step.get(key), str) or not step[key]:
-            raise errors.InvalidParameter(path=key, reason="is not a name")
+        name = step.get(key)
+        if not isinstance(name, str) or not 0 < len(name) <= _NAME_LENGTH:
+            reason = f"is not a name of 1 to {_NAME_LENGTH} characters"
+            raise errors.InvalidParameter(path=key, reason=reason)
+        if texts.NO_TEXT.search(name):
+            raise errors.InvalidParameter(path=key, reason="holds a character that is not text")
     info = _argsinfo(step.get("argsinfo"))
     return {
-        **step,
+        **{key: value for key, value in step.items() if key not in _STEERING},
         "priority": _priority(step.get("priority"), floats=True),
         "abortable": _flag("abortable", step.get("abortable", False)),
         "argsinfo": info and {name: dataclasses.asdict(arg) for name, arg in info.items()},

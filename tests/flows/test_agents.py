@@ -148,6 +148,20 @@ def test_without_its_ramdisk_an_agents_step_is_not_there(build: Callable[..., Ri
     assert "agent_steps" not in called  # not even one that still runs is asked
 
 
+def test_an_agent_does_not_steer_the_engine(rig: Rig) -> None:
+    steering = {"abort_after": True, "execute_on_child_nodes": True, "args": {"hours": 9}}
+    limit = {"limit_child_node_execution": ["5d6de9a0-0000-4000-8000-000000000000"]}
+    node = rig.node(
+        fake_agent=agent(clean_steps=[{**BURN, **steering, **limit}]),
+        fake_async_steps=["deploy.burn_in"],
+    )
+    rig.node("active", parent_node=node)
+    rig.ask("do_provisioning_action", node, action="provide")
+    rig.reaches(node, "available")
+    assert told(rig, node)[1] == "burn_in done 1"
+    assert copy(rig, node)["deploy"] == [{**BURN, "requires_ramdisk": True}]
+
+
 def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: Rig) -> None:
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
 
