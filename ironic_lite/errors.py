@@ -40,6 +40,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- AgentChanged                  a driver found another agent; it is asked anew
     |  +- TimedOut
     +- UnknownMethod               500  the conductor is older than the API
+    +- LibraryMissing              500  install it on the conductor's machine
     +- Aborted                     500  by request; only ever the end of a run
     +- Interrupted                 500  by the death of a conductor; only ever the end of a run
     +- StepsUnavailable            202  the step list is not known yet (S1.26)
@@ -288,6 +289,10 @@ class UnknownMethod(Error):
         "Conductor {host} does not know the method {method} (its RPC API version is {version}); "
         "upgrade it."
     )
+
+
+class LibraryMissing(Error):
+    text = "The conductor's machine lacks {library}, which {purpose}; install it there."
 
 
 # -- the machine said no ---------------------------------------------------------------------

@@ -22,7 +22,7 @@ def hashed(password: str, algorithm: str, *, path: str) -> str:
     :param path: where the password stood in the request, for a refusal.
     :raises errors.InvalidParameter: no system takes it: it has a null character, is not Unicode or
         is too long; it is not repeated.
-    :raises errors.Error: this machine has no libcrypt.
+    :raises errors.LibraryMissing: this machine has no libcrypt.
     """
     try:
         password.encode()
@@ -35,8 +35,7 @@ def hashed(password: str, algorithm: str, *, path: str) -> str:
         with _GUARD:
             found = secretutils.crypt_password(password, salt)
     except RuntimeError:
-        reason = "The conductor's machine lacks libcrypt, which hashes passwords; install it."
-        raise errors.Error(reason) from None
+        raise errors.LibraryMissing(library="libcrypt", purpose="hashes passwords") from None
     except AttributeError:  # no answer at all, in the way of glibc's own library
         found = ""
     if not found.startswith(f"{salt}$"):

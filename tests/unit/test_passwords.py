@@ -48,3 +48,11 @@ def test_threads_at_once_get_the_hashes_of_their_own_passwords() -> None:
     # Checked afterwards: the check uses the memory that the threads shared.
     for password, found in zip(given, made, strict=True):
         assert secretutils.crypt_password(password, found) == found
+
+
+def test_a_machine_without_libcrypt_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secretutils, "_crypt", None)  # as on a system that has none
+    with pytest.raises(errors.LibraryMissing) as refusal:
+        passwords.hashed("secret", "sha256", path="rescue_password")
+    assert "lacks libcrypt" in refusal.value.message
+    assert not refusal.value.retryable
