@@ -1,4 +1,4 @@
-"""What an operator sees when a BMC is wrong, gone, broken or lying: state, words, and no lock left.
+"""What an operator sees when a BMC is wrong, gone, broken or lying: state, words, no lock left.
 
 Everything is asked over HTTP, and the BMC is a real server on loopback.
 """
@@ -6,61 +6,14 @@ Everything is asked over HTTP, and the BMC is a real server on loopback.
 from __future__ import annotations
 
 import pathlib
-import re
 import socket
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from ironic_lite import config
-from ironic_lite.db.session import Database
-from ironic_lite.drivers.redfish import connection, management, power
-from tests.drivers.redfish.service import RedfishOperator
+from tests.drivers.redfish.served.service import RedfishOperator
+from tests.drivers.redfish.served.spoils import BAD_POWER, USERS, nothing_held, says
 from tests.emulators import bmc, redfish
-
-Spoil = Callable[[bmc.Machine], None]
-
-USERS = {"root": "s3cret-w0rd"}
-
-
-@pytest.fixture
-def machine() -> Iterator[bmc.Machine]:
-    with bmc.serve(users=USERS) as running:
-        yield running
-
-
-@pytest.fixture
-def operator(sqlite_database: Database) -> Iterator[RedfishOperator]:
-    found = RedfishOperator(sqlite_database)
-    yield found
-    found.close()
-
-
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Pauses and limits of fractions of a second."""
-    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.001)
-    monkeypatch.setattr(management, "RESET_PAUSE", 0.01)
-    monkeypatch.setattr(power, "SILENCE_SECONDS", 0.01)
-    config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
-    yield
-    config.CONF.clear_override("power_state_change_timeout", group="conductor")
-
-
-def nothing_held(shown: dict[str, Any]) -> bool:
-    """Tell that nobody works on a node and that nothing is promised for it any more."""
-    return shown["reservation"] is None and shown["target_power_state"] is None
-
-
-def says(shown: dict[str, Any], *words: str) -> bool:
-    """Tell whether last_error has all the words; and never a password."""
-    error = shown["last_error"] or ""
-    assert USERS["root"] not in error
-    missing = [word for word in words if not re.search(word, error)]
-    assert missing == [], error
-    return True
-
 
 # -- a BMC that cannot be spoken to: the node goes back to enroll --------------------------------
 
@@ -219,42 +172,6 @@ def test_a_broken_bmc_leads_back_to_enroll(
 # -- power on request ------------------------------------------------------------------------------
 
 
-def stuck(machine: bmc.Machine) -> None:
-    machine.habits.power_stuck = True
-
-
-def refuses(machine: bmc.Machine) -> None:
-    reset = f"POST {machine.system}/Actions/ComputerSystem.Reset"
-    machine.tricks[reset] = bmc.says(400, {"error": {"message": "The door is open."}})
-
-
-def breaks(machine: bmc.Machine) -> None:
-    machine.tricks["*"] = bmc.says(500)
-
-
-def falls_silent(machine: bmc.Machine) -> None:
-    machine.tricks["*"] = bmc.silent
-
-
-def hangs_up_on_changes(machine: bmc.Machine) -> None:
-    machine.tricks["POST *"] = bmc.hangs_up
-
-
-def changes_its_password(machine: bmc.Machine) -> None:
-    machine.users["root"] = "another"
-    machine.forget_sessions()
-
-
-BAD_POWER: dict[str, tuple[Spoil, tuple[str, ...]]] = {
-    "never changes": (stuck, ("not reached within 2 s", "last showed the state Off")),
-    "is refused": (refuses, ("refused On", "The door is open")),
-    "breaks the BMC": (breaks, ("has an internal error: HTTP 500",)),
-    "silences the BMC": (falls_silent, ("no complete answer within 1 s",)),
-    "gets no answer": (hangs_up_on_changes, ("hung up without an answer",)),
-    "is forbidden": (changes_its_password, ("refused the credentials of user root",)),
-}
-
-
 @pytest.mark.parametrize("what", BAD_POWER)
 def test_power_that_goes_wrong_says_so_and_leaves_the_node_as_it_was(
     operator: RedfishOperator, machine: bmc.Machine, what: str
@@ -292,80 +209,3 @@ def test_a_machine_that_takes_its_time_is_waited_for(
         shown = operator.powers(node, target)
         assert (shown["last_error"], nothing_held(shown)) == (None, True)
     assert machine.sent == ["On", "ForceOff", "On", "ForceOff"]
-
-
-# -- runs: a BMC that goes away in the middle -----------------------------------------------------
-
-POWER_CYCLE = [{"interface": "power", "step": name} for name in ("power_on", "power_off")]
-
-
-def forgets_sessions(machine: bmc.Machine) -> None:
-    machine.forget_sessions()
-
-
-def restarts(machine: bmc.Machine) -> None:
-    machine.restart()
-
-
-def restarts_without_a_word(machine: bmc.Machine) -> None:
-    machine.habits.restart_status = 0
-    machine.restart()
-
-
-def says_it_is_in_post(machine: bmc.Machine) -> None:
-    busy = {"MessageId": "iLO.2.14.UnableToModifyDuringSystemPOST", "Message": "In POST."}
-    answer = {"error": {"@Message.ExtendedInfo": [busy]}}
-    reset = f"POST {machine.system}/Actions/ComputerSystem.Reset"
-    machine.tricks[reset] = bmc.says_first(2, bmc.says(400, answer))
-
-
-SURVIVED: dict[str, Spoil] = {
-    "sessions run out": forgets_sessions,
-    "the BMC restarts": restarts,
-    "the BMC restarts and breaks connections": restarts_without_a_word,
-    "the machine is in POST": says_it_is_in_post,
-}
-
-
-@pytest.mark.parametrize("what", SURVIVED)
-def test_what_passes_is_not_noticed(
-    operator: RedfishOperator, machine: bmc.Machine, what: str
-) -> None:
-    node = operator.at(machine)
-    at_reset(machine, "ForceOff", SURVIVED[what])
-    shown = operator.provision(node, "clean", clean_steps=POWER_CYCLE)
-    assert (shown["provision_state"], shown["last_error"]) == ("manageable", None)
-    assert (shown["power_state"], shown["maintenance"]) == ("power off", False)
-    assert machine.sent == ["On", "ForceOff"]
-
-
-def at_reset(machine: bmc.Machine, word: str, spoil: Spoil) -> None:
-    """Spoil the machine just before it is told this reset type for the first time."""
-    title = f"POST {machine.system}/Actions/ComputerSystem.Reset"
-
-    def play(handler: bmc.Handler) -> None:
-        if handler.request_read.body["ResetType"] == word:
-            del machine.tricks[title]
-            spoil(machine)
-            again = machine.server.trick(title)
-            if again is not None:
-                again(handler)
-                return
-        handler.truth()
-
-    machine.tricks[title] = play
-
-
-@pytest.mark.parametrize("what", BAD_POWER)
-def test_a_clean_ends_in_its_fail_state_and_can_be_tried_again(
-    operator: RedfishOperator, machine: bmc.Machine, what: str
-) -> None:
-    spoil, words = BAD_POWER[what]
-    node = operator.at(machine)
-    spoil(machine)
-    shown = operator.provision(node, "clean", clean_steps=POWER_CYCLE)
-    assert shown["provision_state"] == "clean failed"
-    assert (shown["maintenance"], shown["fault"]) == (True, "clean failure")
-    assert shown["maintenance_reason"] == shown["last_error"]
-    assert nothing_held(shown)
-    assert says(shown, "power.power_on", *words)

@@ -41,3 +41,11 @@ class RedfishOperator(Operator):
         assert answer.status == 202, answer.text
         self.rig.settled(node)
         return self.shows(node)
+
+    def sweeps(self, name: str) -> None:
+        """Do once what the conductor does again and again; it remembers what it has seen."""
+        self._plan[name].act()
+
+    @functools.cached_property
+    def _plan(self) -> dict[str, Any]:
+        return {one.name: one for one in self.rig.service._plan()}

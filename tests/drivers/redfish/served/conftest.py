@@ -1,0 +1,51 @@
+"""A service and a machine behind it; what takes seconds elsewhere takes fractions of one here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.redfish import connection, management, power
+from tests.drivers.redfish.served.service import RedfishOperator
+from tests.drivers.redfish.served.spoils import USERS
+from tests.emulators import bmc
+
+
+@pytest.fixture
+def machine() -> Iterator[bmc.Machine]:
+    with bmc.serve(users=USERS) as running:
+        yield running
+
+
+@pytest.fixture
+def serve(sqlite_database: Database) -> Iterator[Callable[..., RedfishOperator]]:
+    """A function that starts a service; options are given as ``group__option``."""
+    started: list[RedfishOperator] = []
+
+    def start(**options: Any) -> RedfishOperator:
+        started.append(RedfishOperator(sqlite_database, **options))
+        return started[-1]
+
+    yield start
+    for operator in started:
+        operator.close()
+
+
+@pytest.fixture
+def operator(serve: Callable[..., RedfishOperator]) -> RedfishOperator:
+    return serve()
+
+
+@pytest.fixture(autouse=True)
+def hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pauses and limits of fractions of a second."""
+    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.001)
+    monkeypatch.setattr(management, "RESET_PAUSE", 0.01)
+    monkeypatch.setattr(power, "SILENCE_SECONDS", 0.01)
+    config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
+    yield
+    config.CONF.clear_override("power_state_change_timeout", group="conductor")
