@@ -615,6 +615,12 @@ REDFISH = (
         min=0,
         help="Sessions with BMCs kept open; 0 opens one for each task.",
     ),
+    _seconds(
+        "boot_mode_config_timeout",
+        900,
+        "Seconds a machine that was restarted for a new boot mode or secure boot may take until "
+        "its BMC shows it; 0 does not wait.",
+    ),
 )
 
 LOCAL = (

@@ -196,14 +196,24 @@ class Link:
 
     def power_word(self) -> str | None:
         """Return the PowerState of the system in Redfish's word: one GET."""
+        word = self.system_document().get("PowerState")
+        if not isinstance(word, str | None):
+            raise transport.NotJson(f"PowerState of {self.system_path()} is {type(word).__name__}")
+        return word
+
+    def system_document(self) -> dict[str, Any]:
+        """Return the system as JSON: one GET."""
         path = self.system_path()
         try:
-            word = self.wire.document(path).get("PowerState")
+            return self.wire.document(path)
         except sushy.exceptions.ResourceNotFoundError:
             raise self._no_system(path) from None
-        if not isinstance(word, str | None):
-            raise transport.NotJson(f"PowerState of {path} is {type(word).__name__}")
-        return word
+
+    @property
+    def root_document(self) -> dict[str, Any]:
+        """Return the service root as it was at the login."""
+        found: dict[str, Any] = self._root.json
+        return found
 
     def system(self) -> system.System:
         """Return sushy's view of the system, read just now: one GET."""

@@ -12,7 +12,7 @@ import http.client
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -21,7 +21,7 @@ import sushy.exceptions as redfish_errors
 import urllib3.exceptions as pool_errors
 
 from ironic_lite import errors
-from ironic_lite.drivers.redfish import info, transport
+from ironic_lite.drivers.redfish import info, quirks, transport
 
 _Build = Callable[[info.Info, str], errors.HardwareError]
 
@@ -55,9 +55,6 @@ NONSENSE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 
 EXPECTED = (redfish_errors.SushyError, OSError, *NONSENSE)
 """All that a call by sushy can raise; anything else is a fault of ours and passes."""
-
-BUSY_WORDS = ("SYS518", "InvalidOperationForSystemState", "UnableToModifyDuringSystemPOST")
-"""In the answers of BMCs that are not ready yet after what they did before: iDRAC, iLO, iLO."""
 
 _WORDS = 400
 """Characters of a BMC's own words that go into an error."""
@@ -103,7 +100,12 @@ def detail(error: redfish_errors.HTTPError, node: info.Info) -> str:
 
 def is_busy(error: redfish_errors.HTTPError) -> bool:
     """Tell whether the BMC only wants to be asked later."""
-    return any(word in str(error.body) for word in BUSY_WORDS)
+    return says(error, quirks.BUSY)
+
+
+def says(error: redfish_errors.HTTPError, words: Iterable[str]) -> bool:
+    """Tell whether the BMC's answer has one of these words anywhere."""
+    return any(word in str(error.body) for word in words)
 
 
 def is_refusal(error: redfish_errors.HTTPError) -> bool:

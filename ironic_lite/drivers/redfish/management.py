@@ -1,4 +1,4 @@
-"""Boot device, boot mode and the reset of the BMC itself, by Redfish."""
+"""The management interface of Redfish: what a BMC can be asked and told about its machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import sushy
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, interface, override
+from ironic_lite.drivers.redfish import (
+    connection,
+    documents,
+    interface,
+    override,
+    pending,
+    secure_boot,
+)
 
 RESET_NOTE = "redfish_bmc_reset_until"
 """Where the time (seconds since the epoch) is kept at which a BMC must be back."""
@@ -22,6 +29,7 @@ RESET_PAUSE = 15.0
 """Seconds before the first and between further looks whether it is back; it takes some to go."""
 
 _RESETS = (sushy.ResetType.GRACEFUL_RESTART, sushy.ResetType.FORCE_RESTART)
+_UNUSED = frozenset({"Absent", "Disabled"})
 
 
 class RedfishManagement(interface.RedfishInterface, base.Management):
@@ -57,18 +65,72 @@ class RedfishManagement(interface.RedfishInterface, base.Management):
         return connection.call(task, override.modes)
 
     def set_boot_mode(self, task: base.Task, mode: str) -> None:
-        """Set bios or uefi; most machines take it up at their next boot.
+        """Set bios or uefi; returns when the BMC says that it is so, see `pending`.
 
-        :raises errors.InvalidParameter: no such mode.
+        :raises errors.InvalidParameter: no such mode, or the machine does not offer it.
+        :raises errors.UnsupportedDriverExtension: the BMC shows no mode and takes none.
         """
         if mode not in override.MODES:
             reason = f"{mode!r} is not one of {', '.join(override.MODES)}"
             raise errors.InvalidParameter(path="boot_mode", reason=reason)
-        connection.call(task, lambda link: override.set_mode(link, mode), read=False)
+        if not connection.call(task, lambda link: override.set_mode(link, mode), read=False):
+            raise documents.lacking(task, "set_boot_mode", "it shows no boot mode and takes none")
+        pending.see_through(
+            task, f"boot mode {mode}", lambda task: self.get_boot_mode(task) in {mode, None}
+        )
 
     def get_boot_mode(self, task: base.Task) -> str | None:
         """Return bios, uefi, or None when the machine does not say."""
         return connection.call(task, override.mode_of)
+
+    # -- secure boot ----------------------------------------------------------------------
+
+    def get_secure_boot_state(self, task: base.Task) -> bool | None:
+        """Tell whether secure boot is on, None if the BMC does not say; see `secure_boot.get`."""
+        return secure_boot.get(task)
+
+    def set_secure_boot_state(self, task: base.Task, state: bool) -> None:
+        """Switch it; returns when the BMC says that it is so, see `secure_boot.switch`."""
+        secure_boot.switch(task, state)
+
+    @base.clean_step(priority=0, requires_ramdisk=False)
+    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    def reset_secure_boot_keys_to_default(self, task: base.Task) -> None:
+        """Put the maker's keys back, see `secure_boot.reset_keys`."""
+        secure_boot.reset_keys(task, secure_boot.KEYS_DEFAULT)
+
+    @base.clean_step(priority=0, requires_ramdisk=False)
+    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    def clear_secure_boot_keys(self, task: base.Task) -> None:
+        """Delete all keys, see `secure_boot.reset_keys`; nothing is checked until there are new
+        ones."""
+        secure_boot.reset_keys(task, secure_boot.KEYS_DELETE)
+
+    # -- the machine ----------------------------------------------------------------------
+
+    def inject_nmi(self, task: base.Task) -> None:
+        """Give the machine a non-maskable interrupt.
+
+        :raises errors.UnsupportedDriverExtension: the BMC offers no reset of type Nmi.
+        """
+        if not connection.call(task, _inject_nmi, read=False):
+            raise documents.lacking(task, "inject_nmi", "it offers no reset of type Nmi")
+
+    def detect_vendor(self, task: base.Task) -> str | None:
+        """Return the maker of the BMC's service, else of the machine, None if neither is told."""
+        vendor = documents.text(documents.root(task), "Vendor")
+        return vendor or documents.text(documents.system(task), "Manufacturer")
+
+    def get_mac_addresses(self, task: base.Task) -> list[str]:
+        """Return the addresses of the cards that are not switched off, in lower case.
+
+        :raises errors.UnsupportedDriverExtension: the BMC does not list the cards.
+        """
+        cards = documents.link(documents.system(task), "EthernetInterfaces")
+        if cards is None:
+            raise documents.lacking(task, "get_mac_addresses", "it lists no EthernetInterfaces")
+        found = (_mac_address(card) for card in documents.members(task, cards))
+        return list(dict.fromkeys(address for address in found if address))
 
     # -- the BMC itself -------------------------------------------------------------------
 
@@ -103,6 +165,23 @@ class RedfishManagement(interface.RedfishInterface, base.Management):
             return base.WAIT
         task.keep(RESET_NOTE, None)
         return base.DONE
+
+
+def _inject_nmi(link: connection.Link) -> bool:
+    """Send the interrupt; False if the system cannot be given one."""
+    system = link.system()
+    if sushy.ResetType.NMI not in system.get_allowed_reset_system_values():
+        return False
+    system.reset_system(sushy.ResetType.NMI)
+    return True
+
+
+def _mac_address(card: documents.Json) -> str | None:
+    """Return a card's address, None if it has none or is not in use."""
+    if documents.text(card, "Status", "State") in _UNUSED:
+        return None
+    address = documents.text(card, "MACAddress") or documents.text(card, "PermanentMACAddress")
+    return address.lower().replace("-", ":") if address else None
 
 
 def _reset_bmc(link: connection.Link) -> bool:

@@ -10,7 +10,7 @@ import sushy.exceptions
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, faults
+from ironic_lite.drivers.redfish import connection, faults, quirks
 
 NOTE = "redfish_boot_device"
 """Where the device is kept that must be set anew before each boot."""
@@ -31,9 +31,6 @@ MODES: Mapping[str, sushy.BootSourceOverrideMode] = {
     "uefi": sushy.BootSourceOverrideMode.UEFI,
 }
 MODE_NAMES = {mode.value: name for name, mode in MODES.items()}
-
-WHOLE_BOOT = ("ami", "asrockrack")
-"""Manufacturers whose BMCs want mode, duration and target in one request."""
 
 ONCE = sushy.BootSourceOverrideEnabled.ONCE
 ALWAYS = sushy.BootSourceOverrideEnabled.CONTINUOUS
@@ -75,19 +72,29 @@ def restore(task: base.Task) -> None:
         connection.call(task, lambda link: _restore(link, device), read=False)
 
 
-def set_mode(link: connection.Link, mode: str) -> None:
-    """Set the boot mode; nothing is sent if it is so already."""
+def set_mode(link: connection.Link, mode: str) -> bool:
+    """Set the boot mode; nothing is sent if it is so already.
+
+    :returns: whether the system can do that at all; some show no mode, and yet can be told one.
+    :raises errors.InvalidParameter: it offers other modes only.
+    """
     system = link.system()
     boot = _boot(system)
-    if boot.get("BootSourceOverrideMode") == MODES[mode].value:
-        return
-    rest: dict[str, Any] = {}
-    if _wants_all(system):
-        rest = {
-            "enabled": sushy.BootSourceOverrideEnabled(boot["BootSourceOverrideEnabled"]),
-            "target": sushy.BootSource(boot["BootSourceOverrideTarget"]),
-        }
-    system.set_system_boot_options(mode=MODES[mode], **rest)
+    before = boot.get("BootSourceOverrideMode")
+    if before == MODES[mode].value:
+        return True
+    offered = _modes(boot)
+    if before is not None and mode not in offered:
+        names = ", ".join(offered) or "nothing"
+        reason = f"{mode} is not offered by this machine, only {names}"
+        raise errors.InvalidParameter(path="boot_mode", reason=reason)
+    try:
+        system.set_system_boot_options(**{**_rest(link, system), "mode": MODES[mode]})
+    except sushy.exceptions.HTTPError as error:
+        if before is None and faults.is_refusal(error):
+            return False
+        raise
+    return True
 
 
 def mode_of(link: connection.Link) -> str | None:
@@ -97,7 +104,10 @@ def mode_of(link: connection.Link) -> str | None:
 
 def modes(link: connection.Link) -> list[str]:
     """Return the modes the system offers; both if it has a mode and does not say which."""
-    boot = _boot(link.system())
+    return _modes(_boot(link.system()))
+
+
+def _modes(boot: Mapping[str, Any]) -> list[str]:
     allowed = boot.get("BootSourceOverrideMode@Redfish.AllowableValues")
     if not isinstance(allowed, list):
         return list(MODES) if "BootSourceOverrideMode" in boot else []
@@ -113,11 +123,11 @@ def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
         reason = f"{device} is not offered by this machine, only {names or 'nothing'}"
         raise errors.InvalidParameter(path="boot_device", reason=reason)
     try:
-        _send(system, device, ALWAYS if persistent else ONCE)
+        _send(link, system, device, ALWAYS if persistent else ONCE)
     except sushy.exceptions.HTTPError as error:
         if not (persistent and faults.is_refusal(error)):
             raise
-        _send(link.system(), device, ONCE)
+        _send(link, link.system(), device, ONCE)
         return False
     return True
 
@@ -125,16 +135,33 @@ def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
 def _restore(link: connection.Link, device: str) -> None:
     system = link.system()
     if _boot(system).get("BootSourceOverrideEnabled") != ONCE.value:
-        _send(system, device, ONCE)
+        _send(link, system, device, ONCE)
 
 
-def _send(system: Any, device: str, enabled: sushy.BootSourceOverrideEnabled) -> None:
-    mode = _boot(system).get("BootSourceOverrideMode") if _wants_all(system) else None
-    system.set_system_boot_options(
-        target=TARGETS[device],
-        enabled=enabled,
-        mode=sushy.BootSourceOverrideMode(mode) if mode else None,
-    )
+def _send(
+    link: connection.Link,
+    system: Any,
+    device: str,
+    enabled: sushy.BootSourceOverrideEnabled,
+) -> None:
+    rest = _rest(link, system)
+    same = _boot(system).get("BootSourceOverrideEnabled") == enabled.value
+    if rest or not same or _quirks(link, system).repeats_enabled:
+        rest["enabled"] = enabled
+    system.set_system_boot_options(**{**rest, "target": TARGETS[device]})
+
+
+def _rest(link: connection.Link, system: Any) -> dict[str, Any]:
+    """Return what must be sent along with any change of the Boot object, as it is now."""
+    if not _quirks(link, system).whole_boot:
+        return {}
+    seen = system.boot
+    now = {"mode": seen.mode, "enabled": seen.enabled, "target": seen.target}
+    return {name: value for name, value in now.items() if value is not None}
+
+
+def _quirks(link: connection.Link, system: Any) -> quirks.Quirk:
+    return quirks.of(system.manufacturer, link.root_document.get("Vendor"))
 
 
 def _boot(system: Any) -> dict[str, Any]:
@@ -149,7 +176,3 @@ def _boot(system: Any) -> dict[str, Any]:
         if value is not None:
             boot[name] = value.value
     return boot
-
-
-def _wants_all(system: Any) -> bool:
-    return str(system.manufacturer or "").lower() in WHOLE_BOOT

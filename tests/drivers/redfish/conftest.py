@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import time
 from collections.abc import Iterator
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 
 from ironic_lite import config
-from ironic_lite.drivers.redfish import connection
+from ironic_lite.drivers.redfish import connection, management, power
 from tests.drivers import doubles
+from tests.emulators import bmc, redfish
 from tests.emulators import liar as liars
-from tests.emulators import redfish
 
 
 class BmcTask(doubles.FakeTask):
@@ -31,6 +32,20 @@ def task_at(address: str, **driver_info: Any) -> BmcTask:
     )
 
 
+REDFISH = dataclasses.replace(
+    doubles.FAKE,
+    hardware_type="redfish",
+    management=management.RedfishManagement(),
+    power=power.RedfishPower(),
+)
+
+
+def task_of(machine: bmc.Machine, **driver_info: Any) -> BmcTask:
+    """Return a task on the node of a machine, with real power and management."""
+    info = {**machine.driver_info, **driver_info}
+    return BmcTask(doubles.node(driver="redfish", driver_info=info), driver=REDFISH)
+
+
 @pytest.fixture(scope="session")
 def emulator() -> Iterator[redfish.Emulator]:
     with redfish.Emulator(count=40) as running:
@@ -43,10 +58,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path,
 
 
 @pytest.fixture
-def machine(emulator: redfish.Emulator) -> BmcTask:
+def emulated(emulator: redfish.Emulator) -> BmcTask:
     """A machine of the emulator that no other test has touched."""
     number = next(_NUMBERS)
     return task_at(emulator.address, redfish_system_id=emulator.machines[number].system_id)
+
+
+@pytest.fixture
+def machine(emulated: BmcTask) -> BmcTask:
+    """The same, where there is no other machine."""
+    return emulated
 
 
 _NUMBERS = iter(range(40))

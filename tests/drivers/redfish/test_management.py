@@ -157,13 +157,14 @@ def test_a_mode_that_is_set_already_is_not_sent(liar: liars.Liar) -> None:
 # -- the BMC itself ---------------------------------------------------------------------------
 
 
-def test_the_steps_are_a_clean_and_a_service_step_that_need_no_ramdisk() -> None:
+STEPS = {"reset_bmc", "reset_secure_boot_keys_to_default", "clear_secure_boot_keys"}
+
+
+def test_the_steps_are_clean_and_service_steps_that_need_no_ramdisk() -> None:
     task = conftest.task_at("https://bmc")
-    (clean,) = MANAGEMENT.get_clean_steps(task)
-    (service,) = MANAGEMENT.get_service_steps(task)
-    for step in (clean, service):
-        assert (step["interface"], step["step"], step["priority"]) == ("management", "reset_bmc", 0)
-        assert step["requires_ramdisk"] is False
+    for found in (MANAGEMENT.get_clean_steps(task), MANAGEMENT.get_service_steps(task)):
+        assert {step["step"] for step in found} == STEPS
+        assert {(step["priority"], step["requires_ramdisk"]) for step in found} == {(0, False)}
 
 
 def test_a_bmc_reset_waits_until_the_bmc_is_back(liar: liars.Liar) -> None:

@@ -1,0 +1,115 @@
+"""What makers do in their own way."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_lite.drivers.redfish import management, quirks
+from tests.drivers.redfish import conftest
+from tests.emulators import bmc
+
+MANAGEMENT = management.RedfishManagement()
+DELL = quirks.of("Dell")
+
+
+@pytest.mark.parametrize(
+    ("names", "maker"),
+    [
+        (["AMI"], "ami"),
+        (["American Megatrends International LLC."], "ami"),
+        (["ASRockRack"], "ami"),
+        (["Dell Inc."], "dell"),
+        (["HPE"], "hpe"),
+        (["Hewlett Packard Enterprise"], "hpe"),
+        (["SUPERMICRO"], "supermicro"),
+        ([None, "Supermicro"], "supermicro"),
+        (["Dell Inc.", "AMI"], "dell"),
+    ],
+)
+def test_a_maker_is_known_by_whole_words_of_any_case(names: list[str | None], maker: str) -> None:
+    assert maker in quirks.of(*names).makers
+
+
+@pytest.mark.parametrize("name", [None, "", "Miami Servers", "Dellicious", "Contoso"])
+def test_others_have_no_quirks(name: str | None) -> None:
+    assert quirks.of(name) is quirks.NONE
+
+
+def test_no_name_is_of_two_rows() -> None:
+    names = [maker for row in quirks.TABLE for maker in row.makers]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("firmware", "boots"),
+    [
+        ("6.10.30.00", True),
+        ("7.00.00.171", True),
+        ("5.10.00.00", False),
+        ("2.1", False),
+        ("", True),
+    ],
+)
+def test_idracs_of_two_major_versions_start_from_the_virtual_drive(
+    firmware: str, boots: bool
+) -> None:
+    assert quirks.media_boots(DELL, firmware) is boots
+    assert quirks.media_boots(quirks.NONE, firmware)
+
+
+BOOT = {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Continuous"}
+WHOLE = {**BOOT, "BootSourceOverrideMode": "UEFI"}
+
+
+@pytest.mark.parametrize(
+    ("maker", "first", "second"),
+    [
+        ("Contoso", BOOT, {"BootSourceOverrideTarget": "Hdd"}),
+        ("Supermicro", BOOT, {**BOOT, "BootSourceOverrideTarget": "Hdd"}),
+        ("AMI", WHOLE, {**WHOLE, "BootSourceOverrideTarget": "Hdd"}),
+    ],
+)
+def test_what_is_sent_with_a_boot_device_depends_on_the_maker(
+    maker: str, first: dict[str, str], second: dict[str, str]
+) -> None:
+    with bmc.serve() as machine:
+        machine.tree[machine.system]["Manufacturer"] = maker
+        task = conftest.task_of(machine)
+        MANAGEMENT.set_boot_device(task, "pxe", persistent=True)
+        MANAGEMENT.set_boot_device(task, "disk", persistent=True)
+        sent = [request.body["Boot"] for request in machine.requests if request.method == "PATCH"]
+    assert sent == [first, second]
+
+
+def test_the_maker_of_the_bmcs_service_counts_where_the_machine_names_none() -> None:
+    with bmc.serve() as machine:
+        del machine.tree[machine.system]["Manufacturer"]
+        machine.tree["/redfish/v1"]["Vendor"] = "AMI"
+        MANAGEMENT.set_boot_mode(conftest.task_of(machine), "bios")
+        (sent,) = [request.body["Boot"] for request in machine.requests if request.body]
+    assert sent == {
+        "BootSourceOverrideTarget": "None",
+        "BootSourceOverrideEnabled": "Disabled",
+        "BootSourceOverrideMode": "Legacy",
+    }
+
+
+def test_a_cd_of_supermicro_is_on_usb() -> None:
+    with bmc.serve(make="supermicro") as machine:
+        allowed = "BootSourceOverrideTarget@Redfish.AllowableValues"
+        machine.tree[machine.system]["Boot"][allowed].append("UsbCd")
+        task = conftest.task_of(machine)
+        MANAGEMENT.set_boot_device(task, "cdrom")
+        assert machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] == "UsbCd"
+        assert MANAGEMENT.get_boot_device(task)["boot_device"] == "cdrom"
+
+
+@pytest.mark.parametrize("word", quirks.BUSY)
+def test_a_bmc_that_is_busy_in_its_makers_words_is_asked_again(word: str) -> None:
+    with bmc.serve() as machine:
+        refusal = {"error": {"@Message.ExtendedInfo": [{"MessageId": f"Oem.1.0.{word}"}]}}
+        machine.tricks[f"PATCH {machine.system}"] = bmc.says_first(2, bmc.says(400, refusal))
+        task = conftest.task_of(machine)
+        MANAGEMENT.set_boot_device(task, "pxe")
+        assert machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] == "Pxe"
+        assert task.pauses == [5, 10]
