@@ -148,7 +148,7 @@ _ENABLED: dict[str, Sequence[str]] = {
     "management": ("ipmitool", "redfish", "noop", "fake"),
     "network": ("noop",),
     "power": ("ipmitool", "redfish", "fake"),
-    "raid": ("no-raid", "fake"),
+    "raid": ("no-raid", "redfish", "fake"),
     "rescue": ("no-rescue", "fake"),
     "storage": ("noop",),
     "vendor": ("ipmitool", "no-vendor", "fake"),
@@ -560,6 +560,7 @@ IPMI = (
         5,
         "Seconds for which a BMC is left alone after it said that it is busy. Commands that went "
         "well follow each other at once.",
+        least=1,
     ),
     cfg.IntOpt(
         "max_processes",
@@ -614,6 +615,18 @@ REDFISH = (
         default=1000,
         min=0,
         help="Sessions with BMCs kept open; 0 opens one for each task.",
+    ),
+    _seconds(
+        "raid_config_status_interval",
+        60,
+        "Longest pause in seconds between two looks at a task that creates or deletes a volume.",
+    ),
+    _seconds(
+        "raid_config_timeout",
+        14400,
+        "Seconds a step may take to create or delete all its volumes, a restart of the machine "
+        "included.",
+        least=1,
     ),
     _seconds(
         "boot_mode_config_timeout",

@@ -52,8 +52,8 @@ class Sort(enum.Enum):
         "user's on the BMC, or set ipmi_priv_level."
     )
     CIPHER = (
-        "The BMC at {address} does not take cipher suite {suite}. Set ipmi_cipher_suite to one that "
-        "it has, usually 17 or 3."
+        "The BMC at {address} does not take cipher suite {suite}. Set ipmi_cipher_suite to one "
+        "that it has, usually 17 or 3."
     )
     SESSION = (
         "The BMC at {address} opened no session. Check that IPMI over LAN is switched on there, "

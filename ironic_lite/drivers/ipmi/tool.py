@@ -62,6 +62,8 @@ def run(
     while True:
         with bmc.turn(call):
             pause = bmc.rest()
+            if pause >= call.left():
+                raise call.resting(pause)
             if not pause:
                 found = call.attempt(bmc)
                 if isinstance(found, str):
@@ -175,6 +177,15 @@ class _Call:
         """Return the seconds this call still has."""
         return max(self._end - time.monotonic(), 0.0)
 
+    def resting(self, seconds: float) -> errors.BmcUnreachable:
+        """Return the error for a BMC that is left alone for longer than this call may take."""
+        return errors.BmcUnreachable(
+            f"The BMC at {self.node.address} was not asked: it said that it is busy, and is left "
+            f"alone for another {seconds:.0f} s. Retry later.",
+            address=self.node.address,
+            reason="resting",
+        )
+
     def attempt(self, bmc: Bmc) -> str | _Failure:
         """Send the command once and return what ipmitool wrote, or what went wrong."""
         suite = self._suites[-1]
@@ -186,7 +197,9 @@ class _Call:
                 return _Failure(self._crowded())
             LOG.debug("Running %s", " ".join(line))
             try:
-                ended = process.run(line, command.environment(self.node), self.left())
+                ended = process.run(
+                    line, command.environment(self.node), max(self.left(), LEAST_SECONDS)
+                )
             except OSError as why:
                 return _Failure(_not_run(why))
         if ended.status == 0 and not (ended.late or ended.endless):

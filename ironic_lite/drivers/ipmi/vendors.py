@@ -10,7 +10,7 @@ from ironic_lite.drivers.ipmi import tool
 NOTE = "ipmi_vendor"
 """Where the maker's name is kept; an empty one if the BMC gives none."""
 
-_NAME = re.compile(r"^Manufacturer Name\s*:\s*(\S.*?)\s*$", re.MULTILINE)
+_NAME = re.compile(r"^Manufacturer Name[ \t]*:[ \t]*(\S.*?)\s*$", re.MULTILINE)
 
 
 def detect(task: base.Task) -> str | None:

@@ -1,0 +1,105 @@
+"""BMCs, programs that play ipmitool, and a task that knows a BMC."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config
+from ironic_lite.drivers.ipmi import command, tool
+from tests.drivers import doubles
+from tests.emulators import ipmi
+
+
+class BmcTask(doubles.FakeTask):
+    """A task whose pauses are real, but short."""
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        time.sleep(min(seconds, 0.02))
+
+
+def task_with(driver_info: dict[str, Any], **values: Any) -> BmcTask:
+    """Return a task on a node with this driver_info."""
+    return BmcTask(doubles.node(driver="ipmi", driver_info=driver_info, **values))
+
+
+@pytest.fixture
+def bmc(tmp_path: pathlib.Path) -> Iterator[ipmi.Bmc]:
+    """A BMC whose machine is off."""
+    with emulated(tmp_path / "bmc") as running:
+        yield running
+
+
+def emulated(folder: pathlib.Path, **values: Any) -> ipmi.Bmc:
+    """Return a BMC to be started; where there is none, the test is skipped and says so."""
+    missing = ipmi.missing()
+    if missing:
+        names = " and ".join(missing)
+        pytest.skip(f"NOT TESTED: {names} not installed; scripts/services.sh installs them")
+    folder.mkdir()
+    return ipmi.Bmc(folder, **values)
+
+
+@pytest.fixture
+def machine(bmc: ipmi.Bmc) -> BmcTask:
+    """A task on the machine behind ``bmc``."""
+    return task_with(bmc.driver_info())
+
+
+@pytest.fixture
+def program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> Callable[[str], pathlib.Path]:
+    """A function that puts a shell script in ipmitool's place, and returns the folder it runs in.
+
+    In the script, ``$REAL`` is the real ipmitool.
+    """
+    real = shutil.which(command.PROGRAM) or "/nowhere/ipmitool"
+
+    def put(script: str) -> pathlib.Path:
+        folder = tmp_path / "program"
+        folder.mkdir(exist_ok=True)
+        path = folder / "ipmitool"
+        path.write_text(f'#!/bin/sh\ncd "{folder}"\nREAL={real}\n{script}\n')
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        return folder
+
+    return put
+
+
+@pytest.fixture
+def recorded(program: Callable[[str], pathlib.Path]) -> Callable[[], list[str]]:
+    """The real ipmitool; the function returns the commands it was given since the last call."""
+    folder = program('echo "$*" >> commands\nexec "$REAL" "$@"')
+
+    def take() -> list[str]:
+        path = folder / "commands"
+        lines = path.read_text().splitlines() if path.exists() else []
+        path.write_text("")
+        # Without the options, the last of which is the cipher suite.
+        return [line.partition("-C 3 ")[2] for line in lines]
+
+    return take
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Short time-outs, and nothing known of BMCs from another test."""
+    monkeypatch.setattr(tool, "BMCS", tool.Bmcs())
+    monkeypatch.setattr(tool, "LEAST_SECONDS", 0.3)
+    monkeypatch.setattr(command, "TRIES", 1)
+    config.CONF.set_override("min_command_interval", 1, group="ipmi")
+    yield
+    for name in ("min_command_interval", "max_processes", "cipher_suite_versions"):
+        config.CONF.clear_override(name, group="ipmi")
+    config.CONF.clear_override("additional_retryable_ipmi_errors", group="ipmi")
+    config.CONF.clear_override("disable_boot_timeout", group="ipmi")
+    config.CONF.clear_override("default_boot_mode", group="deploy")

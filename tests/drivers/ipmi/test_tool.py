@@ -1,0 +1,365 @@
+"""Running ipmitool, played by programs that hang, talk nonsense, or come in crowds."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pathlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.drivers.ipmi import management, power, process, tool
+from tests.drivers.ipmi.conftest import BmcTask, task_with
+from tests.flows.rig import wait_for
+
+Program = Callable[[str], pathlib.Path]
+SECRET = "s3cret-of-the-bmc"
+STATUS = ("power", "status")
+
+
+def at(port: int = 623, **values: Any) -> BmcTask:
+    return task_with({"ipmi_address": "127.0.0.1", "ipmi_port": port, **values})
+
+
+def told(folder: pathlib.Path, name: str = "calls") -> list[str]:
+    path = folder / name
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def dead(pid: int) -> bool:
+    try:
+        return ") Z" in pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def option(name: str, value: object) -> None:
+    config.CONF.set_override(name, value, group="ipmi")
+
+
+# -- programs that do not end ------------------------------------------------------------------
+
+
+def test_one_that_hangs_is_killed_with_its_children(program: Program) -> None:
+    folder = program("sleep 600 &\necho $$ $! > pids\nwait")
+    with pytest.raises(errors.BmcUnreachable, match=r"power status .* within 1 s, and was killed"):
+        tool.run(at(), STATUS, seconds=1)
+    for pid in map(int, told(folder, "pids")[0].split()):
+        wait_for(functools.partial(dead, pid))
+
+
+def test_one_whose_outputs_are_closed_is_killed_too(program: Program) -> None:
+    folder = program("exec > /dev/null 2>&1\necho $$ > pids\nexec sleep 600")
+    with pytest.raises(errors.BmcUnreachable, match="was killed"):
+        tool.run(at(), STATUS, seconds=1)
+    assert dead(int(told(folder, "pids")[0]))
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_one_that_talks_for_ever_is_killed(program: Program, stream: str) -> None:
+    folder = program(f"echo $$ > pids\nexec yes nonsense >&{stream}")
+    with pytest.raises(errors.BmcUnreachable, match="more than 1048576 bytes, and was killed"):
+        tool.run(at(), STATUS)
+    assert dead(int(told(folder, "pids")[0]))
+
+
+def test_one_that_waits_for_input_gets_none(program: Program) -> None:
+    program("cat\n[ ! -t 0 ] && ! (: < /dev/tty) 2> /dev/null && echo none")
+    assert tool.run(at(), STATUS) == "none\n"
+
+
+# -- programs that talk nonsense ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["", "Chassis Power is broken", "Chassis Power is one", r"\0377"])
+def test_what_is_no_power_state_is_told(program: Program, word: str) -> None:
+    program(f"printf '{word}\\n'")
+    with pytest.raises(errors.BmcBadAnswer, match="asked for the power state, it says"):
+        power.IpmiPower().get_power_state(at())
+
+
+def test_what_are_no_boot_flags_is_told(program: Program) -> None:
+    program("echo hello")
+    with pytest.raises(errors.BmcBadAnswer, match="'hello' are no bytes"):
+        management.IpmiManagement().get_boot_device(at())
+
+
+def test_an_error_that_is_no_text_is_told(program: Program) -> None:
+    program("printf '\\377\\376\\0\\033[2J' >&2; exit 139")
+    with pytest.raises(errors.HardwareError) as caught:
+        tool.run(at(), STATUS)
+    assert caught.value.message.isprintable()
+
+
+def test_one_that_is_slow_is_waited_for(program: Program) -> None:
+    program("sleep 1; echo Chassis Power is on")
+    assert power.IpmiPower().get_power_state(at()) == "power on"
+
+
+# -- no program --------------------------------------------------------------------------------
+
+
+def test_a_program_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(errors.HardwareError, match="install the package ipmitool"):
+        tool.run(at(), STATUS)
+    power.IpmiPower()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "install the package ipmitool" in caplog.text
+
+
+def test_a_program_that_is_there_is_no_news(
+    program: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    program("exit 0")
+    power.IpmiPower()
+    assert caplog.text == ""
+
+
+def test_a_program_that_cannot_be_run_is_named(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = program("")
+    (folder / "ipmitool").write_text("\x7fELF neither this nor that")
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(errors.HardwareError, match="cannot be run: Exec format error"):
+        tool.run(at(), STATUS)
+
+
+# -- secrets -----------------------------------------------------------------------------------
+
+
+def test_the_password_is_seen_by_nobody_else(
+    program: Program, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    folder = program(
+        "cat /proc/*/cmdline 2> /dev/null | tr '\\0' '\\n' > lines\n"
+        "tr '\\0' '\\n' < /proc/$$/environ > environment\n"
+        'echo "no session with $IPMI_PASSWORD" >&2\n'
+        "exit 1"
+    )
+    with pytest.raises(errors.HardwareError) as caught:
+        tool.run(at(ipmi_username="root", ipmi_password=SECRET, ipmi_hex_kg_key="4b6731"), STATUS)
+    assert "root" in told(folder, "lines")
+    assert SECRET not in (folder / "lines").read_text()
+    assert "4b6731" not in (folder / "lines").read_text()
+    assert {f"IPMI_PASSWORD={SECRET}", "IPMI_KGKEY=Kg1"} <= set(told(folder, "environment"))
+    assert "ipmitool" in caplog.text
+    for text in (caplog.text, str(caught.value), str(caught.value.as_data())):
+        assert SECRET not in text
+
+
+# -- once more ---------------------------------------------------------------------------------
+
+FAILS_TWICE = """\
+echo "$*" >> calls
+[ $(wc -l < calls) -gt 2 ] && exec echo done
+echo "Get Chassis Power Status failed: {reason}" >&2
+exit 1
+"""
+
+
+def test_a_busy_bmc_is_asked_again_after_a_pause(program: Program) -> None:
+    folder = program(FAILS_TWICE.format(reason="Node busy"))
+    task = at()
+    assert tool.run(task, STATUS, once=True) == "done\n"
+    assert len(told(folder)) == 3
+    assert task.pauses.count(1) == 2
+
+
+def test_nobody_else_disturbs_it_meanwhile(program: Program) -> None:
+    folder = program(FAILS_TWICE.format(reason="Node busy"))
+    with pytest.raises(errors.HardwareError, match="cannot do it just now"):
+        tool.run(at(), STATUS, seconds=0.5)
+    with pytest.raises(errors.BmcUnreachable, match="is left alone for another 1 s"):
+        tool.run(at(ipmi_username="another"), STATUS, seconds=0.5)
+    assert len(told(folder)) == 1
+    patient = at(ipmi_username="patient")
+    assert tool.run(patient, STATUS) == "done\n"
+    assert patient.pauses[0] < 1
+
+
+def test_commands_that_go_well_follow_at_once(program: Program) -> None:
+    program("exit 0")
+    task = at()
+    for _ in range(3):
+        tool.run(task, STATUS)
+    assert task.pauses == []
+
+
+@pytest.mark.parametrize(("once", "calls"), [(True, 1), (False, 3)])
+def test_what_may_have_been_done_is_only_repeated_if_harmless(
+    program: Program, once: bool, calls: int
+) -> None:
+    folder = program(FAILS_TWICE.format(reason="Timeout"))
+    if once:
+        with pytest.raises(errors.HardwareError, match="Timeout"):
+            tool.run(at(), STATUS, once=True)
+    else:
+        tool.run(at(), STATUS)
+    assert len(told(folder)) == calls
+
+
+@pytest.mark.parametrize("reason", ["Invalid data field in request", "Unknown (0xD9)"])
+def test_a_refusal_is_not_repeated(program: Program, reason: str) -> None:
+    folder = program(FAILS_TWICE.format(reason=reason))
+    with pytest.raises(errors.HardwareError, match="refused the command power status"):
+        tool.run(at(), STATUS)
+    assert len(told(folder)) == 1
+
+
+def test_an_operator_may_name_further_errors(program: Program) -> None:
+    option("additional_retryable_ipmi_errors", ["Unknown (0xD9)"])
+    program(FAILS_TWICE.format(reason="Unknown (0xD9)"))
+    assert tool.run(at(), STATUS) == "done\n"
+
+
+# -- cipher suites -----------------------------------------------------------------------------
+
+TAKES_3 = """\
+echo "$*" >> calls
+case "$*" in *"-C 3 "*) exit 0 ;; esac
+echo "Error in open session response message : invalid authentication algorithm" >&2
+exit 1
+"""
+
+
+def suites(folder: pathlib.Path) -> list[str]:
+    words = [call.split() for call in told(folder)]
+    return [call[call.index("-C") + 1] if "-C" in call else "none" for call in words]
+
+
+def test_suites_are_tried_from_the_last_and_the_good_one_is_remembered(program: Program) -> None:
+    option("cipher_suite_versions", [2, 3, 17])
+    folder = program(TAKES_3)
+    tool.run(at(), STATUS)
+    tool.run(at(), STATUS)
+    assert suites(folder) == ["17", "3", "3"]
+
+
+def test_a_suite_that_was_good_may_be_so_no_more(program: Program) -> None:
+    option("cipher_suite_versions", [3, 17])
+    program(TAKES_3)
+    tool.run(at(), STATUS)
+    folder = program(TAKES_3.replace("-C 3", "-C 17"))
+    (folder / "calls").unlink()
+    tool.run(at(), STATUS)
+    tool.run(at(), STATUS)
+    assert suites(folder) == ["3", "17", "17"]
+
+
+def test_when_no_suite_is_taken_the_last_is_named(program: Program) -> None:
+    option("cipher_suite_versions", [2, 17])
+    folder = program(TAKES_3)
+    with pytest.raises(errors.HardwareError, match=r"take cipher suite 2\. Set ipmi_cipher_suite"):
+        tool.run(at(), STATUS)
+    assert suites(folder) == ["17", "2"]
+
+
+@pytest.mark.parametrize(
+    ("values", "used"),
+    [
+        ({"ipmi_cipher_suite": 3}, "3"),
+        ({"ipmi_protocol_version": "1.5"}, "none"),
+    ],
+)
+def test_a_node_may_decide(program: Program, values: dict[str, Any], used: str) -> None:
+    option("cipher_suite_versions", [17])
+    folder = program('echo "$*" >> calls')
+    tool.run(at(**values), STATUS)
+    assert suites(folder) == [used]
+
+
+# -- many at once ------------------------------------------------------------------------------
+
+HELD = """\
+case "$*" in *" 7777 "*) exec echo free ;; esac
+echo begun >> calls
+while [ ! -e go ]; do sleep 0.02; done
+"""
+
+
+class Crowd:
+    """Threads with a command each, which run until they are let go."""
+
+    def __init__(self, program: Program) -> None:
+        self.folder = program(HELD)
+        self._threads: list[threading.Thread] = []
+
+    def join(self, task: BmcTask) -> None:
+        """Start one more, and return when its program runs."""
+        before = len(told(self.folder))
+        self._threads.append(threading.Thread(target=tool.run, args=(task, STATUS)))
+        self._threads[-1].start()
+        wait_for(lambda: len(told(self.folder)) > before)
+
+    def leave(self) -> None:
+        """Let them go."""
+        (self.folder / "go").touch()
+        for thread in self._threads:
+            thread.join()
+
+
+@pytest.fixture
+def crowd(program: Program) -> Iterator[Crowd]:
+    found = Crowd(program)
+    yield found
+    found.leave()
+
+
+def test_no_more_programs_run_than_are_allowed(crowd: Crowd) -> None:
+    option("max_processes", 2)
+    crowd.join(at(1001))
+    crowd.join(at(1002))
+    with pytest.raises(errors.BmcUnreachable, match=r"was not asked.*raise \[ipmi\]max_processes"):
+        tool.run(at(1003), STATUS, seconds=0.3)
+    crowd.leave()
+    tool.run(at(1003), STATUS)
+    assert len(told(crowd.folder)) == 3
+
+
+def test_one_bmc_is_spoken_to_by_one_at_a_time(crowd: Crowd) -> None:
+    crowd.join(at(1001, ipmi_username="one"))
+    with pytest.raises(errors.BmcUnreachable, match="is busy: other commands"):
+        tool.run(at(1001, ipmi_username="another"), STATUS, seconds=0.3)
+    # Not even another BMC at that address waits for it.
+    assert tool.run(at(7777), STATUS) == "free\n"
+    crowd.leave()
+    tool.run(at(1001), STATUS)
+    assert len(told(crowd.folder)) == 2
+
+
+def test_a_busy_bmc_takes_no_program_from_the_others(crowd: Crowd) -> None:
+    option("max_processes", 2)
+    crowd.join(at(1001))
+    waiting = threading.Thread(target=tool.run, args=(at(1001), STATUS))
+    waiting.start()
+    assert tool.run(at(7777), STATUS) == "free\n"
+    crowd.leave()
+    waiting.join()
+
+
+def test_bmcs_not_spoken_to_for_long_are_forgotten(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "REMEMBERED", 3)
+    program("exit 0")
+    for port in range(1, 10):
+        tool.run(at(port), STATUS)
+    assert sorted(port for _, port in tool.BMCS._all) == [7, 8, 9]
+
+
+def test_slots_come_back_after_a_failure(program: Program) -> None:
+    option("max_processes", 1)
+    program("exit 1")
+    for _ in range(3):
+        with pytest.raises(errors.HardwareError, match="refused the command"):
+            tool.run(at(), STATUS, seconds=5)
+    assert isinstance(tool.SLOTS, process.Slots)
