@@ -143,7 +143,8 @@ def test_a_long_value_is_not_repeated_as_a_whole() -> None:
 def test_the_outline_lets_empty_pass_and_values_be() -> None:
     assert raid.outline({}) == {}
     assert raid.outline({"logical_disks": [1]}) == {"logical_disks": [1]}
-    for wrong in (None, [], "", 0, False, {"logical_disks": []}, {"disks": []}):
+    wrongs: list[Any] = [None, [], "", 0, False, {"logical_disks": []}, {"disks": []}]
+    for wrong in wrongs:
         with pytest.raises(errors.InvalidParameter):
             raid.outline(wrong)
 

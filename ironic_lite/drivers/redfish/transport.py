@@ -253,6 +253,14 @@ class Wire(sushy.connector.Connector):  # type: ignore[misc]  # sushy ships no t
         """
         return _parsed(super().get(path))
 
+    def answer(self, path: str) -> requests.Response:
+        """Return the answer to a GET as it came: that of a task's monitor may have no body.
+
+        :raises sushy.exceptions.SushyError: no answer, or an error.
+        """
+        response: requests.Response = super().get(path)
+        return response
+
     def get(self, path: str = "", *args: Any, **kwargs: Any) -> Any:
         response = super().get(path, *args, **kwargs)
         # Sushy logs all of an answer that it cannot parse, however large; so it never sees one.

@@ -277,9 +277,9 @@ def _create_volume(machine: Machine, request: Request, path: str) -> Reply:
     free = room(machine, level, places)
     if size is not None and size > free:
         raise Refused(400, "PropertyValueOutOfRange", f"There is room for {free} bytes only.")
-    taken = {link["@odata.id"].rpartition("/")[2] for link in machine.tree[path]["Members"]}
-    number = next(n for n in range(1, 100) if str(n) not in taken)
-    place = f"{path}/{number}"
+    taken = {link["@odata.id"] for link in machine.tree[path]["Members"]} | machine.coming
+    place = next(name for n in range(1, 100) if (name := f"{path}/{n}") not in taken)
+    machine.coming.add(place)
     volume = _volume(place, wanted, level, size if size is not None else free)
     effect = functools.partial(_add_volume, machine, place, volume)
     accepted = machine.work("create", "Create Volume", effect, on_reset=later)
@@ -337,6 +337,7 @@ def _volume(place: str, wanted: Json, level: str, size: int) -> Json:
 
 
 def _add_volume(machine: Machine, place: str, volume: Json) -> None:
+    machine.coming.discard(place)
     machine.add(place, volume)
     for entry in volume["Links"]["Drives"]:
         machine.tree[entry["@odata.id"]]["Links"]["Volumes"].append(shapes.link(place))

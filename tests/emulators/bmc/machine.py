@@ -94,6 +94,7 @@ class Machine:
         self.users = dict(users or {})
         self.habits = Habits()
         self.tasks: list[tasks.Task] = []
+        self.coming: set[str] = set()  # paths of volumes that tasks are going to create
         self.sessions: dict[str, Session] = {}
         self.logins = 0
         self.sent: list[str] = []

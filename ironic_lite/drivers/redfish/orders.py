@@ -1,0 +1,367 @@
+"""Changes of volumes that take time: sent one by one, followed by their tasks for hours if need be.
+
+All that must be known is one JSON document kept on the node (`Work`): a restarted conductor, or
+another one, goes on where the last one stopped. An order that may have been sent already, by a
+conductor that died or over a connection that broke, is looked for before it is sent again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import requests
+import sushy.exceptions
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import connection, faults, quirks, storage
+
+Json = dict[str, Any]
+
+CREATE, DELETE = "create", "delete"
+NEW, SENT, DONE = "new", "sent", "done"
+IMMEDIATE, ON_RESET = "Immediate", "OnReset"
+
+SILENCE_SECONDS = 900.0
+"""A BMC that starts anew takes one to five minutes; after this long it will not come."""
+FIRST_PAUSE = 5.0
+"""Seconds before the first look at a task; they double up to raid_config_status_interval."""
+FORGOTTEN_LOOKS = 5
+"""How often a volume is looked for whose task the BMC does not know any more."""
+LIFE = secrets.token_hex(8)
+"""This process: an order that another one was about to send may have been sent."""
+
+_WAITING = frozenset({"New", "Pending", "Suspended"})
+_FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})
+_GOOD = frozenset({"OK", "Warning"})
+_RECENT = 10
+
+
+@dataclasses.dataclass(slots=True)
+class Order:
+    """A volume to create or delete.
+
+    ``path`` is the collection, or the volume; ``name`` is for sentences. ``when`` is the apply time
+    asked for. ``uris`` lead to the task, ``volume`` to what was created, ``by`` is the process
+    that is to send it.
+    """
+
+    do: str
+    path: str
+    name: str
+    body: Json = dataclasses.field(default_factory=dict)
+    when: str | None = None
+    state: str = NEW
+    uris: list[str] = dataclasses.field(default_factory=list)
+    volume: str | None = None
+    by: str | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Work:
+    """All orders of a step. ``until`` and ``silent`` are seconds since the epoch.
+
+    ``before`` are volumes that were there, and stay; ``disks`` the logical disks, one for each
+    order to create.
+    """
+
+    orders: list[Order]
+    until: float
+    before: list[str]
+    disks: list[Json]
+    make: str = ""
+    silent: float | None = None
+    rebooted: bool = False
+    looks: int = 0
+
+    def saved(self) -> Json:
+        """Return it as JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def of(cls, saved: Mapping[str, Any]) -> Work:
+        """Return what was saved."""
+        return cls(**{**saved, "orders": [Order(**one) for one in saved["orders"]]})
+
+    @property
+    def stage(self) -> list[Order]:
+        """The orders to be carried out now: first all that delete, then those that create."""
+        left = [one for one in self.orders if one.state != DONE]
+        return [one for one in left if one.do == left[0].do]
+
+
+def timeout() -> float:
+    """Return the seconds a step may take."""
+    return float(config.CONF.redfish.raid_config_timeout)
+
+
+def go_on(task: base.Task, work: Work) -> float | None:
+    """Do what can be done now; return the seconds to wait, or None when all is done.
+
+    :raises errors.StepFailed: the BMC refused, a task failed, or the time is over.
+    :raises errors.HardwareError: no answer; it was noted, ask again.
+    """
+    stage = work.stage
+    if not stage:
+        return None
+    if time.time() > work.until:
+        raise _over(stage)
+    coming = [one for one in stage if one.state == NEW]
+    under_way = [one for one in stage if one.state == SENT]
+    if coming and (not under_way or coming[0].when == ON_RESET):
+        return _next(task, work, coming)
+    seen = [_look(task, work, one) for one in under_way]
+    if not all(word == DONE for word in seen):
+        return _wait(task, work, under_way, seen)
+    work.rebooted = False
+    _hand_to_us(work)
+    return 0.0
+
+
+def _next(task: base.Task, work: Work, coming: list[Order]) -> float:
+    """Send an order; others that wait for the same restart follow at once."""
+    order = coming[0]
+    unsure, order.by = order.by != LIFE, None
+    connection.call(task, lambda link: _send(link, work, order, unsure=unsure), read=False)
+    work.looks = 0
+    _hand_to_us(work)
+    more = len(coming) > 1 and coming[1].when == ON_RESET
+    return 0.0 if more or order.state == DONE else _pause(work)
+
+
+def _hand_to_us(work: Work) -> None:
+    """Mark what this process is going to send: saved before, so nobody else takes it for unsent."""
+    for order in work.orders:
+        if order.state == NEW:
+            order.by = LIFE
+
+
+def _wait(task: base.Task, work: Work, under_way: list[Order], seen: list[str]) -> float:
+    """Wait for tasks; restart the machine if that is what they wait for."""
+    asked = any(one.when == ON_RESET for one in under_way)
+    begun = any(word in {DONE, "Running"} for word in seen)
+    if asked and not begun and not work.rebooted:
+        _restart(task)
+        work.looks = 0
+    work.rebooted = work.rebooted or asked
+    work.looks += 1
+    return _pause(work)
+
+
+def _pause(work: Work) -> float:
+    longest = float(config.CONF.redfish.raid_config_status_interval)
+    return min(longest, FIRST_PAUSE * 2.0 ** min(work.looks, 10))
+
+
+def retry_pause() -> float:
+    """Return the seconds after which a silent BMC is asked again."""
+    return min(float(config.CONF.redfish.raid_config_status_interval), 2 * FIRST_PAUSE)
+
+
+def _restart(task: base.Task) -> None:
+    """Let the machine boot: what waits for that begins."""
+    power = task.driver.power
+    if power.get_power_state(task) == base.POWER_ON:
+        power.reboot(task)
+    else:
+        power.set_power_state(task, base.POWER_ON)
+    task.node.power_state = base.POWER_ON
+
+
+# -- sending ---------------------------------------------------------------------------------
+
+
+def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> None:
+    """Tell the BMC, unless it has been told already.
+
+    :raises errors.StepFailed: it refuses.
+    """
+    if unsure and _was_sent(link, work, order):
+        return
+    try:
+        response = _ask(link, order, quirks.of(work.make))
+    except sushy.exceptions.ResourceNotFoundError:
+        if order.do == CREATE:
+            raise
+        order.state = DONE  # it has gone by itself
+        return
+    except sushy.exceptions.HTTPError as error:
+        if not faults.is_refusal(error):
+            raise
+        said = faults.detail(error, link.node)
+        raise _failed(f"the BMC at {link.node.address} refused to {order.name}: {said}") from None
+    document = _document(response)
+    place = response.headers.get("Location")
+    if response.status_code == HTTPStatus.ACCEPTED:
+        order.uris = [uri for uri in (document.get("@odata.id"), place) if isinstance(uri, str)]
+        order.state = SENT
+        return
+    if response.status_code == HTTPStatus.CREATED and place:
+        order.volume = _path(place)
+    order.state = SENT if order.when == ON_RESET else DONE
+
+
+def _ask(link: connection.Link, order: Order, quirk: quirks.Quirk) -> requests.Response:
+    body = dict(order.body)
+    if order.when is not None:
+        body[storage.APPLY] = order.when
+    response: requests.Response
+    if order.do == CREATE:
+        response = link.wire.post(order.path, data=body)
+        return response
+    try:
+        response = link.wire.delete(order.path, data=body or None)
+    except sushy.exceptions.ServerSideError as error:
+        word = quirk.delete_without_time
+        if word is None or not body or word not in str(error.body):
+            raise
+        order.when = None
+        response = link.wire.delete(order.path)
+    return response
+
+
+def _was_sent(link: connection.Link, work: Work, order: Order) -> bool:
+    """Look whether an order of an earlier life was carried out, or is under way."""
+    if _is_there(link, work, order):
+        order.state = DONE
+        return True
+    known = {uri for one in work.orders for uri in one.uris}
+    for path, document in _recent_tasks(link):
+        told = (document.get("Payload") or {}).get("TargetUri")
+        state = document.get("TaskState")
+        if path in known or state in _FAILED or state == "Completed" or not state:
+            continue
+        if told is None or _path(told).rstrip("/") == order.path.rstrip("/"):
+            order.uris, order.state = [path], SENT
+            return True
+    return False
+
+
+def _recent_tasks(link: connection.Link) -> Iterable[tuple[str, Json]]:
+    root = link.wire.document(link.node.root_prefix)
+    service = (root.get("Tasks") or {}).get("@odata.id")
+    place = service and (link.wire.document(service).get("Tasks") or {}).get("@odata.id")
+    members = (link.wire.document(place).get("Members") or []) if place else []
+    for member in reversed(members[-_RECENT:]):
+        yield member["@odata.id"], link.wire.document(member["@odata.id"])
+
+
+# -- following -------------------------------------------------------------------------------
+
+
+def _look(task: base.Task, work: Work, order: Order) -> str:
+    """Return where an order stands: DONE, or the state of its task, empty if there is none.
+
+    :raises errors.StepFailed: the task has failed, or has gone without a result.
+    """
+    word, said = connection.call(task, lambda link: _state(link, work, order))
+    if word in _FAILED:
+        what = said or "the BMC does not say why"
+        raise _failed(
+            f"the BMC could not {order.name}: its task {order.uris[0]} ended as {word}: {what}"
+        )
+    if word == DONE:
+        order.state = DONE
+    elif not word and order.uris and work.looks > FORGOTTEN_LOOKS:
+        raise _failed(
+            f"the BMC forgot its task {order.uris[0]} to {order.name}, and did not do it. "
+            "Look at its log, and run the step again"
+        )
+    return word
+
+
+def _state(link: connection.Link, work: Work, order: Order) -> tuple[str, str]:
+    """Return DONE or a TaskState, and what the BMC says of it."""
+    for uri in order.uris:
+        try:
+            response = link.wire.answer(uri)
+        except sushy.exceptions.ResourceNotFoundError:
+            continue
+        except sushy.exceptions.HTTPError as error:
+            # The end of a monitor is the answer to the order itself (DSP0266).
+            if not faults.is_refusal(error):
+                raise
+            return "Exception", faults.detail(error, link.node)
+        word, said = judged(response.status_code, _document(response))
+        return word, faults.scrub(said, link.node)
+    return (DONE if _is_there(link, work, order) else "", "")
+
+
+def judged(status: int, document: Json) -> tuple[str, str]:
+    """Return what an answer of a task or its monitor means: DONE or a TaskState, and its words."""
+    word = document.get("TaskState")
+    if not isinstance(word, str):
+        return ("Running" if status == HTTPStatus.ACCEPTED else DONE), ""
+    said = " ".join(dict.fromkeys(_words(document.get("Messages"))))
+    if word == "Completed":
+        good = (document.get("TaskStatus") or "OK") in _GOOD
+        return (DONE if good else "Exception"), said
+    return word, said
+
+
+def _words(messages: Any) -> Iterable[str]:
+    for one in messages if isinstance(messages, list) else ():
+        word = (one.get("Message") or one.get("MessageId")) if isinstance(one, dict) else None
+        if isinstance(word, str):
+            yield word
+
+
+def _is_there(link: connection.Link, work: Work, order: Order) -> bool:
+    """Tell whether what was ordered is so."""
+    if order.do == CREATE:
+        found = find(work, order, storage.volumes(link, order.path))
+        order.volume = found.path if found else order.volume
+        return found is not None
+    try:
+        link.wire.document(order.path)
+    except sushy.exceptions.ResourceNotFoundError:
+        return True
+    return False
+
+
+def find(work: Work, order: Order, there: Iterable[storage.Volume]) -> storage.Volume | None:
+    """Return the volume that an order has created: by its path, or its level and disks."""
+    others = {one.volume for one in work.orders if one is not order} | set(work.before)
+    drives = {one["@odata.id"] for one in order.body["Links"]["Drives"]}
+    for volume in there:
+        if volume.path == order.volume:
+            return volume
+        alike = storage.RAID_TYPES.get(volume.level or "") == order.body["RAIDType"]
+        if alike and volume.path not in others and set(volume.drives) in (drives, set()):
+            return volume
+    return None
+
+
+def _document(response: requests.Response) -> Json:
+    try:
+        found = orjson.loads(response.content)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _path(url: str) -> str:
+    """Return the path of what may be a whole URL."""
+    return "/" + url.partition("://")[2].partition("/")[2] if "://" in url else url
+
+
+# -- how it fails ----------------------------------------------------------------------------
+
+
+def _failed(reason: str) -> errors.StepFailed:
+    return errors.StepFailed(step="raid", reason=reason)
+
+
+def _over(stage: list[Order]) -> errors.StepFailed:
+    order = stage[0]
+    where = f"task {order.uris[0]}" if order.uris else "it was not begun"
+    return _failed(
+        f"the BMC did not {order.name} within {timeout():g} s ({where}). Look at its task queue; "
+        "if it only is slow, raise [redfish]raid_config_timeout"
+    )

@@ -1,0 +1,321 @@
+"""RAID by Redfish: volumes of the storage controllers, created and deleted through the BMC.
+
+A step first looks, chooses the disks and keeps its plan on the node; nothing has been changed yet.
+Then it waits, and each poll does the next piece of the plan: see `orders`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ironic_lite import errors, raid
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import connection, interface, orders, selection, storage
+
+Json = dict[str, Any]
+
+NOTE = "redfish_raid"
+"""Where the plan is kept on the node while a step is under way."""
+
+_INTERFACES = ("sata", "sas")
+
+
+class RedfishRAID(interface.RedfishInterface, base.RAID):
+    """The raid interface ``redfish``."""
+
+    def validate_raid_config(self, task: base.Task, config: Mapping[str, Any]) -> None:
+        """Refuse what no Redfish controller can build.
+
+        :raises errors.InvalidParameter: naming the path.
+        """
+        _checked(config, "")
+
+    # -- steps ----------------------------------------------------------------------------
+
+    @base.clean_step(priority=0, requires_ramdisk=False, argsinfo=raid.CREATE_ARGS)
+    def create_configuration(
+        self,
+        task: base.Task,
+        *,
+        create_root_volume: bool = True,
+        create_nonroot_volumes: bool = True,
+        delete_existing: bool = False,
+    ) -> base.Outcome:
+        """Build the volumes of the node's ``target_raid_config``.
+
+        :raises errors.MissingParameter: the node has none.
+        :raises errors.InvalidParameter: it cannot be built on this machine; naming the path.
+        """
+        root = "target_raid_config"
+        if not task.node.target_raid_config:
+            raise errors.MissingParameter(path=root)
+        asked = _checked(task.node.target_raid_config, root)
+        wanted = raid.wanted(
+            asked,
+            create_root_volume=create_root_volume,
+            create_nonroot_volumes=create_nonroot_volumes,
+        )
+        return self._build(task, _placed(root, asked, wanted), delete_existing)
+
+    @base.deploy_step(priority=0, abortable=False, argsinfo=raid.APPLY_ARGS, rerunnable=True)
+    @base.service_step(argsinfo=raid.APPLY_ARGS, requires_ramdisk=False, rerunnable=True)
+    def apply_configuration(
+        self,
+        task: base.Task,
+        *,
+        raid_config: Json,
+        create_root_volume: bool = True,
+        create_nonroot_volumes: bool = True,
+        delete_existing: bool = False,
+    ) -> base.Outcome:
+        """Build the volumes of ``raid_config``.
+
+        :raises errors.InvalidParameter: it cannot be built on this machine; naming the path.
+        """
+        root = "raid_config"
+        asked = _checked(raid_config, root)
+        wanted = raid.wanted(
+            asked,
+            create_root_volume=create_root_volume,
+            create_nonroot_volumes=create_nonroot_volumes,
+        )
+        return self._build(task, _placed(root, asked, wanted), delete_existing)
+
+    @base.clean_step(priority=0, requires_ramdisk=False)
+    @base.deploy_step(priority=0, abortable=False, rerunnable=True)
+    @base.service_step(requires_ramdisk=False, rerunnable=True)
+    def delete_configuration(self, task: base.Task) -> base.Outcome:
+        """Delete all volumes of all RAID controllers, whoever has created them."""
+        there = connection.call(task, storage.read)
+        return self._start(task, there, _deletions(there), [])
+
+    def poll_step(
+        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+    ) -> base.Outcome:
+        """Do the next piece of the plan.
+
+        :raises errors.StepFailed: the BMC refused it, a task failed, it took too long, or the BMC
+            has been silent for too long.
+        """
+        kept = task.recall(NOTE)
+        if kept is None:
+            reason = "the plan of the step is lost; run it again"
+            raise errors.StepFailed(step="raid", reason=reason)
+        work = orders.Work.of(kept)
+        try:
+            pause = orders.go_on(task, work)
+            built = self._result(task, work) if pause is None else []
+        except (errors.BmcUnreachable, errors.BmcBadAnswer) as why:
+            return self._silence(task, work, why)
+        if pause is None:
+            self.show_raid(task, built)
+            task.keep(NOTE, None)
+            return base.DONE
+        work.silent = None
+        task.keep(NOTE, work.saved())
+        task.wake_after(pause)
+        return base.WAIT
+
+    # -- the plan -------------------------------------------------------------------------
+
+    def _build(
+        self, task: base.Task, wanted: Sequence[tuple[str, Json]], delete_existing: object
+    ) -> base.Outcome:
+        emptied = raid.flag("delete_existing", delete_existing)
+        there = connection.call(task, storage.read)
+        offered = [one.offered(emptied=emptied) for one in there]
+        choices = selection.choose(wanted, offered)
+        creations = [_creation(choice, there) for choice in choices]
+        disks = [dict(choice.wanted) for choice in choices]
+        deletions = _deletions(there) if emptied else []
+        return self._start(task, there, [*deletions, *creations], disks)
+
+    def _start(
+        self,
+        task: base.Task,
+        there: Sequence[storage.Controller],
+        work: list[orders.Order],
+        disks: list[Json],
+    ) -> base.Outcome:
+        """Keep the plan; the first poll, at once, begins with it."""
+        if not work:
+            self.show_raid(task, [])
+            return base.DONE
+        going = {one.path for one in work if one.do == orders.DELETE}
+        volumes = [one.path for each in there for one in each.volumes]
+        for order in work:
+            order.by = orders.LIFE
+        plan = orders.Work(
+            orders=work,
+            until=time.time() + orders.timeout(),
+            before=[path for path in volumes if path not in going],
+            disks=disks,
+            make=connection.call(task, _maker),
+        )
+        task.keep(NOTE, plan.saved())
+        task.wake_after(0)
+        return base.WAIT
+
+    def _silence(
+        self, task: base.Task, work: orders.Work, why: errors.HardwareError
+    ) -> base.Outcome:
+        """Wait for a BMC that does not answer, or not usably: it may be starting anew."""
+        now = time.time()
+        work.silent = work.silent or now
+        if now - work.silent >= orders.SILENCE_SECONDS or now > work.until:
+            doing = work.stage[0].name if work.stage else "read the volumes"
+            reason = (
+                f"the BMC has been away for {now - work.silent:.0f} s while it was to {doing}: "
+                f"{why} Then look at the volumes of the machine, and run the step again"
+            )
+            raise errors.StepFailed(step="raid", reason=reason)
+        task.keep(NOTE, work.saved())
+        task.wake_after(orders.retry_pause())
+        return base.WAIT
+
+    # -- the result -----------------------------------------------------------------------
+
+    def _result(self, task: base.Task, work: orders.Work) -> list[Json]:
+        """Return the logical disks of the node now: those built, and those built before.
+
+        :raises errors.StepFailed: one is not there, or is too small, whatever its task said.
+        """
+        there = connection.call(task, storage.read)
+        created = [one for one in work.orders if one.do == orders.CREATE]
+        found = [
+            _logical(work, order, disk, there)
+            for order, disk in zip(created, work.disks, strict=True)
+        ]
+        new = {(one["controller"], one["id"]) for one in found}
+        places = {(each.name, one.ident): one.path for each in there for one in each.volumes}
+        known = (task.node.raid_config or {}).get("logical_disks") or []
+        kept = [
+            one
+            for one in known
+            if (key := (one.get("controller"), one.get("id"))) not in new
+            and places.get(key) in work.before
+        ]
+        return [*kept, *found]
+
+
+# -- from configurations to orders and back ---------------------------------------------------
+
+
+def _checked(config: Any, root: str) -> list[Json]:
+    """Return the logical disks of a configuration that a Redfish controller may build."""
+    disks = raid.check(config, root)
+    for place, disk in enumerate(disks):
+        path = "/".join(filter(None, (root, "logical_disks", str(place))))
+        for key, reason in _refusals(disk):
+            raise errors.InvalidParameter(path=f"{path}/{key}", reason=reason)
+    return disks
+
+
+def _refusals(disk: Json) -> Sequence[tuple[str, str]]:
+    level = disk["raid_level"]
+    hints = [one for one in disk.get("physical_disks", ()) if not isinstance(one, str)]
+    checks = (
+        (
+            "raid_level",
+            level not in selection.LEVELS,
+            f"{level} is not possible by Redfish; possible are {', '.join(selection.LEVELS)}",
+        ),
+        ("size_gb", disk["size_gb"] == 0, "a volume has 1 GiB at least"),
+        (
+            "interface_type",
+            disk.get("interface_type", "sas") not in _INTERFACES,
+            f"disks known by Redfish are {' or '.join(_INTERFACES)}",
+        ),
+        ("physical_disks", bool(hints), "must be names; hints are for software RAID"),
+    )
+    return [(key, reason) for key, wrong, reason in checks if wrong]
+
+
+def _placed(root: str, asked: list[Json], wanted: list[Json]) -> list[tuple[str, Json]]:
+    """Return the wanted logical disks, each with its path."""
+    return [
+        (f"{root}/logical_disks/{place}", disk)
+        for place, disk in enumerate(asked)
+        if any(disk is one for one in wanted)
+    ]
+
+
+def _deletions(there: Sequence[storage.Controller]) -> list[orders.Order]:
+    return [
+        orders.Order(
+            orders.DELETE,
+            volume.path,
+            f"delete volume {volume.name} of controller {each.name}",
+            when=_when(each.times if volume.times is None else volume.times),
+        )
+        for each in there
+        for volume in each.volumes
+        if not volume.raw
+    ]
+
+
+def _creation(choice: selection.Choice, there: Sequence[storage.Controller]) -> orders.Order:
+    home = next(one for one in there if one.name == choice.controller.name)
+    wanted = choice.wanted
+    body: Json = {
+        "RAIDType": storage.RAID_TYPES[wanted["raid_level"]],
+        "Links": {"Drives": [{"@odata.id": disk.path} for disk in choice.disks]},
+    }
+    if choice.size is not None:
+        body["CapacityBytes"] = choice.size
+    if "volume_name" in wanted:
+        body["Name"] = wanted["volume_name"]
+    names = ", ".join(disk.name for disk in choice.disks)
+    name = f"create RAID {wanted['raid_level']} on disks {names} of controller {home.name}"
+    return orders.Order(orders.CREATE, home.volumes_path, name, body, when=_when(home.times))
+
+
+def _when(times: Sequence[str] | None) -> str | None:
+    """Return the apply time to ask for; None lets the BMC decide."""
+    known = times or ()
+    return next((one for one in (orders.IMMEDIATE, orders.ON_RESET) if one in known), None)
+
+
+def _maker(link: connection.Link) -> str:
+    return str(link.system().json.get("Manufacturer") or "")
+
+
+def _logical(
+    work: orders.Work, order: orders.Order, wanted: Json, there: Sequence[storage.Controller]
+) -> Json:
+    """Return what the node shows of a volume: what was asked for, and what has come of it."""
+    home = next((one for one in there if one.volumes_path == order.path), None)
+    volume = orders.find(work, order, home.volumes) if home else None
+    if home is None or volume is None:
+        raise errors.StepFailed(
+            step="raid",
+            reason=f"the BMC said that it did {order.name}, but that volume is not there. "
+            "Look at the BMC's log, and run the step again",
+        )
+    order.volume = volume.path
+    asked = order.body.get("CapacityBytes", 0)
+    if volume.size < asked * _ROUNDING:
+        raise errors.StepFailed(
+            step="raid",
+            reason=f"volume {volume.name} has {volume.size // selection.GIB} GiB, "
+            f"not {wanted['size_gb']}. Ask for less, or for more disks",
+        )
+    disks = {str(drive["@odata.id"]): str(drive["Id"]) for drive in home.drives}
+    drives = volume.drives or tuple(one["@odata.id"] for one in order.body["Links"]["Drives"])
+    shown = {
+        **wanted,
+        "id": volume.ident,
+        "controller": home.name,
+        "size_gb": volume.size // selection.GIB,
+        "volume_name": volume.name,
+        "physical_disks": [disks.get(path, path) for path in drives],
+    }
+    if volume.hint is not None:
+        shown["root_device_hint"] = dict(volume.hint)
+    return shown
+
+
+_ROUNDING = 0.99
+"""Controllers round sizes down to their stripes."""
