@@ -19,6 +19,10 @@ Json = dict[str, Any]
 
 STEP_INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
 
+MOST_STEPS = 1000
+"""Of one list: the node is written with its whole list at each step, by a conductor that cannot be
+interrupted as long as no step waits."""
+
 _OBJECT = {"type": "object"}
 _STEP = {"type": "string", "minLength": 1, "maxLength": 255}
 _LISTED_STEP = {
@@ -52,6 +56,10 @@ _DEPLOY_STEP = {
 }
 
 
+def _steps(one: Json) -> Json:
+    return {"type": "array", "items": one, "maxItems": MOST_STEPS}
+
+
 def _named(*required: str) -> Json:
     """Return the schema of a list of objects which have these keys as strings, and any others."""
     word = {"type": "string", "minLength": 1}
@@ -66,10 +74,10 @@ def _named(*required: str) -> Json:
 
 
 _SCHEMAS: Mapping[str, Json] = {
-    "clean_steps": {"type": "array", "items": _LISTED_STEP},
-    "service_steps": {"type": "array", "items": _LISTED_STEP},
-    "deploy_steps": {"type": "array", "items": _DEPLOY_STEP},
-    "steps": {"type": "array", "items": _DEPLOY_STEP, "minItems": 1},  # of a deploy template
+    "clean_steps": _steps(_LISTED_STEP),
+    "service_steps": _steps(_LISTED_STEP),
+    "deploy_steps": _steps(_DEPLOY_STEP),
+    "steps": {**_steps(_DEPLOY_STEP), "minItems": 1},  # of a deploy template
     "configdrive": {
         "type": "object",
         "properties": {

@@ -204,6 +204,7 @@ BAD_STEPS: dict[str, tuple[Any, str, str]] = {
     "null": (None, "steps", "null"),
     "no list": ({"0": STEP}, "steps", "array"),
     "none": ([], "steps", "at least 1"),
+    "too many": ([{**STEP, "step": f"s{n}"} for n in range(1001)], "steps", "1000"),
     "null inside": ([STEP, None], "steps/1", "object"),
     "empty": ([{}], "steps/0/interface", "is required"),
     "no interface": ([without("interface")], "steps/0/interface", "is required"),

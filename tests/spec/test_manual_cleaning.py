@@ -252,6 +252,7 @@ MISSHAPEN: list[tuple[Any, str]] = [
     ([{**GOOD, "args": None}], "clean_steps/0/args"),
     ([{**GOOD, "argument": {}}], "clean_steps/0/argument"),
     ([{**GOOD, "priority": 5}], "clean_steps/0/priority"),
+    ([GOOD] * 1001, "clean_steps"),
 ]
 
 
