@@ -1,0 +1,185 @@
+"""BIOS attributes: what a machine has, what they may be, what is wrong with a wish. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import documents
+
+Json = dict[str, Any]
+
+_WORDS = {
+    True: frozenset({"true", "yes", "on", "1"}),
+    False: frozenset({"false", "no", "off", "0"}),
+}
+_SHOWN = 12
+"""Values a refusal lists before it only counts them."""
+
+
+def registry(document: Json) -> dict[str, Json]:
+    """Return attribute name -> entry of a document of type AttributeRegistry."""
+    found = documents.entries(document, "RegistryEntries", "Attributes")
+    return {
+        entry["AttributeName"]: entry for entry in found if documents.text(entry, "AttributeName")
+    }
+
+
+def settings(values: Mapping[str, Any], known: Mapping[str, Json]) -> list[base.BiosSetting]:
+    """Return the attributes a machine has, with what its registry says of each."""
+    return [_setting(name, values[name], known.get(name, {})) for name in sorted(values)]
+
+
+def _setting(name: str, value: Any, entry: Json) -> base.BiosSetting:
+    return base.BiosSetting(
+        name,
+        value,
+        attribute_type=documents.text(entry, "Type"),
+        allowable_values=_choices(entry),
+        lower_bound=entry.get("LowerBound"),
+        upper_bound=entry.get("UpperBound"),
+        min_length=entry.get("MinLength"),
+        max_length=entry.get("MaxLength"),
+        read_only=entry.get("ReadOnly"),
+        reset_required=entry.get("ResetRequired"),
+        unique=entry.get("IsSystemUniqueProperty"),
+    )
+
+
+def convert(
+    wanted: Mapping[str, Any], values: Mapping[str, Any], known: Mapping[str, Json]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the wishes in the types of the machine, and a sentence for each that cannot be.
+
+    No value that was asked for is repeated: it may be a password.
+
+    :param values: what the machine has; :param known: its registry, empty if it has none.
+    """
+    good: dict[str, Any] = {}
+    faults = []
+    for name, value in wanted.items():
+        try:
+            good[name] = _converted(name, value, values, known)
+        except ValueError as why:
+            faults.append(f"{name[:80]} {why}")
+    return good, faults
+
+
+def _converted(name: str, value: Any, values: Mapping[str, Any], known: Mapping[str, Json]) -> Any:
+    entry = known.get(name)
+    if name not in values and entry is None:
+        raise ValueError("is no setting of this machine")
+    if entry is None:
+        return _typed(value, type(values[name]))
+    if entry.get("ReadOnly") is True:
+        raise ValueError("is read-only")
+    return _BY_TYPE.get(str(entry.get("Type")), _any)(value, entry)
+
+
+def _typed(value: Any, kind: type) -> Any:
+    """Read a value as the type that the machine shows, where no registry says more."""
+    if kind is bool:
+        return _boolean(value, {})
+    if kind is int:
+        return _integer(value, {})
+    return value
+
+
+def _choice(value: Any, entry: Json) -> Any:
+    choices = _choices(entry)
+    if choices and value not in choices:
+        more = f" and {len(choices) - _SHOWN} more" if len(choices) > _SHOWN else ""
+        raise ValueError(f"must be one of {', '.join(choices[:_SHOWN])}{more}")
+    return value
+
+
+def _choices(entry: Json) -> list[str] | None:
+    found = documents.value(entry, "Value")
+    if not isinstance(found, list):
+        return None
+    words = [
+        documents.text(each, "ValueName") or documents.text(each, "ValueDisplayName")
+        for each in documents.entries(entry, "Value")
+    ]
+    return [word for word in words if word]
+
+
+def _integer(value: Any, entry: Json) -> int:
+    try:
+        fits = not isinstance(value, bool) and int(value) == float(value)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise ValueError("must be a whole number")
+    number, bounds = int(value), (_bound(entry, "LowerBound"), _bound(entry, "UpperBound"))
+    _hold(number, bounds, "must be")
+    return number
+
+
+def _boolean(value: Any, entry: Json) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = str(value).lower()
+    for truth, words in _WORDS.items():
+        if word in words:
+            return truth
+    raise ValueError("must be true or false")
+
+
+def _string(value: Any, entry: Json) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text")
+    bounds = (_bound(entry, "MinLength"), _bound(entry, "MaxLength"))
+    _hold(len(value), bounds, "must have a length of")
+    return value
+
+
+def _any(value: Any, entry: Json) -> Any:
+    return value
+
+
+def _bound(entry: Json, name: str) -> int | None:
+    found = entry.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _hold(number: int, bounds: tuple[int | None, int | None], lead: str) -> None:
+    lower, upper = bounds
+    if lower is not None and number < lower:
+        raise ValueError(f"{lead} {lower} at least")
+    if upper is not None and number > upper:
+        raise ValueError(f"{lead} {upper} at most")
+
+
+_BY_TYPE = {
+    "Enumeration": _choice,
+    "Integer": _integer,
+    "Boolean": _boolean,
+    "String": _string,
+    "Password": _string,
+}
+
+
+def differing(wanted: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    """Return the names of those wishes that the machine does not show.
+
+    What it never shows, as passwords, cannot be compared and does not count.
+    """
+    return [
+        name
+        for name, value in wanted.items()
+        if values.get(name) is not None and not _same(value, values[name])
+    ]
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare as it is meant: operators write ``"8"`` and ``"true"`` for 8 and true."""
+    if isinstance(other, bool | int | float):
+        return str(one).lower() == str(other).lower() or one == other
+    return bool(one == other)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a sentence."""
+    return ", ".join(sorted(names))

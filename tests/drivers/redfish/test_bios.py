@@ -1,0 +1,273 @@
+"""BIOS settings by Redfish: what is refused, what is sent, what is seen after the boot."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import bios
+from tests.drivers import doubles
+from tests.drivers.redfish import conftest
+from tests.emulators import bmc
+
+BIOS = bios.RedfishBIOS()
+CLEAN = base.StepKind.CLEAN
+RESET = doubles.step("bios.factory_reset")
+SECRET = "geheim"
+
+
+@pytest.fixture
+def served() -> Iterator[bmc.Machine]:
+    with bmc.serve() as machine:
+        yield machine
+
+
+def settings(**values: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
+def apply(task: doubles.FakeTask, **values: Any) -> base.Outcome | None:
+    return BIOS.execute_clean_step(task, step(**values))
+
+
+def step(**values: Any) -> Any:
+    return doubles.step("bios.apply_configuration", settings=settings(**values))
+
+
+def poll(task: doubles.FakeTask, wanted: Any) -> base.Outcome:
+    return BIOS.poll_step(task, CLEAN, wanted)
+
+
+def shown(machine: bmc.Machine) -> dict[str, Any]:
+    return dict(machine[machine.places.bios]["Attributes"])
+
+
+# -- applying -----------------------------------------------------------------------------------
+
+
+def test_settings_are_sent_for_the_next_boot_and_seen_after_it(served: bmc.Machine) -> None:
+    task = conftest.task_of(served)
+    wanted = {"ProcTurboMode": "Disabled", "NumberOfCores": "8", "SriovEnabled": "true"}
+    assert apply(task, **wanted) is base.WAIT
+    [patch] = [request for request in served.requests if request.method == "PATCH"]
+    assert patch.path == f"{served.places.bios}/Settings"
+    typed = {"ProcTurboMode": "Disabled", "NumberOfCores": 8, "SriovEnabled": True}
+    assert patch.body["Attributes"] == typed
+    assert patch.body["@Redfish.SettingsApplyTime"]["ApplyTime"] == "OnReset"
+    assert patch.headers["If-Match"]
+    assert (served.sent, task.node.power_state) == (["On"], "power on")
+    assert task.timers == [bios.PAUSE]
+    assert poll(task, step(**wanted)) is base.DONE
+    assert shown(served).items() >= typed.items()
+    assert task.recall(bios.NOTE) is None
+
+
+def test_a_machine_that_is_on_is_restarted(served: bmc.Machine) -> None:
+    served[served.system]["PowerState"] = "On"
+    task = conftest.task_of(served)
+    assert apply(task, BootMode="Bios") is base.WAIT
+    assert served.sent == ["ForceOff", "On"]
+    assert poll(task, step(BootMode="Bios")) is base.DONE
+
+
+def test_what_is_so_already_needs_no_boot(served: bmc.Machine) -> None:
+    task = conftest.task_of(served)
+    assert apply(task, BootMode="Uefi", NumberOfCores="0", SriovEnabled="False") is base.DONE
+    assert served.changes() == []
+    # Unless something else waits for the next boot.
+    served[f"{served.places.bios}/Settings"]["Attributes"]["BootMode"] = "Bios"
+    assert apply(task, BootMode="Uefi") is base.WAIT
+
+
+def test_what_waits_already_is_not_sent_twice(served: bmc.Machine) -> None:
+    """As when the conductor died after it had sent them: iDRACs refuse a second job."""
+    powerless = conftest.task_of(served, fake_fail_power="no power")
+    powerless._driver = dataclasses.replace(conftest.REDFISH, power=doubles.FAKE.power)
+    with pytest.raises(errors.HardwareError, match="no power"):
+        apply(powerless, BootMode="Bios")
+    task = conftest.task_of(served)
+    assert apply(task, BootMode="Bios") is base.WAIT
+    assert len([title for title in served.changes() if title.startswith("PATCH")]) == 1
+    assert poll(task, step(BootMode="Bios")) is base.DONE
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"Turbo": 1}, "Turbo is no setting of this machine"),
+        ({"SystemSerialNumber": "1"}, "SystemSerialNumber is read-only"),
+        ({"BootMode": SECRET}, "BootMode must be one of Bios, Uefi"),
+        ({"NumberOfCores": 25}, "NumberOfCores must be 24 at most"),
+        ({"NumberOfCores": -1}, "NumberOfCores must be 0 at least"),
+        ({"NumberOfCores": SECRET}, "NumberOfCores must be a whole number"),
+        ({"NumberOfCores": 1.5}, "NumberOfCores must be a whole number"),
+        ({"NumberOfCores": True}, "NumberOfCores must be a whole number"),
+        ({"SriovEnabled": SECRET}, "SriovEnabled must be true or false"),
+        ({"AdminPhone": "1" * 17}, "AdminPhone must have a length of 16 at most"),
+        ({"AdminPhone": 7}, "AdminPhone must be text"),
+        ({"BootMode": None, "X": 1}, "Uefi; X is no setting"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name_before_anything_is_sent(
+    served: bmc.Machine, values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(errors.InvalidParameter) as found:
+        apply(conftest.task_of(served), **values)
+    assert said in str(found.value)
+    assert SECRET not in str(found.value)
+    assert served.changes() == []
+
+
+def test_without_a_registry_the_machine_s_own_values_are_the_measure(served: bmc.Machine) -> None:
+    del served.tree["/redfish/v1"]["Registries"]
+    task = conftest.task_of(served)
+    with pytest.raises(errors.InvalidParameter, match="Turbo is no setting"):
+        apply(task, Turbo=1)
+    with pytest.raises(errors.InvalidParameter, match="NumberOfCores must be a whole"):
+        apply(task, NumberOfCores="many")
+    assert apply(task, NumberOfCores="4", SriovEnabled="yes") is base.WAIT
+    [patch] = [request for request in served.requests if request.method == "PATCH"]
+    assert patch.body["Attributes"] == {"NumberOfCores": 4, "SriovEnabled": True}
+
+
+@pytest.mark.parametrize("method", ["apply_configuration", "factory_reset", "cache_bios_settings"])
+def test_a_machine_without_settings_says_so(served: bmc.Machine, method: str) -> None:
+    del served[served.system]["Bios"]
+    args = {"settings": settings(BootMode="Bios")} if method == "apply_configuration" else {}
+    with pytest.raises(errors.UnsupportedDriverExtension, match="shows no BIOS settings"):
+        getattr(BIOS, method)(conftest.task_of(served), **args)
+
+
+def test_what_the_bmc_refuses_is_told_in_its_words(served: bmc.Machine) -> None:
+    words = {"error": {"@Message.ExtendedInfo": [{"Message": "A job is pending for BootMode."}]}}
+    served.tricks["PATCH */Bios/Settings"] = bmc.says(400, words)
+    with pytest.raises(errors.BmcBadAnswer, match="A job is pending for BootMode"):
+        apply(conftest.task_of(served), BootMode="Bios")
+    assert served.sent == []
+
+
+# -- after the boot -----------------------------------------------------------------------------
+
+
+def test_a_machine_that_ignores_a_setting_fails_the_step_by_name(served: bmc.Machine) -> None:
+    served.habits.ignored_settings = frozenset({"BootMode"})
+    task = conftest.task_of(served)
+    wanted = {"BootMode": "Bios", "ProcTurboMode": "Disabled"}
+    apply(task, **wanted)
+    # A BMC may show it a little later than that the machine is up.
+    assert poll(task, step(**wanted)) is base.WAIT
+    with pytest.raises(errors.StepFailed, match=r"not as they were asked for: BootMode$"):
+        poll(task, step(**wanted))
+    assert task.recall(bios.NOTE) is None
+
+
+def test_a_machine_that_boots_for_long_is_waited_for_on_any_conductor(served: bmc.Machine) -> None:
+    task: doubles.FakeTask = conftest.task_of(served)
+    before = dict(shown(served))
+    apply(task, BootMode="Bios")
+    booted = dict(shown(served))
+    served[served.places.bios]["Attributes"] = before
+    served[served.system]["BootProgress"] = {"LastState": "MemoryInitializationStarted"}
+    for _ in range(5):
+        assert poll(task, step(BootMode="Bios")) is base.WAIT
+        task = task.elsewhere()
+    served[served.places.bios]["Attributes"] = booted
+    assert poll(task, step(BootMode="Bios")) is base.DONE
+
+
+def test_a_boot_that_never_ends_fails(served: bmc.Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bios, "BOOT_SECONDS", -1.0)
+    task = conftest.task_of(served)
+    served.habits.ignored_settings = frozenset({"BootMode"})
+    apply(task, BootMode="Bios")
+    served[served.system]["BootProgress"] = {"LastState": "MemoryInitializationStarted"}
+    with pytest.raises(errors.StepFailed, match="asked for: BootMode"):
+        poll(task, step(BootMode="Bios"))
+
+
+def test_a_bmc_that_is_silent_for_a_while_is_no_failure(
+    served: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = conftest.task_of(served)
+    apply(task, BootMode="Bios")
+    served.tricks["GET *"] = bmc.says(503)
+    assert poll(task, step(BootMode="Bios")) is base.WAIT
+    served.tricks.clear()
+    assert poll(task, step(BootMode="Bios")) is base.DONE
+    monkeypatch.setattr(bios, "BOOT_SECONDS", -1.0)
+    apply(task, BootMode="Uefi")
+    served.tricks["GET *"] = bmc.says(503)
+    with pytest.raises(errors.StepFailed, match="does not answer"):
+        poll(task, step(BootMode="Uefi"))
+
+
+def test_a_job_of_the_bmc_is_followed(served: bmc.Machine) -> None:
+    served.habits.tasks = frozenset({"bios"})
+    served.habits.task_polls = 2
+    task = conftest.task_of(served)
+    assert apply(task, BootMode="Bios") is base.WAIT
+    # The machine is up, and the job still runs: that is no mismatch.
+    for _ in range(2):
+        assert poll(task, step(BootMode="Bios")) is base.WAIT
+    assert poll(task, step(BootMode="Bios")) is base.DONE
+
+
+def test_a_job_that_fails_is_told_in_the_bmc_s_words(served: bmc.Machine) -> None:
+    served.habits.tasks = frozenset({"bios"})
+    served.habits.task_polls = 0
+    served.habits.task_fails = "Lockdown is on."
+    task = conftest.task_of(served)
+    apply(task, BootMode="Bios")
+    with pytest.raises(errors.StepFailed, match=r"Exception.*Lockdown is on"):
+        poll(task, step(BootMode="Bios"))
+
+
+# -- factory reset, and what is told -------------------------------------------------------------
+
+
+def test_a_factory_reset_brings_the_defaults_back(served: bmc.Machine) -> None:
+    task = conftest.task_of(served)
+    before = shown(served)
+    apply(task, BootMode="Bios", NumberOfCores=4)
+    poll(task, step(BootMode="Bios", NumberOfCores=4))
+    assert shown(served) != before
+    assert BIOS.execute_clean_step(task, RESET) is base.WAIT
+    assert poll(task, RESET) is base.DONE
+    assert shown(served) == before
+
+
+def test_a_factory_reset_waits_for_the_boot(served: bmc.Machine) -> None:
+    task = conftest.task_of(served)
+    BIOS.execute_clean_step(task, RESET)
+    served[served.system]["BootProgress"] = {"LastState": "None"}
+    assert poll(task, RESET) is base.WAIT
+    del served[served.system]["BootProgress"]
+    for _ in range(bios._BLIND_LOOKS - 2):
+        assert poll(task, RESET) is base.WAIT
+    assert poll(task, RESET) is base.DONE
+
+
+def test_a_bmc_without_factory_reset_says_so(served: bmc.Machine) -> None:
+    del served[served.places.bios]["Actions"]["#Bios.ResetBios"]
+    with pytest.raises(errors.UnsupportedDriverExtension, match=r"offers no Bios\.ResetBios"):
+        BIOS.execute_clean_step(conftest.task_of(served), RESET)
+
+
+def test_settings_are_told_with_what_the_registry_knows(served: bmc.Machine) -> None:
+    found = {one.name: one for one in BIOS.cache_bios_settings(conftest.task_of(served))}
+    assert set(found) == set(shown(served))
+    assert found["BootMode"].allowable_values == ["Bios", "Uefi"]
+    assert (found["NumberOfCores"].lower_bound, found["NumberOfCores"].upper_bound) == (0, 24)
+    serial = found["SystemSerialNumber"]
+    assert (serial.read_only, serial.attribute_type, serial.max_length) == (True, "String", 32)
+    assert found["SriovEnabled"].value is False
+
+
+def test_the_emulator_of_others_has_none_and_that_is_said(machine: conftest.BmcTask) -> None:
+    with pytest.raises(errors.UnsupportedDriverExtension, match="shows no BIOS settings"):
+        BIOS.cache_bios_settings(machine)
