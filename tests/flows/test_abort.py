@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.db.session import Database
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed
 
@@ -183,3 +184,36 @@ def test_a_rescue_that_cannot_be_put_away_is_a_fault(build: Callable[..., Rig]) 
     row = rig.act("abort", node)
     assert row["provision_state"] == "rescue failed"
     assert (row["maintenance"], row["fault"]) == (True, "rescue abort failure")
+
+
+# -- a death in the middle -------------------------------------------------------------------
+
+UNDER_WAY: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "clean": ("manageable", "do_node_clean", {"clean_steps": listed(ABORTABLE)}),
+    "deploy": ("available", "do_node_deploy", {}),
+    "service": ("active", "do_node_service", {"service_steps": listed("power.wait")}),
+    "rescue": ("active", "do_node_rescue", {"rescue_password": "secret"}),
+}
+
+
+@pytest.mark.parametrize("what", UNDER_WAY)
+def test_a_death_right_after_an_abort_leaves_neither_token_nor_password(
+    build: Callable[..., Rig], sqlite_database: Database, what: str
+) -> None:
+    life = mortal.Life()
+    rig = build(mortal.database(sqlite_database, life))
+    start, method, body = UNDER_WAY[what]
+    deploy = [{"interface": "power", "step": "wait", "args": {}, "priority": 50}]
+    body = body or {"deploy_steps": deploy}
+    node = rig.node(start, **HOUR, fake_async_verbs=["rescue"])
+    rig.call(method, node, **body)
+    rig.endpoints.get_node_with_token(rig.who, node_uuid=node)
+    life.arm(commit=2)  # the lock is the first, the abort the second
+    with pytest.raises(mortal.Died):
+        rig.ask("do_provisioning_action", node, action="abort")
+    again = build()
+    row = again.settled(node)
+    assert row["provision_state"] == f"{what} failed"
+    assert "agent_secret_token" not in row["driver_internal_info"]
+    assert row["instance_info"] == {}
+    assert again.run(node)["state"] == "aborted"

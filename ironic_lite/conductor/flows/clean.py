@@ -112,6 +112,7 @@ def call_off(task: Task) -> None:
         where = f' {when} the step "{step}"'
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
+    task.notes.forget_agent()
     why = errors.Aborted(action="clean", where=where, step=step)
     task.move("abort", error=why, aborted=True)
 
@@ -119,7 +120,6 @@ def call_off(task: Task) -> None:
 def tidy(task: Task) -> None:
     """Remove what cleaning set up, after the state has been settled."""
     error = _put_away(task, errors.Aborted(task.node.last_error, action="clean", where=""))
-    task.notes.forget_agent()
     task.node.last_error = error.message
     task.save()
 

@@ -49,11 +49,15 @@ def resume(task: Task, *, poll: bool) -> None:
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail; the password goes with it."""
     error = _put_away(task, faults.led_by(f"Failed to rescue node {task.node.uuid}", why))
+    _forget_password(task)
+    task.notes.forget_agent()
     task.move("fail", error=error)
 
 
 def call_off(task: Task) -> None:
-    """Abort a waiting rescue: rescue failed, not a fault."""
+    """Abort a waiting rescue: rescue failed, not a fault. The password goes with it."""
+    _forget_password(task)
+    task.notes.forget_agent()
     task.move("abort", error=errors.Aborted(action="rescue", where=""), aborted=True)
 
 
@@ -81,10 +85,7 @@ def give_up_unrescue(task: Task, why: errors.Error) -> None:
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    error = faults.besides(task, why, "cleaning up", task.driver.rescue.clean_up)
-    _forget_password(task)
-    task.notes.forget_agent()
-    return error
+    return faults.besides(task, why, "cleaning up", task.driver.rescue.clean_up)
 
 
 def _forget_password(task: Task) -> None:

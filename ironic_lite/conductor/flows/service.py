@@ -62,6 +62,7 @@ def call_off(task: Task) -> None:
     """Abort by request: service failed for as long as tidying up takes."""
     current, task.node.service_step = task.node.service_step, None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
+    task.notes.forget_agent()
     step = steps.title(current) if current else None
     task.move("abort", error=errors.Aborted(action="service", where="", step=step), aborted=True)
 
@@ -69,7 +70,6 @@ def call_off(task: Task) -> None:
 def tidy(task: Task) -> None:
     """Remove what servicing set up, and be active again: an abort is not a fault."""
     error = _put_away(task, errors.Aborted(task.node.last_error, action="service", where=""))
-    task.notes.forget_agent()
     task.move("abort", error=error)
 
 
