@@ -58,9 +58,7 @@ def _lists(pool: tuple[str, ...]) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 
 _BODIES: dict[str, st.SearchStrategy[dict[str, Any]]] = {
-    "clean": st.fixed_dictionaries(
-        {"clean_steps": _lists((*life.CLEAN, *life.RESERVED, *life.ON_CHILD))}
-    ),
+    "clean": st.fixed_dictionaries({"clean_steps": _lists(_CLEAN)}),
     "service": st.fixed_dictionaries({"service_steps": _lists(_SERVICE)}),
     "rescue": st.just({"rescue_password": "secret"}),
     "active": st.sampled_from(
@@ -75,6 +73,7 @@ _BODIES: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 }
 _BODIES["rebuild"] = _BODIES["active"]
 _WITH_STEPS = ("clean", "service", "active", "rebuild", "provide")
+_STOPPING = ("clean", "service")
 
 
 class AnyLife(Truths):
@@ -124,8 +123,19 @@ class AnyLife(Truths):
         possible = [name for name in _WITH_STEPS if self.model.accepts(name)]
         self._ask(data.draw(st.sampled_from(possible), "verb"), data)
 
-    def _ask(self, target: str, data: st.DataObject) -> None:
-        body = data.draw(_BODIES.get(target, st.just({})), "body")
+    @precondition(lambda self: any(map(self.model.accepts, _STOPPING)))
+    @rule(stop=st.sampled_from(["power.hold", "power.wait"]), more=st.booleans(), data=st.data())
+    def stop_in_the_middle(self, stop: str, more: bool, data: st.DataObject) -> None:
+        """Ask for a list that stops, and see what becomes of it."""
+        possible = [name for name in _STOPPING if self.model.accepts(name)]
+        target = data.draw(st.sampled_from(possible), "verb")
+        titles = ("power.reboot", stop, *(["power.power_on"] if more else []))
+        self._ask(target, data, {f"{target}_steps": _listed(*titles)})
+        if states.kind(self.model.state) in (Kind.WAIT, Kind.HELD):
+            self._further(data)
+
+    def _ask(self, target: str, data: st.DataObject, body: dict[str, Any] | None = None) -> None:
+        body = data.draw(_BODIES.get(target, st.just({})), "body") if body is None else body
         before, history = self.world.row(self.node), self._history()
         path = f"/v1/nodes/{self.node}/states/provision"
         answer = self.world.act(
