@@ -170,9 +170,10 @@ class Service:
     def up(self) -> None:
         """Return when the API answers and a conductor takes calls."""
         until(lambda: self.get("/v1/nodes"), "the API")
-        until(lambda: any(one.pids(CONDUCTOR_UP) for one in self._running()), "a conductor")
+        until(lambda: any(one.pids(CONDUCTOR_UP) for one in self.running()), "a conductor")
 
-    def _running(self) -> list[Program]:
+    def running(self) -> list[Program]:
+        """Return the programs that have not ended."""
         return [one for one in self._programs if one.process.poll() is None]
 
     def create(self, name: str, **fields: Any) -> str:
