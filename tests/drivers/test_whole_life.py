@@ -1,0 +1,113 @@
+"""The whole life of a node on each hardware type, over HTTP, on machines nobody has doctored."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.ipmi import management as ipmi_management
+from ironic_lite.drivers.redfish import connection
+from ironic_lite.drivers.redfish import management as redfish_management
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.drivers import machines
+from tests.flows import rig as rigs
+from tests.spec.operator import Operator
+
+TYPES = ["fake-hardware", "ipmi", "manual-management", "redfish"]
+CORE = ("boot", "deploy", "inspect", "management", "network", "power", "storage")
+OPTIONS: dict[str, Any] = {"DEFAULT__enabled_hardware_types": TYPES}
+
+
+@functools.cache
+def drivers() -> Registry:
+    """Return the drivers of all hardware types."""
+    found = Registry.load(Settings.read(rigs.configure(**OPTIONS)))
+    assert found.failures == {}
+    return found
+
+
+@pytest.fixture
+def operator(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
+    """Somebody who has all hardware types; BMCs that restart are soon looked at again."""
+    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    for management in (ipmi_management, redfish_management):
+        monkeypatch.setattr(management, "RESET_PAUSE", 0.2)
+    config.CONF.set_override("connection_retry_interval", 0, group="redfish")
+    found = Operator(sqlite_database, registry=drivers(), **OPTIONS)
+    yield found
+    found.close()
+    config.CONF.clear_override("connection_retry_interval", group="redfish")
+
+
+def goes(operator: Operator, node: str, verb: str, state: str, **body: Any) -> dict[str, Any]:
+    """Send a verb and wait for where it leads; nothing is left wrong or held there."""
+    answer = operator.asks(node, verb, **body)
+    assert answer.status == 202, answer.text
+    rigs.wait_for(lambda: rests(operator, node), lambda: operator.shows(node))
+    shown = operator.shows(node)
+    assert (shown["provision_state"], shown["last_error"]) == (state, None)
+    assert (shown["maintenance"], shown["fault"]) == (False, None)
+    assert (shown["target_provision_state"], shown["target_power_state"]) == (None, None)
+    return shown
+
+
+def rests(operator: Operator, node: str) -> bool:
+    """Tell whether nobody works on a node and no timer will wake it."""
+    row = operator.rig.get(node)
+    return row["reservation"] is None and row["wake_at"] is None
+
+
+@pytest.mark.parametrize("which", machines.MACHINES)
+def test_a_node_lives_on_each_hardware_type(
+    operator: Operator, tmp_path: pathlib.Path, which: str
+) -> None:
+    with machines.MACHINES[which](tmp_path / "machine") as machine:
+        live(operator, machine)
+
+
+def live(operator: Operator, machine: machines.Machine) -> None:
+    """Lead a node from its enrolment to its end."""
+    node = operator.enroll("enroll", driver=machine.driver, name="metal-7", **machine.fields)
+    assert operator.shows(node)["power_state"] is None
+    assert goes(operator, node, "manage", "manageable")["power_state"] == "power off"
+    valid = operator.api.get(f"/v1/nodes/{node}/validate").json
+    assert {kind: valid[kind]["result"] for kind in CORE} == dict.fromkeys(CORE, True), valid
+    supported = operator.api.get(f"/v1/nodes/{node}/management/boot_device/supported")
+    offered = supported.json["supported_boot_devices"] if machine.boots else []
+    assert machine.boots <= set(offered)
+
+    shown = goes(operator, node, "inspect", "manageable")
+    assert shown["inspection_finished_at"]
+    assert machine.properties.items() <= shown["properties"].items()
+
+    shown = goes(operator, node, "clean", "manageable", clean_steps=machine.steps)
+    run = operator.rig.run(node)
+    assert [(step["step"], step["state"]) for step in run["steps"]] == [
+        (step["step"], "done") for step in machine.steps
+    ]
+    is_on(machine, shown, False)
+    goes(operator, node, "provide", "available")
+
+    is_on(machine, goes(operator, node, "active", "active"), True)
+    if machine.boots:
+        body = {"boot_device": "pxe", "persistent": False}
+        path = f"/v1/nodes/{node}/management/boot_device"
+        assert operator.api.put(path, body).status == 204
+        assert operator.api.get(path).json["boot_device"] == "pxe"
+
+    is_on(machine, goes(operator, node, "deleted", "available"), False)
+    assert {run["state"] for run in operator.rig.runs(node)} == {"done"}
+    goes(operator, node, "manage", "manageable")
+    assert operator.api.delete(f"/v1/nodes/{node}").status == 204
+
+
+def is_on(machine: machines.Machine, shown: dict[str, Any], wanted: bool) -> None:
+    """Check that the node and its machine say the same of its power."""
+    assert shown["power_state"] == ("power on" if wanted else "power off")
+    assert machine.is_on is None or machine.is_on() is wanted
