@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from docs import requirements
@@ -9,6 +11,7 @@ from docs.requirements import Requirement
 from tests.unit.test_docs import anchors
 
 HOW_MANY = {"S1": 38, "S2": 39, "S3": 24, "S4": 15, "S5": 30}
+CONFLICTS = 37
 ROWS = requirements.requirements()
 NUMBERS = [row.number for row in ROWS]
 
@@ -39,6 +42,13 @@ def test_every_requirement_is_shown_by_a_test(number: str) -> None:
 
 def test_no_test_is_named_after_a_requirement_that_does_not_exist() -> None:
     assert requirements.tests().keys() - set(NUMBERS) == set()
+
+
+def test_every_conflict_between_the_texts_has_its_rule() -> None:
+    page = (requirements.DOCS / "specifications.rst").read_text()
+    cells = re.findall(r"^   \* - (C\d[^\n]*)\n     - \S", page, re.MULTILINE)
+    told = [number for cell in cells for number in cell.split(", ")]
+    assert sorted(told) == sorted(f"C{number}" for number in range(1, CONFLICTS + 1))
 
 
 def test_no_two_tests_of_requirements_share_a_name() -> None:
