@@ -57,7 +57,7 @@ def test_these_disks_can_be_asked_for(change: dict[str, Any]) -> None:
     assert raid.check(of({**GOOD, **change})) == [{**GOOD, **change}]
 
 
-BAD = {
+BAD: dict[str, list[Any]] = {
     "raid_level": [None, 1, "7", "10", "raid1", "", [], {}],
     "size_gb": [None, -1, 1.5, True, "max", "100", [], 2**70],
     "volume_name": [None, "", "  ", 1, []],
