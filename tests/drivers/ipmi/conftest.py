@@ -16,6 +16,8 @@ from ironic_lite.drivers.ipmi import command, tool
 from tests.drivers import doubles
 from tests.emulators import ipmi
 
+Program = Callable[[str], pathlib.Path]
+
 
 class BmcTask(doubles.FakeTask):
     """A task whose pauses are real, but short."""
@@ -54,9 +56,7 @@ def machine(bmc: ipmi.Bmc) -> BmcTask:
 
 
 @pytest.fixture
-def program(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
-) -> Callable[[str], pathlib.Path]:
+def program(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Program:
     """A function that puts a shell script in ipmitool's place, and returns the folder it runs in.
 
     In the script, ``$REAL`` is the real ipmitool.
@@ -76,9 +76,21 @@ def program(
 
 
 @pytest.fixture
-def recorded(program: Callable[[str], pathlib.Path]) -> Callable[[], list[str]]:
+def recorded(program: Program) -> Callable[[], list[str]]:
     """The real ipmitool; the function returns the commands it was given since the last call."""
-    folder = program('echo "$*" >> commands\nexec "$REAL" "$@"')
+    return _recording(program, 'exec "$REAL" "$@"')
+
+
+@pytest.fixture
+def obedient(program: Program) -> Callable[[], list[str]]:
+    """The same, with a BMC that takes every raw command and reset."""
+    return _recording(
+        program, 'case "$*" in *" raw "* | *" reset "*) exit 0 ;; esac\nexec "$REAL" "$@"'
+    )
+
+
+def _recording(program: Program, rest: str) -> Callable[[], list[str]]:
+    folder = program(f'echo "$*" >> commands\n{rest}')
 
     def take() -> list[str]:
         path = folder / "commands"

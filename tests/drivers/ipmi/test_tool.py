@@ -6,17 +6,16 @@ import functools
 import logging
 import pathlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ironic_lite import config, errors
 from ironic_lite.drivers.ipmi import management, power, process, tool
-from tests.drivers.ipmi.conftest import BmcTask, task_with
+from tests.drivers.ipmi.conftest import BmcTask, Program, task_with
 from tests.flows.rig import wait_for
 
-Program = Callable[[str], pathlib.Path]
 SECRET = "s3cret-of-the-bmc"
 STATUS = ("power", "status")
 
