@@ -334,6 +334,17 @@ class Task:
         if "wake_at" in changes:
             self.ring_at = self.node.wake_at
 
+    def confirm(self) -> None:
+        """Make sure of the lock before the machine is touched again after a fault.
+
+        :raises errors.LockLost: another conductor has the node now, and works on the machine.
+        """
+        found = self.desk.database.read(
+            lambda conn: nodes.get(conn, self.node.uuid, ("uuid", "lock_token"))
+        )
+        if self._token is None or found["lock_token"] != self._token:
+            raise errors.LockLost(node=self.node.uuid)
+
     def _tell(self) -> None:
         """Let listeners know what has been committed; never before, never instead (S5.29)."""
         if self.desk.notifier.on:

@@ -117,6 +117,28 @@ def test_a_worker_that_lost_its_lock_stops_and_writes_nothing_more(
     assert rig.run(node) == steps
 
 
+def test_a_worker_that_lost_its_lock_does_not_tear_down_what_another_works_on(
+    build: Callable[..., Rig],
+) -> None:
+    called: list[str] = []
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        called.append(name)
+        if name == "execute_clean_step":
+            seize(rig.database, node, "other")
+            raise errors.HardwareError(reason="the connection broke while we slept")
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    node = rig.node()
+    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    wait_for(lambda: rig.service.desk.workers.busy == 0)
+    assert called[-1] == "execute_clean_step"
+    row = rig.get(node)
+    assert (row["provision_state"], row["lock_token"]) == ("cleaning", "other")
+    assert (row["last_error"], row["maintenance"]) == (None, False)
+
+
 def test_history_too_is_written_by_the_holder_only(rig: Rig) -> None:
     node = rig.node()
     with rig.tasks.lock(rig.who, node) as task:

@@ -39,7 +39,9 @@ def besides(
     """Clean up after ``why``: a failure of that is added to its message, and stops nothing.
 
     :param what: the act's name for the sentence, such as "tearing down cleaning".
+    :raises errors.LockLost: the machine is another conductor's now; nothing has been done.
     """
+    task.confirm()
     try:
         act(task)
     except Exception as more:  # drivers may raise anything, and the node must reach its fail state
