@@ -94,6 +94,14 @@ def answer(
     """
     last = rows[-1][shown.key] if rows else ""
     linker = documents.linker(shown, request.base)
-    found: Json = {shown.collection: shown.show_all(list(rows), linker)}
-    link = queries.next_link(f"{request.base}/v1{request.path}", query, len(rows), last)
-    return {**found, "next": link} if link else found
+    return body(request, query, shown.collection, shown.show_all(list(rows), linker), last)
+
+
+def body(request: Request, query: queries.Query, name: str, shown: list[Json], last: str) -> Json:
+    """Return the body of a list, with the link to go on unless this is the last page.
+
+    :param name: of the collection.
+    :param last: what identifies the last of the documents ``shown``, the next page's marker.
+    """
+    link = queries.next_link(f"{request.base}/v1{request.path}", query, len(shown), last)
+    return {name: shown, "next": link} if link else {name: shown}

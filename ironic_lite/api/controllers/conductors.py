@@ -6,7 +6,7 @@ import datetime
 from typing import Any
 
 from ironic_lite import clock, errors, fields
-from ironic_lite.api import expose, links, queries, types
+from ironic_lite.api import expose, links, pages, queries, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import conductors
 
@@ -25,22 +25,16 @@ class Conductors(expose.Controller):
     @expose.expose("GET", "/conductors", since=_SINCE, raw_query=True)
     def index(self, request: Request) -> Json:
         """Return a page of conductors, dead ones too."""
-        query = queries.listing(
-            queries.CONDUCTORS,
-            request.query,
-            version=request.version,
-            max_limit=self.service.conf.api.max_limit,
-        )
+        query = pages.query(self.service, request, queries.CONDUCTORS)
         rows = self._rows(with_drivers="drivers" in query.fields)
         # Python has no order between None and a value; NULL comes first, as in the database.
         rows.sort(key=lambda row: (row[query.sort] is not None, row[query.sort], row["id"]))
         if query.direction == "desc":
             rows.reverse()
         some = _after(rows, query.marker)[: query.limit]
-        answer: Json = {"conductors": [_document(request, row, query.fields) for row in some]}
+        shown = [_document(request, row, query.fields) for row in some]
         last = some[-1]["hostname"] if some else ""
-        link = queries.next_link(f"{request.base}/v1/conductors", query, len(some), last)
-        return {**answer, "next": link} if link else answer
+        return pages.body(request, query, "conductors", shown, last)
 
     @expose.expose("GET", "/conductors/{hostname}", types.word, since=_SINCE, raw_query=True)
     def show(self, request: Request, hostname: str) -> Json:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ironic_lite import errors, fields, history
-from ironic_lite.api import expose, idents, queries, rules, types
+from ironic_lite.api import expose, idents, pages, queries, rules, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import events
 
@@ -25,12 +25,7 @@ class History(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/history", types.word, since=_SINCE, raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return a page of a node's history, the oldest first: two statements."""
-        query = queries.listing(
-            queries.HISTORY,
-            request.query,
-            version=request.version,
-            max_limit=self.service.conf.api.max_limit,
-        )
+        query = pages.query(self.service, request, queries.HISTORY)
         marker = None if query.marker is None else _event_id(query.marker, "Marker")
         node = self._node(request, ident)
         rows = self.service.database.read(
@@ -43,8 +38,7 @@ class History(expose.Controller):
             for entry in entries:
                 entry["event"] = _brief(entry["event"])
         last = history.ident(rows[-1]["id"]) if rows else ""
-        link = queries.next_link(f"{request.base}/v1{request.path}", query, len(rows), last)
-        return {"history": entries, **({"next": link} if link else {})}
+        return pages.body(request, query, "history", entries, last)
 
     @expose.expose("GET", "/nodes/{ident}/history/{entry}", types.word, types.word, since=_SINCE)
     def show(self, request: Request, ident: str, entry: str) -> Json:

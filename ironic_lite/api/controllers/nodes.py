@@ -77,13 +77,7 @@ class Nodes(expose.Controller):
 
     def _page(self, request: Request, *, detail: bool, **among: Any) -> Json:
         """Return a page of the nodes that also match the filters ``among``."""
-        query = queries.listing(
-            queries.NODES,
-            request.query,
-            version=request.version,
-            max_limit=self.service.conf.api.max_limit,
-            detail=detail,
-        )
+        query = pages.query(self.service, request, queries.NODES, detail=detail)
         if among:
             query = dataclasses.replace(query, where={**query.where, **among})
         shown = pages.plan(documents.NODES, request, query)

@@ -9,7 +9,7 @@ import datetime
 from typing import Any
 
 from ironic_lite import clock, errors, masking
-from ironic_lite.api import documents, expose, idents, links, queries, rules, types
+from ironic_lite.api import documents, expose, idents, links, pages, queries, rules, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import runs
 
@@ -26,12 +26,7 @@ class Runs(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/runs", types.word, raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
         """Return a page of a node's runs, the newest first: two statements."""
-        query = queries.listing(
-            queries.RUNS,
-            request.query,
-            version=request.version,
-            max_limit=self.service.conf.api.max_limit,
-        )
+        query = pages.query(self.service, request, queries.RUNS)
         shown = documents.plan(documents.RUNS, query.fields, request.version, full=False)
         node = idents.fetch(self.service, request, ident, _NODE)
         rows = self.service.database.read(
@@ -46,10 +41,7 @@ class Runs(expose.Controller):
             )
         )
         last = rows[-1]["uuid"] if rows else ""
-        answer: Json = {"runs": _shown(request, node, shown, rows)}
-        url = f"{request.base}/v1{request.path}"
-        link = queries.next_link(url, query, len(rows), last)
-        return {**answer, "next": link} if link else answer
+        return pages.body(request, query, "runs", _shown(request, node, shown, rows), last)
 
     @expose.expose("GET", "/nodes/{ident}/runs/{run}", types.word, types.word, raw_query=True)
     def show(self, request: Request, ident: str, run: str) -> Json:
