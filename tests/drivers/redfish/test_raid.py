@@ -574,6 +574,15 @@ def test_another_conductor_does_not_restart_a_machine_that_one_has_restarted(
     assert machine.sent == ["ForceOff", "On"]
 
 
+def test_the_plan_of_a_step_that_was_called_off_is_replaced(machine: bmc.Machine) -> None:
+    task = begun(machine, DATA)
+    assert poll(task) is base.WAIT
+    machine.finish_tasks()
+    task.node.target_raid_config = {"logical_disks": [ROOT]}
+    create(task, delete_existing=True)
+    assert there(machine) == [("RAID1", ["0", "1"])]
+
+
 def test_a_lost_plan_fails_the_step(machine: bmc.Machine) -> None:
     assert failure(node_at(machine)) == "the plan of the step is lost; run it again"
 

@@ -1,0 +1,223 @@
+"""Volumes of a Redfish machine in the hands of a real conductor, which dies at any moment."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config
+from ironic_lite.conductor.watch import alarm
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.redfish import connection, orders
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.emulators import bmc
+from tests.flows import mortal
+from tests.flows.rig import Rig, configure, wait_for
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
+)
+Json = dict[str, Any]
+
+ROOT = {"raid_level": "1", "size_gb": 100, "is_root_volume": True}
+DATA = {"raid_level": "0", "size_gb": "MAX", "number_of_physical_disks": 2}
+WANTED = {"logical_disks": [ROOT, DATA]}
+BUILT = [("RAID0", ["4", "5"]), ("RAID1", ["0", "1"])]
+OLD = {"RAIDType": "RAID5", "CapacityBytes": 10**9}
+STEP = {"interface": "raid", "step": "create_configuration", "args": {"delete_existing": True}}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No pause between looks at a task; timers of dead conductors are looked for at once."""
+    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(connection, "LINKS", connection.Links())
+    options = {"raid_config_status_interval": 0, "connection_retry_interval": 0, "read_timeout": 5}
+    for name, value in options.items():
+        config.CONF.set_override(name, value, group="redfish")
+    yield
+    for name in options:
+        config.CONF.clear_override(name, group="redfish")
+
+
+@pytest.fixture
+def registry() -> Registry:
+    real = {f"DEFAULT__enabled_{kind}_interfaces": ["redfish"] for kind in ("power", "raid")}
+    none = {f"DEFAULT__enabled_{kind}_interfaces": [f"no-{kind}"] for kind in ("bios", "firmware")}
+    conf = configure(
+        DEFAULT__enabled_hardware_types=["redfish"],
+        DEFAULT__enabled_management_interfaces=["noop"],
+        DEFAULT__enabled_inspect_interfaces=["no-inspect"],
+        DEFAULT__enabled_vendor_interfaces=["no-vendor"],
+        **real,
+        **none,
+    )
+    return Registry.load(Settings.read(conf))
+
+
+@contextlib.contextmanager
+def machine_with_a_volume(*times: str) -> Iterator[bmc.Machine]:
+    """Give a machine that is on, has a volume, and changes volumes at these times."""
+    with bmc.serve() as machine:
+        machine.tree[machine.system]["PowerState"] = "On"
+        machine["Volumes"]["@Redfish.OperationApplyTimeSupport"]["SupportedValues"] = list(times)
+        drives = [{"@odata.id": f"{machine.places.storage}/Drives/{n}"} for n in (1, 2, 3)]
+        path = f"{machine.places.volumes}/9"
+        machine.add(path, {"@odata.id": path, "Id": "9", **OLD, "Links": {"Drives": drives}})
+        for drive in drives:
+            machine.tree[drive["@odata.id"]]["Links"]["Volumes"].append({"@odata.id": path})
+        yield machine
+
+
+def node_at(rig: Rig, machine: bmc.Machine, **columns: Any) -> str:
+    return rig.node(
+        driver="redfish",
+        driver_info=machine.driver_info,
+        target_raid_config=WANTED,
+        power_state="power on",
+        **columns,
+    )
+
+
+def there(machine: bmc.Machine) -> list[tuple[str, list[str]]]:
+    return sorted(
+        (
+            document["RAIDType"],
+            [link["@odata.id"].rpartition("/")[2] for link in document["Links"]["Drives"]],
+        )
+        for path, document in machine.tree.items()
+        if "/Volumes/" in path
+    )
+
+
+def ended(rig: Rig, node: str) -> Json | None:
+    row = rig.get(node)
+    done = row["reservation"] is None and row["provision_state"] in {"manageable", "clean failed"}
+    return row if done else None
+
+
+def end(rig: Rig, node: str) -> Json:
+    found: Json = wait_for(lambda: ended(rig, node), lambda: rig._about(node))
+    return found
+
+
+def check(row: Json, machine: bmc.Machine, restarts: int) -> None:
+    """Check that everything was done, and nothing twice."""
+    assert (row["provision_state"], row["last_error"]) == ("manageable", None)
+    assert there(machine) == BUILT
+    changes = [title.rpartition("/")[2] for title in machine.changes()]
+    assert changes.count("Volumes") == 2
+    assert changes.count("9") == 1
+    assert machine.sent == ["ForceOff", "On"] * restarts
+    disks = row["raid_config"]["logical_disks"]
+    assert [disk["physical_disks"] for disk in disks] == [["0", "1"], ["4", "5"]]
+    assert row["properties"]["local_gb"] == 100
+    assert "redfish_raid" not in row["driver_internal_info"].get("driver_notes", {})
+
+
+WAYS = {"Immediate": 0, "OnReset": 2}
+
+
+@pytest.mark.parametrize("when", WAYS)
+def test_a_clean_builds_the_volumes(
+    build: Callable[..., Rig], registry: Registry, when: str
+) -> None:
+    rig = build(registry=registry)
+    with machine_with_a_volume(when) as machine:
+        node = node_at(rig, machine)
+        rig.ask("do_node_clean", node, clean_steps=[STEP])
+        check(end(rig, node), machine, WAYS[when])
+    assert rig.step_states(node) == ["done"]
+    assert rig.started(node) == ["raid.create_configuration"]
+
+
+class Stage:
+    """Where one conductor dies, and another goes on."""
+
+    def __init__(self, build: Callable[..., Rig], registry: Registry, database: Database) -> None:
+        self._build = build
+        self._registry = registry
+        self._database = database
+
+    def die(self, machine: bmc.Machine, what: str, n: int) -> str | None:
+        """Clean a node by a conductor that dies at the n-th; None: it lived to the end."""
+        life = mortal.Life()
+        rig = self._build(
+            mortal.database(self._database, life), registry=mortal.drivers(self._registry, life)
+        )
+        rig.database = self._database
+        node = node_at(rig, machine)
+        life.arm(**{what: n})
+        with contextlib.suppress(mortal.Died):
+            rig.ask("do_node_clean", node, clean_steps=[STEP])
+        wait_for(lambda: life.dead or ended(rig, node), lambda: rig._about(node))
+        rig.bury()
+        assert rig.service.desk.workers.wait_idle(5)
+        return node if life.dead else None
+
+    def restart(self) -> Rig:
+        return self._build(self._database, registry=self._registry)
+
+
+@pytest.fixture
+def stage(build: Callable[..., Rig], registry: Registry, sqlite_database: Database) -> Stage:
+    return Stage(build, registry, sqlite_database)
+
+
+@pytest.mark.parametrize("what", ["commit", "call"])
+@pytest.mark.parametrize("when", WAYS)
+def test_a_conductor_that_dies_in_mid_task_does_nothing_twice(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, when: str, what: str
+) -> None:
+    carried = 0
+    for n in itertools.count(1):
+        with machine_with_a_volume(when) as machine:
+            node = stage.die(machine, what, n)
+            if node is None:
+                break
+            monkeypatch.setattr(orders, "LIFE", f"life {n}")
+            rig = stage.restart()
+            row = end(rig, node)
+            if rig.started(node):  # else it died before the verb was accepted
+                check(row, machine, WAYS[when])
+                carried += 1
+            rig.bury()
+    assert carried > 5
+
+
+def test_a_failed_task_fails_the_clean_with_the_words_of_the_bmc(
+    build: Callable[..., Rig], registry: Registry
+) -> None:
+    rig = build(registry=registry)
+    with machine_with_a_volume("Immediate") as machine:
+        machine.habits.task_fails = "The controller battery is empty."
+        node = node_at(rig, machine)
+        rig.ask("do_node_clean", node, clean_steps=[STEP])
+        row = end(rig, node)
+    assert row["provision_state"] == "clean failed"
+    assert row["last_error"].startswith(
+        "Clean step raid.create_configuration failed: the BMC could not delete volume 9 of "
+        "controller RAID1: its task /redfish/v1/TaskService/Tasks/1 ended as Exception: "
+        "The controller battery is empty"
+    )
+    assert row["raid_config"] is None
+
+
+def test_a_machine_with_too_few_disks_fails_the_clean_before_anything_is_sent(
+    build: Callable[..., Rig], registry: Registry
+) -> None:
+    rig = build(registry=registry)
+    with machine_with_a_volume("Immediate") as machine:
+        node = node_at(rig, machine)
+        rig.edit(node, target_raid_config={"logical_disks": [{**ROOT, "raid_level": "6+0"}]})
+        rig.ask("do_node_clean", node, clean_steps=[STEP])
+        row = end(rig, node)
+        assert machine.changes() == []
+    assert row["last_error"] == (
+        "Clean step raid.create_configuration failed: target_raid_config/logical_disks/0: "
+        "RAID 6+0 needs 8 free disks of one kind, there are 6"
+    )
