@@ -76,8 +76,10 @@ def resume_changed(task: Task, why: errors.AgentChanged) -> None:
 def asleep(task: Task) -> bool:
     """Tell whether a step of the service itself waits for its timer, which no heartbeat ends."""
     phase = PHASES.get(task.state)
-    step = getattr(task.node, phase.column) if phase is not None and phase.column else None
-    return bool(step) and step["step"] in plans.RESERVED and task.node.wake_at is not None
+    if phase is None or phase.column is None or task.node.wake_at is None:
+        return False
+    step = getattr(task.node, phase.column)
+    return bool(step) and step["step"] in plans.RESERVED
 
 
 def recover(task: Task, dead: str) -> None:
