@@ -40,6 +40,12 @@ def test_every_requirement_is_shown_by_a_test(number: str) -> None:
     assert requirements.tests().get(number, []) != []
 
 
+def test_no_requirement_is_excused() -> None:
+    excuse = re.compile(r"pytest\.(mark\.)?(skip|xfail)|importorskip")
+    files = {name for tests in requirements.tests().values() for name, _ in tests}
+    assert {one for one in files if excuse.search((requirements.TESTS / one).read_text())} == set()
+
+
 def test_no_test_is_named_after_a_requirement_that_does_not_exist() -> None:
     assert requirements.tests().keys() - set(NUMBERS) == set()
 
