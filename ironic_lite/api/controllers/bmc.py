@@ -141,9 +141,11 @@ class Bmc(expose.Controller):
 
     # -- virtual media -----------------------------------------------------------------------
 
-    @expose.expose("GET", "/nodes/{ident}/vmedia", types.word, since=_MEDIA_SHOWN_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/vmedia", types.word, since=_MEDIA_SINCE)
     def media(self, request: Request, ident: str) -> list[Json]:
-        """List the virtual drives."""
+        """List the virtual drives. Others share this path before it is there."""
+        if request.version < _MEDIA_SHOWN_SINCE:
+            raise errors.NotFound(f"GET {request.path} needs API version 1.93 or newer.")
         conductor, uuid = self._ask(request, ident)
         return conductor.get_virtual_media(request.who, node_uuid=uuid)
 
