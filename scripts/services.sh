@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Install and start PostgreSQL, MariaDB and RabbitMQ on a Debian machine, with or without systemd,
 # and make the accounts the tests use. What runs already is not restarted; an account that exists is
-# not changed. Safe to run again.
+# not changed. Also install ipmitool and ipmi_sim, an IPMI BMC that tests start themselves. Safe to
+# run again.
 set -euo pipefail
 
 account=ironic_lite
@@ -82,7 +83,8 @@ rabbitmq_account() {
     as_root rabbitmqctl -q set_permissions -p "$account" "$account" '.*' '.*' '.*'
 }
 
-install_missing pg_ctlcluster=postgresql mariadbd=mariadb-server rabbitmqctl=rabbitmq-server
+install_missing pg_ctlcluster=postgresql mariadbd=mariadb-server rabbitmqctl=rabbitmq-server \
+    ipmitool=ipmitool ipmi_sim=openipmi
 start postgresql 5432
 start mariadb 3306
 start rabbitmq-server 5672
