@@ -148,8 +148,8 @@ class Drivers:
         return call
 
 
-def drivers(inner: Registry, life: Life) -> Registry:
-    """Return drivers after whose calls the conductor may die."""
+def drivers(inner: Registry, life: Life, *, more: tuple[str, ...] = ()) -> Registry:
+    """Return drivers after whose calls, ``more`` among them, the conductor may die."""
 
     def around(_kind: str, _name: str, call: Callable[[], Any]) -> Any:
         life.check()
@@ -157,4 +157,4 @@ def drivers(inner: Registry, life: Life) -> Registry:
         life.spend("call")
         return found
 
-    return cast(Registry, Drivers(inner, around))
+    return cast(Registry, Drivers(inner, around, more=more))

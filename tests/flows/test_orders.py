@@ -3,13 +3,18 @@ way."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.db.session import Database
 from ironic_lite.states import UNSTABLE, State
-from tests.flows.rig import Rig
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, wait_for
 
 IMAGE = "http://192.0.2.1/tools.iso"
 ORDERS: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -226,3 +231,41 @@ def test_questions_are_answered_while_a_node_is_locked(rig: Rig) -> None:
     with rig.tasks.lock(rig.who, node):
         assert rig.endpoints.get_supported_indicators(rig.who, node_uuid=node)
         assert rig.endpoints.get_virtual_media(rig.who, node_uuid=node)
+
+
+# -- a conductor that dies -------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("what", ["commit", "call"])
+@pytest.mark.parametrize("order", ORDERS, ids=[order[0] for order in ORDERS])
+def test_an_order_outlives_its_conductor_as_done_or_as_an_error(
+    build: Callable[..., Rig],
+    sqlite_database: Database,
+    order: tuple[str, dict[str, Any], str],
+    what: str,
+) -> None:
+    method, args, call = order
+    for number in itertools.count(1):
+        life = mortal.Life()
+        doomed = build(
+            mortal.database(sqlite_database, life),
+            registry=mortal.drivers(drivers(), life, more=(call,)),
+        )
+        doomed.database = sqlite_database
+        node = doomed.node("active")
+        life.arm(**{what: number})
+        with contextlib.suppress(mortal.Died):
+            doomed.ask(method, node, **args)
+        wait_for(lambda: life.dead or doomed.get(node)["reservation"] is None)  # noqa: B023
+        doomed.bury()
+        assert doomed.service.desk.workers.wait_idle(5)
+        rig = build(sqlite_database)
+        row = rig.settled(node)
+        asked = [event for event, _ in told(rig, node)]
+        assert "order" not in row["driver_internal_info"]
+        assert asked in ([], ["start", "end"], ["start", "fail"])
+        assert (row["last_error"] is not None) == ("fail" in asked)
+        if not life.dead:
+            assert (asked, number > 1) == (["start", "end"], True)
+            return
