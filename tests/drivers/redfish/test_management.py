@@ -95,11 +95,10 @@ def test_a_bmc_that_refuses_to_keep_a_device_is_told_anew_before_each_boot(
     assert task.recall(override.NOTE) == "disk"
     assert MANAGEMENT.get_boot_device(task) == {"boot_device": "disk", "persistent": True}
 
-    liar.boot["BootSourceOverrideEnabled"] = "Disabled"  # the boot used it up
-    assert MANAGEMENT.get_boot_device(task) == {"boot_device": "disk", "persistent": True}
-    POWER.set_power_state(task, base.POWER_ON)
-    assert liar.boot["BootSourceOverrideEnabled"] == "Once"
-    assert liar.boot["BootSourceOverrideTarget"] == "Hdd"
+    for target in (base.POWER_ON, base.POWER_OFF, base.POWER_ON):
+        POWER.set_power_state(task, target)
+        assert MANAGEMENT.get_boot_device(task) == {"boot_device": "disk", "persistent": True}
+    assert liar.booted == ["Hdd", "Hdd"]
 
 
 def test_a_device_for_one_boot_is_not_overwritten_by_the_remembered_one(liar: liars.Liar) -> None:
@@ -108,8 +107,9 @@ def test_a_device_for_one_boot_is_not_overwritten_by_the_remembered_one(liar: li
     MANAGEMENT.set_boot_device(task, "disk", persistent=True)
     MANAGEMENT.set_boot_device(task, "pxe")
     assert MANAGEMENT.get_boot_device(task) == {"boot_device": "pxe", "persistent": False}
-    POWER.set_power_state(task, base.POWER_ON)
-    assert liar.boot["BootSourceOverrideTarget"] == "Pxe"
+    for target in (base.POWER_ON, base.POWER_OFF, base.POWER_ON):
+        POWER.set_power_state(task, target)
+    assert liar.booted == ["Pxe", "Hdd"]
     assert task.recall(override.NOTE) == "disk"
 
 
@@ -170,7 +170,7 @@ def test_the_steps_are_clean_and_service_steps_that_need_no_ramdisk() -> None:
 def test_a_bmc_reset_waits_until_the_bmc_is_back(liar: liars.Liar) -> None:
     task = conftest.task_at(liar.address)
     assert MANAGEMENT.execute_clean_step(task, RESET) is base.WAIT
-    assert liar.sent == ["GracefulRestart"]
+    assert liar.restarts == ["GracefulRestart"]
     assert task.timers == [management.RESET_PAUSE]
 
     liar.tricks[f"GET {liars.ROOT}"] = liars.says_first(3, liars.says(503))

@@ -50,7 +50,7 @@ def test_a_power_read_on_a_known_bmc_is_one_request(liar: liars.Liar) -> None:
 def test_a_session_that_ran_out_is_renewed_unseen(liar: liars.Liar) -> None:
     task = member(liar)
     POWER.get_power_state(task)
-    liar.tokens.clear()
+    liar.forget_sessions()
     assert POWER.get_power_state(task) == base.POWER_OFF
     assert liar.logins == 2
 
@@ -60,7 +60,7 @@ def test_a_session_that_ran_out_is_renewed_unseen_even_for_a_change(liar: liars.
     POWER.get_power_state(task)
 
     def expire(handler: liars.Handler) -> None:
-        liar.tokens.clear()
+        liar.forget_sessions()
         handler.truth()
 
     liar.tricks[f"POST {liars.RESET}"] = liars.says_first(1, expire)
@@ -117,13 +117,13 @@ def test_basic_authentication_makes_no_session(liar: liars.Liar) -> None:
 
 
 def test_auto_falls_back_to_basic_where_there_are_no_sessions(liar: liars.Liar) -> None:
-    liar.has_sessions = False
+    liar.without_sessions()
     task = member(liar, redfish_auth_type="auto")
     assert POWER.get_power_state(task) == base.POWER_OFF
 
 
 def test_session_does_not_fall_back_and_says_so(liar: liars.Liar) -> None:
-    liar.has_sessions = False
+    liar.without_sessions()
     with pytest.raises(errors.BmcBadAnswer, match="no session service; set redfish_auth_type"):
         POWER.get_power_state(member(liar, redfish_auth_type="session"))
 
@@ -236,7 +236,7 @@ def test_a_silent_bmc_does_not_hold_up_another_one(liar: liars.Liar) -> None:
         assert asked.wait(10)
         assert POWER.get_power_state(member(other)) == base.POWER_OFF
         assert not lost.done()
-        liar.stopping.set()
+        liar.server.stopping.set()
         with pytest.raises(errors.BmcUnreachable):
             lost.result(10)
 

@@ -57,6 +57,8 @@ def find(machine: Machine, method: str, path: str) -> Callable[[Request], Reply]
 
 
 def _log_in(machine: Machine, request: Request, path: str) -> Reply:
+    if path not in machine.tree:
+        raise Refused(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
     user = request.body.get("UserName")
     if machine.users and machine.users.get(user) != request.body.get("Password"):
         raise Refused(401, "NoValidSession", "User or password are wrong.")
@@ -75,10 +77,11 @@ def _log_out(machine: Machine, request: Request, path: str) -> Reply:
 
 # -- changing a document --------------------------------------------------------------------------
 
+_LAMP = frozenset({"IndicatorLED", "LocationIndicatorActive"})
 WRITABLE: tuple[tuple[str, frozenset[str]], ...] = (
-    (r".*/Systems/[^/]+", frozenset({"Boot", "IndicatorLED", "AssetTag", "HostName"})),
-    (r".*/Chassis/[^/]+", frozenset({"IndicatorLED", "AssetTag"})),
-    (r".*/Drives/[^/]+", frozenset({"IndicatorLED"})),
+    (r".*/Systems/[^/]+", _LAMP | {"Boot", "AssetTag", "HostName"}),
+    (r".*/Chassis/[^/]+", _LAMP | {"AssetTag"}),
+    (r".*/Drives/[^/]+", _LAMP),
     (r".*/SecureBoot", frozenset({"SecureBootEnable"})),
     (r".*/VirtualMedia/[^/]+", frozenset({"Image", "Inserted", "WriteProtected"})),
 )
@@ -166,6 +169,11 @@ def _reset(machine: Machine, request: Request, path: str) -> Reply:
 
 
 def _reset_manager(machine: Machine, request: Request, path: str) -> Reply:
+    action = machine.tree[machine.places.manager]["Actions"]["#Manager.Reset"]
+    word = request.body.get("ResetType")
+    if word not in action["ResetType@Redfish.AllowableValues"]:
+        raise Refused(400, "ActionParameterNotSupported", f"The ResetType {word} is none.")
+    machine.restarts.append(word)
     machine.restart()
     return Reply(204)
 

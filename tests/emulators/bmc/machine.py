@@ -74,8 +74,9 @@ class Session:
 class Machine:
     """One machine. ``tree`` has its documents by path; tests may change them as they like.
 
-    ``sent`` has the reset types it was told, ``booted`` what it booted from each time, ``nmis``
-    how many interrupts it got; ``log``, ``requests`` and ``tricks`` are those of its `Server`.
+    ``sent`` has the reset types it was told, ``restarts`` those of its BMC, ``booted`` what it
+    booted from each time, ``nmis`` how many interrupts it got; ``log``, ``requests`` and ``tricks``
+    are those of its `Server`.
 
     :param make: a key of `shapes.MAKES`.
     :param users: passwords by name; without any, everybody may do everything.
@@ -98,6 +99,7 @@ class Machine:
         self.sessions: dict[str, Session] = {}
         self.logins = 0
         self.sent: list[str] = []
+        self.restarts: list[str] = []
         self.booted: list[str] = []
         self.nmis = 0
         self.silent_for = 0
@@ -287,7 +289,7 @@ class Machine:
         else:
             self._arrive(target)
         if boots and not self.habits.power_polls:
-            self.boot()
+            self.start_up()
 
     def _move_on(self) -> None:
         if self._moving is None:
@@ -299,7 +301,7 @@ class Machine:
         self._moving = None
         self._arrive(target)
         if target == "On":
-            self.boot()
+            self.start_up()
 
     def _arrive(self, target: str) -> None:
         self._show_power(target)
@@ -310,13 +312,13 @@ class Machine:
         self.tree[self.system]["PowerState"] = word
         self.tree[self.places.chassis]["PowerState"] = word
 
-    def boot(self) -> None:
+    def start_up(self) -> None:
         """Start the processors: what waited for that happens, and the boot device is looked up."""
         waiting, self._at_boot = self._at_boot, []
         for act in waiting:
             act()
         boot = self.tree[self.system]["Boot"]
-        enabled = boot["BootSourceOverrideEnabled"]
+        enabled = boot.get("BootSourceOverrideEnabled", "Disabled")
         self.booted.append("None" if enabled == "Disabled" else boot["BootSourceOverrideTarget"])
         secure = self.tree[f"{self.system}/SecureBoot"]
         secure["SecureBootCurrentBoot"] = "Enabled" if secure["SecureBootEnable"] else "Disabled"

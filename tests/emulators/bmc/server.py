@@ -8,6 +8,7 @@ import http.server
 import json
 import ssl
 import threading
+import traceback
 import types
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -64,6 +65,7 @@ class Server:
         self.log: list[str] = []
         self.requests: list[Request] = []
         self.most_at_once = 0
+        self.mistakes: list[str] = []
         self.stopping = threading.Event()
         self._here = 0
         self._guard = threading.Lock()
@@ -94,6 +96,7 @@ class Server:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+        assert self.mistakes == [], self.mistakes[0]
 
     def trick(self, title: str) -> Trick | None:
         """Return the trick for a request, if there is one."""
@@ -134,6 +137,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     here = False
 
     @property
+    def body(self) -> bytes:
+        return self.request_read.raw
+
+    @property
     def serving(self) -> Server:
         return self.server.serving
 
@@ -155,7 +162,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def truth(self) -> None:
         """Answer as an honest BMC does."""
-        reply = self.serving.host.answer(self.request_read)
+        try:
+            reply = self.serving.host.answer(self.request_read)
+        except Exception:
+            # A mistake of ours must not look like one of a BMC.
+            self.serving.mistakes.append(traceback.format_exc())
+            raise
         if reply.status:
             self.say(reply.status, reply.document, **reply.headers)
         else:
