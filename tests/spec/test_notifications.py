@@ -289,8 +289,10 @@ def test_a_node_is_created_changed_and_deleted(operator: Operator, ear: Ear) -> 
     operator.patches(node, name="metal-9")
     answer = operator.api.put(f"/v1/nodes/{node}/traits", {"traits": ["CUSTOM_A"]})
     assert answer.status == 204
+    until_then = ("node.create.end", "node.update.end", "node.update.end")
+    ear.waits(*until_then)  # traits are read when they are sent, and go with the node
     assert operator.api.delete(f"/v1/nodes/{node}").status == 204
-    ear.waits("node.create.end", "node.update.end", "node.update.end", "node.delete.end")
+    ear.waits(*until_then, "node.delete.end")
     (created,), (deleted,) = ear.hears("node.create.end"), ear.hears("node.delete.end")
     renamed, traits = ear.hears("node.update.end")
     assert (created["provision_state"], created["resource_class"]) == ("enroll", "big")
