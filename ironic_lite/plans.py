@@ -256,16 +256,22 @@ def deploy(
         title = f"{asked['interface']}.{asked['step']}"
         if title in known or asked["step"] in RESERVED:
             chosen[title] = dict(asked)
-    live = [entry for entry in chosen.values() if int(entry["priority"]) > 0]
+    live = [entry for entry in chosen.values() if _priority(entry) > 0]
     ranks = RANKS[StepKind.DEPLOY]
     return sorted(
         live,
         key=lambda entry: (
-            -int(entry["priority"]),
+            -_priority(entry),
             -ranks.get(entry["interface"], 0),
             entry["step"],
         ),
     )
+
+
+def _priority(step: Mapping[str, Any]) -> Priority:
+    """Return a listed step's priority: a request may bring it as text, an agent as a fraction."""
+    given: Priority | str = step["priority"]
+    return int(given) if isinstance(given, str) else given
 
 
 def _refuse(path: str, faults: list[str]) -> None:
@@ -308,7 +314,7 @@ def _deploy_faults(
     asked: Mapping[str, Any], known: Mapping[str, Step], *, complete: bool
 ) -> list[str]:
     title = steps.title(asked)
-    if title == "deploy.deploy" and int(asked["priority"]) > 0:
+    if title == "deploy.deploy" and _priority(asked) > 0:
         return ["deploy.deploy is a core step, which can only be disabled by priority 0"]
     if asked["step"] in RESERVED:
         return reserved_faults(asked, StepKind.DEPLOY)

@@ -452,6 +452,15 @@ def test_a_deployment_is_merged_by_title_and_ordered_by_priority(
     assert titles(listed) == [title for _, _, title in sorted(ranked)]
 
 
+def test_an_agents_deploy_steps_may_have_fractions_of_a_priority() -> None:
+    offered = [Step("raid", "last", 0.5), Step("raid", "mid", 10.2), Step("bios", "first", 10.5)]
+    user = [{"interface": "raid", "step": "last", "args": {}, "priority": "11"}]
+    listed = plans.deploy(offered, complete=True)
+    assert [step["step"] for step in listed] == ["first", "mid", "last"]
+    listed = plans.deploy(offered, user, complete=True)
+    assert [step["step"] for step in listed] == ["last", "first", "mid"]
+
+
 def test_a_deployment_is_refused_with_all_its_faults() -> None:
     with pytest.raises(errors.InvalidParameter) as caught:
         compose(
