@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sushy
@@ -13,10 +13,13 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import (
     connection,
     documents,
+    indicators,
     interface,
+    media,
     override,
     pending,
     secure_boot,
+    sensors,
 )
 
 RESET_NOTE = "redfish_bmc_reset_until"
@@ -116,6 +119,26 @@ class RedfishManagement(interface.RedfishInterface, base.Management):
         if not connection.call(task, _inject_nmi, read=False):
             raise documents.lacking(task, "inject_nmi", "it offers no reset of type Nmi")
 
+    def get_supported_indicators(
+        self, task: base.Task, component: str | None = None
+    ) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return the lamps of system, chassis and disks: by UUID, or ``storage:drive``."""
+        return indicators.supported(task, component)
+
+    def get_indicator_state(self, task: base.Task, component: str, indicator: str) -> str:
+        """Return what a lamp does, see `indicators.state`."""
+        return indicators.state(task, component, indicator)
+
+    def set_indicator_state(
+        self, task: base.Task, component: str, indicator: str, state: str
+    ) -> None:
+        """Switch a lamp, see `indicators.switch`."""
+        indicators.switch(task, component, indicator, state)
+
+    def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return fans, temperatures, power supplies and drives, see `sensors.get`."""
+        return sensors.get(task)
+
     def detect_vendor(self, task: base.Task) -> str | None:
         """Return the maker of the BMC's service, else of the machine, None if neither is told."""
         vendor = documents.text(documents.root(task), "Vendor")
@@ -131,6 +154,22 @@ class RedfishManagement(interface.RedfishInterface, base.Management):
             raise documents.lacking(task, "get_mac_addresses", "it lists no EthernetInterfaces")
         found = (_mac_address(card) for card in documents.members(task, cards))
         return list(dict.fromkeys(address for address in found if address))
+
+    # -- virtual media --------------------------------------------------------------------
+
+    def get_virtual_media(self, task: base.Task) -> list[dict[str, Any]]:
+        """Return the virtual drives, see `media.get`."""
+        return media.get(task)
+
+    def attach_virtual_media(self, task: base.Task, device_type: str, image_url: str) -> None:
+        """Put an image into a virtual drive, see `media.attach`."""
+        media.attach(task, device_type, image_url)
+
+    def detach_virtual_media(
+        self, task: base.Task, device_types: Sequence[str] | None = None
+    ) -> None:
+        """Empty virtual drives, see `media.detach`."""
+        media.detach(task, device_types)
 
     # -- the BMC itself -------------------------------------------------------------------
 

@@ -1,0 +1,175 @@
+"""Reading sensors of a machine, whatever documents its BMC has them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.drivers.redfish import management
+from tests.drivers.redfish import conftest
+from tests.drivers.redfish import sensor_documents as recorded
+from tests.emulators import bmc
+from tests.emulators.bmc import shapes
+
+MANAGEMENT = management.RedfishManagement()
+
+
+@pytest.fixture
+def machine() -> Iterator[bmc.Machine]:
+    """A machine with two drives and no other sensors."""
+    with bmc.serve(drives=2) as running:
+        for name in ("Thermal", "Power", "ThermalSubsystem", "PowerSubsystem", "Sensors"):
+            running.tree[running.places.chassis].pop(name, None)
+        running.tree[running.system].pop("SimpleStorage", None)
+        yield running
+
+
+@pytest.fixture
+def task(machine: bmc.Machine) -> conftest.BmcTask:
+    return conftest.task_of(machine)
+
+
+def put(machine: bmc.Machine, name: str, document: recorded.Json) -> str:
+    """Give a chassis a document; return its path."""
+    path = f"{machine.places.chassis}/{name}"
+    machine.tree[path] = {**document, "@odata.id": path}
+    machine.tree[machine.places.chassis][name] = shapes.link(path)
+    return path
+
+
+def put_all(machine: bmc.Machine, path: str, documents: list[recorded.Json]) -> None:
+    """Make a collection of documents."""
+    places = [f"{path}/{document['Id']}" for document in documents]
+    machine.tree[path] = shapes.collection(path, "Thing", places)
+    machine.tree.update(zip(places, documents, strict=True))
+
+
+def old(machine: bmc.Machine) -> None:
+    put(machine, "Thermal", recorded.DELL_THERMAL)
+    put(machine, "Power", recorded.DELL_POWER)
+
+
+def test_the_emulator_tells_fans_and_temperatures_of_its_chassis(
+    emulated: conftest.BmcTask,
+) -> None:
+    found = MANAGEMENT.get_sensors_data(emulated)
+    assert {fan["reading"] for fan in found["Fan"].values()} == {2100, 2050}
+    assert {heat["reading_celsius"] for heat in found["Temperature"].values()} == {25, 41}
+
+
+def test_thermal_and_power_are_two_requests(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+    old(machine)
+    found = MANAGEMENT.get_sensors_data(task)
+    assert {kind: len(sensors) for kind, sensors in found.items()} == {
+        "Fan": 1,
+        "Temperature": 1,
+        "Power": 1,
+        "Drive": 2,
+    }
+    asked = [title for title in machine.log if "/Chassis/" in title]
+    chassis = machine.places.chassis
+    assert asked == [f"GET {chassis}", f"GET {chassis}/Thermal", f"GET {chassis}/Power"]
+
+
+def test_the_documents_that_came_after_them_are_read_too(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    cooling = put(machine, "ThermalSubsystem", {"Id": "ThermalSubsystem"})
+    put_all(machine, f"{cooling}/Fans", recorded.OPENBMC_FANS)
+    machine.tree[f"{cooling}/ThermalMetrics"] = recorded.OPENBMC_METRICS
+    machine.tree[cooling] |= {
+        "Fans": shapes.link(f"{cooling}/Fans"),
+        "ThermalMetrics": shapes.link(f"{cooling}/ThermalMetrics"),
+    }
+    supplies = put(machine, "PowerSubsystem", {"Id": "PowerSubsystem"})
+    supply = {key: recorded.OPENBMC_SUPPLY[key] for key in ("Id", "Name", "PowerCapacityWatts")}
+    metrics = f"{supplies}/PowerSupplies/psu0/Metrics"
+    put_all(machine, f"{supplies}/PowerSupplies", [{**supply, "Metrics": shapes.link(metrics)}])
+    machine.tree[metrics] = {"Id": "Metrics", "OutputPowerWatts": {"Reading": 310}}
+    machine.tree[supplies]["PowerSupplies"] = shapes.link(f"{supplies}/PowerSupplies")
+
+    found = MANAGEMENT.get_sensors_data(task)
+    assert set(found["Fan"]) == {"fan0@1", "fan1@1"}
+    assert set(found["Temperature"]) == {"temperature_Inlet@1", "1@1"}
+    power = found["Power"]["psu0:PowerSubsystem@1"]
+    assert (power["power_capacity_watts"], power["last_power_output_watts"]) == (1600, 310)
+
+
+def test_bare_sensors_do_where_there_is_nothing_else(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    path = put(machine, "Sensors", {"Members": []})
+    put_all(machine, path, recorded.OPENBMC_SENSORS)
+    found = MANAGEMENT.get_sensors_data(task)
+    assert set(found["Fan"]) == {"tach0@1", "pwm0@1"}
+
+
+def test_pages_of_a_collection_are_read_to_the_end_and_not_for_ever(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    path = put(machine, "Sensors", {"Members": []})
+    put_all(machine, path, recorded.OPENBMC_SENSORS[:2])
+    put_all(machine, f"{path}/more", recorded.OPENBMC_SENSORS[2:3])
+    machine.tree[path]["Members@odata.nextLink"] = f"{path}/more"
+    assert set(MANAGEMENT.get_sensors_data(task)["Fan"]) == {"tach0@1", "pwm0@1"}
+    machine.tree[f"{path}/more"]["Members@odata.nextLink"] = f"{path}/more"
+    machine.tree[f"{path}/more"]["Members"] = []
+    assert set(MANAGEMENT.get_sensors_data(task)["Fan"]) == {"tach0@1"}
+
+
+def test_drives_of_simple_storage_come_without_a_request_each(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    path = f"{machine.system}/SimpleStorage"
+    devices = [
+        {"Name": "Disk 0", "CapacityBytes": 8, "Status": {"Health": "OK"}},
+        {"Name": "Backplane", "CapacityBytes": None},
+    ]
+    put_all(machine, path, [{"Id": "RAID1", "Devices": devices}])
+    machine.tree[machine.system]["SimpleStorage"] = shapes.link(path)
+    assert set(MANAGEMENT.get_sensors_data(task)["Drive"]) == {"Disk 0:RAID1@1"}
+    assert not [title for title in machine.log if "/Drives/" in title]
+
+
+def test_one_broken_document_costs_its_own_sensors_only(
+    machine: bmc.Machine, task: conftest.BmcTask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    old(machine)
+    machine.tricks[f"GET {machine.places.chassis}/Thermal"] = bmc.says(500)
+    found = MANAGEMENT.get_sensors_data(task)
+    assert (found["Fan"], len(found["Power"]), len(found["Drive"])) == ({}, 1, 2)
+    assert "sensors are missing: The BMC at" in caplog.text
+
+
+def test_if_all_are_broken_the_first_reason_is_told(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    old(machine)
+    machine.tricks[f"GET {machine.places.chassis}/*"] = bmc.says(
+        500, {"error": {"message": "Hot."}}
+    )
+    machine.tricks[f"GET {machine.system}/Storage*"] = bmc.says(500)
+    with pytest.raises(errors.BmcBadAnswer, match=r"has an internal error: HTTP 500 \(Hot\)"):
+        MANAGEMENT.get_sensors_data(task)
+
+
+def test_a_bmc_that_falls_silent_is_not_asked_for_the_rest(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    old(machine)
+    machine.tricks[f"GET {machine.places.chassis}/Thermal"] = bmc.silent
+    with pytest.raises(errors.BmcUnreachable, match="no complete answer"):
+        MANAGEMENT.get_sensors_data(task)
+    assert f"GET {machine.places.chassis}/Power" not in machine.log
+
+
+def test_a_machine_that_shows_no_part_has_no_sensors(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    system = machine.tree[machine.system]
+    del system["Storage"], system["Links"]["Chassis"]
+    with pytest.raises(errors.UnsupportedDriverExtension, match="shows no chassis and no storage"):
+        MANAGEMENT.get_sensors_data(task)
