@@ -267,6 +267,20 @@ def test_what_was_built_before_stays_shown_while_it_is_there(machine: bmc.Machin
     assert task.node.properties["local_gb"] == 100
 
 
+def test_a_volume_that_was_there_is_not_taken_for_a_new_one(machine: bmc.Machine) -> None:
+    path = f"{machine.places.volumes}/0"
+    # This BMC tells of disks and volumes at the disks alone.
+    machine.add(path, {"@odata.id": path, "Id": "0", "RAIDType": "RAID1", "CapacityBytes": 10**12})
+    for number in (0, 1):
+        machine[f"Drives/{number}"]["Links"]["Volumes"].append({"@odata.id": path})
+    task = create(node_at(machine, ROOT))
+    config = task.node.raid_config
+    assert config is not None
+    assert [(disk["id"], disk["physical_disks"]) for disk in config["logical_disks"]] == [
+        ("1", ["2", "3"])
+    ]
+
+
 # -- two controllers -------------------------------------------------------------------------
 
 
@@ -493,6 +507,9 @@ def test_a_bmc_that_restarts_in_mid_task_is_waited_for(machine: bmc.Machine, sta
     machine.restart()
     assert poll(task) is base.WAIT
     assert task.recall(raid.NOTE)["silent"] is not None
+    machine.silent_for = 0
+    assert poll(task) is base.WAIT
+    assert task.recall(raid.NOTE)["silent"] is None
     finish(task, base.WAIT)
     assert there(machine) == [("RAID1", ["0", "1"])]
     assert changes(machine) == ["POST Volumes"]

@@ -243,6 +243,12 @@ def test_volumes_go_to_the_controller_that_has_the_disks_or_was_named() -> None:
     assert refused([wish("1")]) == "d/0: the RAID controllers of the machine are: none"
 
 
+def test_max_goes_where_most_room_is() -> None:
+    two = (controller(100, 100, name="A"), controller(200, 200, name="B"))
+    assert chosen([wish("1", "MAX")], *two) == [["B0", "B1"]]
+    assert chosen([wish("1", 10)], *two) == [["A0", "A1"]]
+
+
 def test_a_controller_that_does_not_make_the_level_is_passed_over() -> None:
     simple = controller(100, 100, 100, name="A", levels=["0", "1"])
     better = controller(100, 100, 100, name="B", levels=["5"])
