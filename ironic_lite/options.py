@@ -139,11 +139,11 @@ DEFAULT = (
 )
 
 _ENABLED: dict[str, Sequence[str]] = {
-    "bios": ("no-bios", "fake"),
+    "bios": ("no-bios", "redfish", "fake"),
     "boot": ("fake",),
     "console": ("no-console", "fake"),
     "deploy": ("fake",),
-    "firmware": ("no-firmware", "fake"),
+    "firmware": ("no-firmware", "redfish", "fake"),
     "inspect": ("no-inspect", "fake"),
     "management": ("ipmitool", "redfish", "noop", "fake"),
     "network": ("noop",),
@@ -633,6 +633,61 @@ REDFISH = (
         900,
         "Seconds a machine that was restarted for a new boot mode or secure boot may take until "
         "its BMC shows it; 0 does not wait.",
+    ),
+    _seconds(
+        "firmware_update_status_interval",
+        60,
+        "Seconds between two looks at an update of firmware.",
+        least=1,
+    ),
+    _seconds(
+        "firmware_update_overall_timeout",
+        7200,
+        "Seconds all updates of one step may take together; 0 does not bound them.",
+    ),
+    _seconds(
+        "firmware_update_bmc_timeout",
+        300,
+        "Seconds a BMC may be silent during an update of firmware, and after its own may show the "
+        "version it had before.",
+    ),
+    _seconds(
+        "firmware_update_wait_unresponsive_bmc",
+        0,
+        "Seconds a BMC may be silent during an update of firmware, if that is more than "
+        "firmware_update_bmc_timeout. A node's driver_info/firmware_update_unresponsive_bmc_wait "
+        "decides for that node.",
+    ),
+    _seconds(
+        "firmware_update_bmc_version_check_interval",
+        30,
+        "Seconds between two looks whether a BMC shows its new version.",
+        least=1,
+    ),
+    _seconds(
+        "firmware_update_reboot_delay",
+        300,
+        "Seconds a machine that was restarted for new firmware may show the version it had before.",
+    ),
+    _seconds(
+        "firmware_update_nic_starting_wait",
+        30,
+        "Seconds the update of a network card may take to start by itself; then the machine is "
+        "restarted for it.",
+    ),
+    cfg.IntOpt(
+        "firmware_update_required_successes",
+        default=3,
+        min=0,
+        help="How often in a row a BMC must answer after an update of firmware; 0 does not ask.",
+    ),
+    _seconds(
+        "firmware_update_validation_interval", 30, "Seconds between two such questions.", least=1
+    ),
+    _seconds(
+        "firmware_update_resource_validation_timeout",
+        480,
+        "Seconds within which a BMC must have answered so often; 0 does not ask.",
     ),
 )
 

@@ -1,0 +1,325 @@
+"""One update of firmware after the other, from the order to a BMC that has settled.
+
+All that must be known is one JSON document kept on the node (`Work`), saved between any two things
+that change something: a restarted conductor, or another one, goes on where the last one stopped. An
+order that may have been sent already is looked for before it is sent again.
+
+::
+
+    look -> send -> follow -> prove -> settle -> rest -> look of the next one
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+import time
+import urllib.parse
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import sushy.exceptions
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import arguments, base
+from ironic_lite.drivers.arguments import Image
+from ironic_lite.drivers.redfish import connection, documents, faults, jobs, versions
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+LIFE = secrets.token_hex(8)
+"""This process: an order that another one was about to send may have been sent."""
+FIRST_PAUSE = 10.0
+"""Seconds before the first look at a task, which may have failed at once."""
+LONGEST_PAUSE = 300.0
+"""Seconds between two looks at most: each is a sign of life to whoever waits for the step."""
+BUSY_SECONDS = 900.0
+"""A BMC that is at something else, or still at the order of a conductor that died, gets so long."""
+_BUSY = frozenset({HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE})
+_ACTION = "#UpdateService.SimpleUpdate"
+_TITLE = "firmware.update"
+
+
+@dataclasses.dataclass(slots=True)
+class Work:
+    """Where a list of images stands. Times are seconds since the epoch.
+
+    ``index`` is the image under way, ``phase`` what is done next with it, since ``since``.
+    ``silent`` is when the BMC was heard last, if it is silent now. ``by`` is the process that is to
+    send the order, ``uris`` lead to its task, ``before`` is the version that it replaces, ``sure``
+    says that the BMC called it done. ``good`` counts answers in a row.
+    """
+
+    began: float
+    since: float
+    index: int = 0
+    phase: str = "look"
+    silent: float | None = None
+    by: str = ""
+    uris: list[str] = dataclasses.field(default_factory=list)
+    before: str | None = None
+    sure: bool = False
+    rebooted: bool = False
+    good: int = 0
+
+    def enter(self, phase: str) -> None:
+        """Go on to another phase."""
+        self.phase, self.since, self.good = phase, time.time(), 0
+
+    def next(self) -> None:
+        """Go on to the next image."""
+        self.index += 1
+        self.by, self.uris, self.before, self.sure, self.rebooted = "", [], None, False, False
+        self.enter("look")
+
+    @property
+    def age(self) -> float:
+        """Seconds in this phase."""
+        return time.time() - self.since
+
+
+def begin() -> Work:
+    """Return the work on a new list of images."""
+    now = time.time()
+    return Work(began=now, since=now)
+
+
+def go_on(task: base.Task, images: list[Image], work: Work) -> float | None:
+    """Do what can be done now; return the seconds after which to look again, None at the end.
+
+    :raises errors.HardwareError: it has failed; the text names the component, and what was done.
+    """
+    while work.index < len(images):
+        image = images[work.index]
+        _bound(work, image)
+        try:
+            pause = _PHASES[work.phase](task, image, work)
+            work.silent = None
+        except (errors.BmcUnreachable, errors.BmcBadAnswer, errors.BmcAccessDenied) as why:
+            pause = _silence(task, image, work, why)
+        if pause is not None:
+            return min(pause, LONGEST_PAUSE)
+    return None
+
+
+# -- the phases: each returns the seconds to its next look, None to go on at once -----------------
+
+
+def _look(task: base.Task, image: Image, work: Work) -> float | None:
+    """Note what is there, and that an order follows: it is saved before anything is sent."""
+    work.before = versions.version(task, image.component)
+    work.by = LIFE
+    work.enter("send")
+    return 0.0
+
+
+def _send(task: base.Task, image: Image, work: Work) -> float | None:
+    unsure, work.by = work.by != LIFE, "sent"
+    if unsure and _is_new(work, versions.version(task, image.component)):
+        work.enter("settle")  # the order of an earlier life has been carried out
+        return None
+    target, body = _order(task, image)
+
+    def order(link: connection.Link) -> list[str]:
+        known = jobs.running(link, target) if unsure else []
+        return known or jobs.places(link.wire.post(target, data=body))
+
+    try:
+        work.uris = connection.call(task, _refusable(order), read=False)
+    except errors.StepFailed as why:
+        if why.facts.get("busy") and work.age < BUSY_SECONDS:
+            LOG.info("Node %s: %s", task.node.uuid, why)
+            work.by = LIFE
+            return _interval()
+        raise failed(image, f"the BMC refused it: {why.facts['reason']}") from None
+    work.enter("follow" if work.uris else "prove")
+    work.sure = not work.uris
+    return min(FIRST_PAUSE, _interval())
+
+
+def _follow(task: base.Task, image: Image, work: Work) -> float | None:
+    word, said = connection.call(task, lambda link: jobs.look(link, work.uris))
+    if word in jobs.FAILED:
+        said = said or "it does not say why"
+        raise failed(image, f"the BMC could not do it ({word}): {said}")
+    if word in {jobs.DONE, jobs.FORGOTTEN}:
+        work.sure = word == jobs.DONE
+        work.enter("prove")
+        return None
+    if word in jobs.WAITING and not work.rebooted and image.component != arguments.BMC:
+        bios = image.component == arguments.BIOS
+        grace = 0 if bios else _options().firmware_update_nic_starting_wait
+        if work.age < grace:
+            return float(grace) - work.age
+        _reboot(task, work)
+    return _interval()
+
+
+def _prove(task: base.Task, image: Image, work: Work) -> float | None:
+    """See that another version runs; where none is told, the BMC's word must do."""
+    now = versions.version(task, image.component)
+    on_boot = image.component != arguments.BMC and not work.rebooted
+    blind = work.before is None and not (on_boot and image.component == arguments.BIOS)
+    if _is_new(work, now) or (work.sure and blind):
+        work.enter("settle")
+        return None
+    if on_boot:
+        _reboot(task, work)
+        work.since = time.time()
+        return min(FIRST_PAUSE, _interval())
+    options = _options()
+    limit, pause = options.firmware_update_reboot_delay, min(FIRST_PAUSE, _interval())
+    if image.component == arguments.BMC:
+        limit = options.firmware_update_bmc_timeout
+        pause = options.firmware_update_bmc_version_check_interval
+    if work.age < limit:
+        return float(pause)
+    if not work.sure:
+        reason = f"the BMC forgot its task, and the version is still {now or 'not told'}"
+        raise failed(image, f"{reason}. Look at its log, and run the step again")
+    text = "Node %s: the BMC calls the update of %s done, and its version is still %s."
+    LOG.warning(text, task.node.uuid, image.component, now)
+    work.enter("settle")
+    return None
+
+
+def _settle(task: base.Task, image: Image, work: Work) -> float | None:
+    """Go on once the BMC answers several times in a row."""
+    wanted, limit = (
+        _options().firmware_update_required_successes,
+        _options().firmware_update_resource_validation_timeout,
+    )
+    if wanted and limit:
+        try:
+            versions.probe(task)
+        except errors.HardwareError as why:
+            work.good = 0
+            if work.age >= limit:
+                reason = f"{image.component} was updated, but the BMC does not settle within "
+                reason += f"{limit:g} s: {why.message}"
+                raise errors.StepFailed(step=_TITLE, reason=reason) from None
+            return float(_options().firmware_update_validation_interval)
+        work.good += 1
+        if work.good < wanted:
+            return float(_options().firmware_update_validation_interval)
+    work.enter("rest")
+    return float(image.wait) or None
+
+
+def _rest(task: base.Task, image: Image, work: Work) -> float | None:
+    left = image.wait - work.age
+    if left > 0:
+        return left
+    work.next()
+    return None
+
+
+_PHASES: Mapping[str, Callable[[base.Task, Image, Work], float | None]] = {
+    "look": _look,
+    "send": _send,
+    "follow": _follow,
+    "prove": _prove,
+    "settle": _settle,
+    "rest": _rest,
+}
+
+
+def _is_new(work: Work, version: str | None) -> bool:
+    return version is not None and work.before is not None and version != work.before
+
+
+# -- what may go wrong ------------------------------------------------------------------------
+
+
+def failed(image: Image, why: str) -> errors.StepFailed:
+    """Return the error for an image."""
+    reason = f"{image.component} was not updated from {image.shown}: {why}"
+    return errors.StepFailed(step=_TITLE, reason=reason)
+
+
+def _bound(work: Work, image: Image) -> None:
+    limit = _options().firmware_update_overall_timeout
+    if limit and time.time() - work.began > limit:
+        reason = f"all together takes more than {limit:g} s (it is at: {work.phase})"
+        raise failed(image, f"{reason}; see [redfish]firmware_update_overall_timeout")
+
+
+def _silence(task: base.Task, image: Image, work: Work, why: errors.HardwareError) -> float:
+    """Bear with a BMC that starts anew, for as long as it may take.
+
+    :raises errors.StepFailed: it has taken longer.
+    """
+    now = time.time()
+    work.silent = work.silent or now
+    own = connection.settings(task).unresponsive_wait
+    wait = _options().firmware_update_wait_unresponsive_bmc if own is None else own
+    limit = max(_options().firmware_update_bmc_timeout, float(wait))
+    if now - work.silent >= limit:
+        raise failed(image, f"no usable answer for {limit:g} s: {why.message}")
+    return min(_interval(), float(_options().firmware_update_bmc_version_check_interval))
+
+
+def _refusable(work: Callable[[connection.Link], list[str]]) -> Callable[..., list[str]]:
+    """Make a refusal an error of its own, that no other trouble is taken for."""
+
+    def tried(link: connection.Link) -> list[str]:
+        try:
+            return work(link)
+        except sushy.exceptions.HTTPError as error:
+            busy = error.status_code in _BUSY
+            if not busy and not faults.is_refusal(error):
+                raise
+            said = faults.detail(error, link.node)
+            raise errors.StepFailed(step=_TITLE, reason=said, busy=busy) from None
+
+    return tried
+
+
+# -- talking ----------------------------------------------------------------------------------
+
+
+def _order(task: base.Task, image: Image) -> tuple[str, Json]:
+    """Return where an update is ordered, and how.
+
+    :raises errors.UnsupportedDriverExtension: the BMC takes none.
+    """
+    path = documents.link(documents.root(task), "UpdateService")
+    service = (documents.read(task, path) if path else None) or {}
+    target = documents.text(service, "Actions", _ACTION, "target")
+    if target is None:
+        raise documents.lacking(task, "update", "it offers no SimpleUpdate")
+    parts = urllib.parse.urlsplit(image.url)
+    body: Json = {"ImageURI": image.shown}
+    known = documents.value(service, "Actions", _ACTION, "TransferProtocol@Redfish.AllowableValues")
+    protocol = parts.scheme.upper()
+    if known is None or protocol in known:
+        body["TransferProtocol"] = protocol
+    # Not inside the address, which BMCs write into their logs.
+    if parts.username:
+        body["Username"] = urllib.parse.unquote(parts.username)
+    if parts.password:
+        body["Password"] = urllib.parse.unquote(parts.password)
+    return target, body
+
+
+def _reboot(task: base.Task, work: Work) -> None:
+    """Let the machine boot: what waits for that begins."""
+    power = task.driver.power
+    if power.get_power_state(task) == base.POWER_OFF:
+        power.set_power_state(task, base.POWER_ON)
+    else:
+        power.reboot(task)
+    task.node.power_state = base.POWER_ON
+    work.rebooted = True
+
+
+def _interval() -> float:
+    return float(_options().firmware_update_status_interval)
+
+
+def _options() -> Any:
+    return config.CONF.redfish
