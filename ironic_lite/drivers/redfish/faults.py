@@ -108,6 +108,20 @@ def says(error: redfish_errors.HTTPError, words: Iterable[str]) -> bool:
     return any(word in str(error.body) for word in words)
 
 
+def is_answer_lost(error: Exception) -> bool:
+    """Tell whether a request was sent and only its answer is missing: it may have been obeyed."""
+    return any(isinstance(part, _LOST) for part in _chain(error))
+
+
+_LOST = (
+    http_errors.ReadTimeout,
+    pool_errors.ReadTimeoutError,
+    http.client.RemoteDisconnected,
+    http.client.IncompleteRead,
+    ConnectionResetError,
+)
+
+
 def is_refusal(error: redfish_errors.HTTPError) -> bool:
     """Tell whether the BMC will not do this: mostly 400 or 409, about this request."""
     other = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sushy
+import sushy.exceptions
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import (
     connection,
     documents,
+    faults,
     indicators,
     interface,
     media,
@@ -232,9 +234,21 @@ def _reset_bmc(link: connection.Link) -> bool:
         known = manager.get_allowed_reset_manager_values()
         best = next((reset for reset in _RESETS if reset in known), None)
         if best is not None:
-            manager.reset_manager(best)
             done = True
+            if not _restart(manager, best):
+                break
     if done:
         # Its sessions do not outlive it.
         link.forget()
     return done
+
+
+def _restart(manager: Any, how: sushy.ResetType) -> bool:
+    """Restart a BMC; False if it was gone before it answered, which shows that it obeys."""
+    try:
+        manager.reset_manager(how)
+    except (sushy.exceptions.ConnectionError, OSError) as error:
+        if not faults.is_answer_lost(error):
+            raise
+        return False
+    return True

@@ -183,6 +183,23 @@ def test_a_bmc_reset_waits_until_the_bmc_is_back(liar: liars.Liar) -> None:
     assert later.recall(management.RESET_NOTE) is None
 
 
+@pytest.mark.parametrize("gone", [liars.hangs_up, liars.silent, liars.ends_early])
+def test_a_bmc_that_is_gone_before_it_answers_obeys(liar: liars.Liar, gone: liars.Trick) -> None:
+    task = conftest.task_at(liar.address)
+    place = f"POST {liars.MANAGER}/Actions/Manager.Reset"
+    liar.tricks[place] = gone
+    assert MANAGEMENT.execute_clean_step(task, RESET) is base.WAIT
+    assert liar.log.count(place) == 1
+    assert MANAGEMENT.poll_step(task, base.StepKind.CLEAN, RESET) is base.DONE
+
+
+def test_a_bmc_that_refuses_to_restart_fails_the_step(liar: liars.Liar) -> None:
+    refusal = liars.says(400, {"error": {"message": "Not now."}})
+    liar.tricks[f"POST {liars.MANAGER}/Actions/Manager.Reset"] = refusal
+    with pytest.raises(errors.BmcBadAnswer, match=r"refused the request: HTTP 400 \(Not now\)"):
+        MANAGEMENT.execute_clean_step(conftest.task_at(liar.address), RESET)
+
+
 def test_a_bmc_that_does_not_come_back_fails_the_step(liar: liars.Liar) -> None:
     task = conftest.task_at(liar.address)
     MANAGEMENT.execute_service_step(task, RESET)

@@ -1,0 +1,106 @@
+"""Orders to a Redfish BMC over HTTP: what is done, what is refused at once, what is told later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.drivers.redfish.served.service import RedfishOperator
+from tests.emulators import bmc
+
+ISO = "http://images.example.org/boot.iso"
+
+
+def put(operator: RedfishOperator, node: str, place: str, **body: Any) -> Any:
+    return operator.api.put(f"/v1/nodes/{node}/{place}", body)
+
+
+def test_boot_mode_and_secure_boot_are_switched_and_shown(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = operator.at(machine)
+    for place, target in (("boot_mode", "bios"), ("boot_mode", "uefi"), ("secure_boot", True)):
+        assert put(operator, node, f"states/{place}", target=target).status == 202
+        operator.rig.settled(node)
+        shown = operator.shows(node)
+        assert (shown[place], shown["last_error"]) == (target, None)
+    assert machine["SecureBoot"]["SecureBootEnable"] is True
+
+
+def test_what_the_bmc_refuses_is_told_on_the_node(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = operator.at(machine)
+    said = {"error": {"message": "The keys are locked."}}
+    machine.tricks["PATCH */SecureBoot"] = bmc.says(400, said)
+    assert put(operator, node, "states/secure_boot", target=True).status == 202
+    operator.rig.settled(node)
+    shown = operator.shows(node)
+    assert "Failed to switch secure boot on: The BMC at" in shown["last_error"]
+    assert "(The keys are locked)" in shown["last_error"]
+    assert (shown["secure_boot"], shown["reservation"]) == (None, None)
+
+
+def test_an_interrupt_is_given_or_refused_at_once(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = operator.at(machine)
+    assert put(operator, node, "management/inject_nmi").status == 204
+    assert machine.nmis == 1
+    resets = machine.tree[machine.system]["Actions"]["#ComputerSystem.Reset"]
+    resets["ResetType@Redfish.AllowableValues"].remove("Nmi")
+    answer = put(operator, node, "management/inject_nmi")
+    assert answer.status == 400
+    assert "inject_nmi on this BMC: it offers no reset of type Nmi" in answer.text
+
+
+def test_lamps_are_listed_and_switched(operator: RedfishOperator, machine: bmc.Machine) -> None:
+    node = operator.at(machine)
+    found = operator.api.get(f"/v1/nodes/{node}/management/indicators").json["indicators"]
+    chassis = next(lamp for lamp in found if lamp["component"] == "chassis")
+    place = f"management/indicators/{chassis['name']}"
+    assert put(operator, node, place, state="blinking").status == 204
+    assert machine.tree[machine.places.chassis]["IndicatorLED"] == "Blinking"
+    assert operator.api.get(f"/v1/nodes/{node}/{place}").json == {"state": "blinking"}
+    answer = put(operator, node, "management/indicators/nothing@chassis", state="on")
+    assert answer.status == 400
+    assert "chassis has no lamp 'nothing'" in answer.text
+
+
+def test_virtual_drives_are_filled_shown_and_emptied(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = operator.at(machine)
+    place = f"/v1/nodes/{node}/vmedia"
+    body = {"device_type": "cdrom", "image_url": ISO}
+    assert operator.api.post(place, body).status == 204
+    operator.rig.settled(node)
+    (cd,) = [drive for drive in operator.api.get(place).json if drive["inserted"]]
+    assert (cd["image"], cd["media_types"]) == (ISO, ["CD", "DVD"])
+    assert operator.api.delete(place).status == 204
+    operator.rig.settled(node)
+    assert not [drive for drive in operator.api.get(place).json if drive["inserted"]]
+    assert operator.shows(node)["last_error"] is None
+
+
+def test_an_image_the_bmc_cannot_read_is_told_on_the_node_without_its_password(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = operator.at(machine)
+    said = {"error": {"message": "Login ann with hush-hush failed."}}
+    machine.tricks["POST *InsertMedia"] = bmc.says(400, said)
+    body = {"device_type": "cdrom", "image_url": "cifs://ann:hush-hush@nas/boot.iso"}
+    assert operator.api.post(f"/v1/nodes/{node}/vmedia", body).status == 204
+    operator.rig.settled(node)
+    told = operator.shows(node)["last_error"]
+    assert "The BMC refused the image cifs://nas/boot.iso" in told
+    assert "Login ann with ****** failed" in told
+
+
+def test_a_machine_without_virtual_drives_is_no_fault_of_the_service(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = operator.at(machine)
+    del machine.tree[machine.places.manager]["VirtualMedia"]
+    answer = operator.api.get(f"/v1/nodes/{node}/vmedia")
+    assert answer.status == 400
+    assert "get_virtual_media on this BMC: it has no VirtualMedia" in answer.text
