@@ -268,6 +268,19 @@ def test_lamps_are_listed_and_read(api: Client, recorder: Recorder, add_node: Ad
         assert recorder.calls[-1] == ("get_indicator_state", which)
 
 
+def test_a_lamp_may_have_any_name(api: Client, recorder: Recorder, add_node: AddNode) -> None:
+    node = add_node()
+    lamps = {"system": {"Front LED @ 1/2": {"readonly": True, "states": ["on"]}}}
+    recorder.answers["get_supported_indicators"] = lamps
+    recorder.answers["get_indicator_state"] = "on"
+    (lamp,) = api.get(f"/v1/nodes/{node['uuid']}/management/indicators").json["indicators"]
+    assert lamp["name"] == "Front LED @ 1/2@system"
+    href = lamp["links"][0]["href"]
+    assert href.endswith("/management/indicators/Front%20LED%20%40%201%2F2@system")
+    api.get(f"/v1/nodes/{node['uuid']}/management/indicators/LED @ 1@system")
+    assert recorder.calls[-1][1]["indicator"] == "LED @ 1"
+
+
 def test_virtual_drives_are_a_bare_list(api: Client, recorder: Recorder, add_node: AddNode) -> None:
     drives = [{"media_types": ["cdrom"], "inserted": False, "image": None}]
     recorder.answers["get_virtual_media"] = drives

@@ -119,7 +119,9 @@ class Bmc(expose.Controller):
                     "component": part,
                     "readonly": facts.get("readonly", True),
                     "states": facts.get("states", []),
-                    "links": links.pair(request.base, f"{place}/{name}{_BETWEEN}{part}"),
+                    "links": links.pair(
+                        request.base, f"{place}/{urllib.parse.quote(name, safe='')}{_BETWEEN}{part}"
+                    ),
                 }
                 for part, lamps in found.items()
                 for name, facts in lamps.items()
@@ -223,7 +225,7 @@ def _component(word: str) -> str:
 
 def _split(name: str) -> tuple[str, str]:
     """Return component and name of a lamp called ``name@component``."""
-    indicator, between, component = name.partition(_BETWEEN)
+    indicator, between, component = name.rpartition(_BETWEEN)
     if not between or not indicator:
         reason = f"{name[:64]!r} is not of the form name@component"
         raise errors.InvalidParameter(path="indicator", reason=reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import states
+from ironic_lite import masking, states
 from ironic_lite.conductor.flows import orders
 from ironic_lite.conductor.flows.orders import Order
 from ironic_lite.conductor.task import Task
@@ -84,7 +84,8 @@ class Management:
     def get_virtual_media(self, context: Context, *, node_uuid: str) -> list[Json]:
         """Return the virtual drives."""
         task = self.tasks.look(context, node_uuid)
-        return _management(task).get_virtual_media(task)
+        found: list[Json] = masking.mask(_management(task).get_virtual_media(task))
+        return found
 
     def attach_virtual_media(
         self, context: Context, *, node_uuid: str, device_type: str, image_url: str
