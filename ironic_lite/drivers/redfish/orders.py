@@ -199,7 +199,8 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
     document = _document(response)
     place = response.headers.get("Location")
     if response.status_code == HTTPStatus.ACCEPTED:
-        order.uris = [uri for uri in (document.get("@odata.id"), place) if isinstance(uri, str)]
+        body = document.get("@odata.id") if "TaskState" in document else None
+        order.uris = [uri for uri in (body, place) if isinstance(uri, str)]
         order.state = SENT
         return
     if response.status_code == HTTPStatus.CREATED and place:

@@ -25,6 +25,15 @@ _INTERFACES = ("sata", "sas")
 class RedfishRAID(interface.RedfishInterface, base.RAID):
     """The raid interface ``redfish``."""
 
+    def validate(self, task: base.Task) -> None:
+        """Check driver_info and, if there is one, the node's target_raid_config.
+
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the path.
+        """
+        super().validate(task)
+        if task.node.target_raid_config:
+            _checked(task.node.target_raid_config, "target_raid_config")
+
     def validate_raid_config(self, task: base.Task, config: Mapping[str, Any]) -> None:
         """Refuse what no Redfish controller can build.
 

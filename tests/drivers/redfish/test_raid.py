@@ -199,6 +199,50 @@ def test_volumes_are_created_at_one_restart_if_it_must_be(machine: bmc.Machine, 
     assert task.node.power_state == "power on"
 
 
+def test_an_order_for_the_restart_that_has_no_task_is_looked_for(machine: bmc.Machine) -> None:
+    times(machine, "OnReset")
+
+    def takes_it(handler: bmc.Handler) -> None:
+        handler.serving.host.answer(handler.request_read)
+        handler.say(204)
+
+    machine.tricks[f"POST {machine.places.volumes}"] = takes_it
+    machine.habits.task_polls = 0
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    assert machine.sent == []
+    assert poll(task) is base.WAIT
+    assert machine.sent == ["ForceOff", "On"]
+    assert poll(task) is base.WAIT
+    machine.finish_tasks()
+    finish(task, base.WAIT)
+    assert machine.sent == ["ForceOff", "On"]
+
+
+def test_an_answer_that_names_something_else_than_a_task_leads_to_its_monitor(
+    machine: bmc.Machine,
+) -> None:
+    def points_elsewhere(handler: bmc.Handler) -> None:
+        reply = handler.serving.host.answer(handler.request_read)
+        handler.say(202, {"@odata.id": machine.places.volumes}, **reply.headers)
+
+    machine.tricks[f"POST {machine.places.volumes}"] = points_elsewhere
+    machine.habits.task_polls = 3
+    create(node_at(machine, ROOT))
+    assert there(machine) == [("RAID1", ["0", "1"])]
+
+
+def test_a_configuration_from_another_interface_shows_in_the_validation(
+    machine: bmc.Machine,
+) -> None:
+    task = node_at(machine, ROOT, {**DATA, "raid_level": "JBOD"})
+    with pytest.raises(errors.InvalidParameter) as refusal:
+        task.driver.raid.validate(task)
+    assert refusal.value.facts["path"] == "target_raid_config/logical_disks/1/raid_level"
+    task.node.target_raid_config = None
+    task.driver.raid.validate(task)
+
+
 def test_deleting_and_creating_are_two_restarts(machine: bmc.Machine) -> None:
     create(node_at(machine, ROOT, DATA))
     machine.server.log.clear()
