@@ -128,6 +128,16 @@ def test_a_node_without_raid_refuses_one_but_lets_it_be_taken_away(operator: Ope
     assert asks(operator, node, {}).status == 204
 
 
+def test_the_validation_of_a_node_speaks_of_its_volumes(operator: Operator) -> None:
+    node = operator.enroll()
+    wrong = {"logical_disks": [{**ROOT, "raid_level": "9"}]}
+    assert operator.api.get(f"/v1/nodes/{node}/validate").json["raid"] == {"result": True}
+    operator.rig.edit(node, target_raid_config=wrong)  # as an interface of others may have let in
+    said = operator.api.get(f"/v1/nodes/{node}/validate").json["raid"]
+    assert said["result"] is False
+    assert said["reason"].startswith("target_raid_config/logical_disks/0/raid_level: ")
+
+
 def test_a_locked_node_is_left_alone(operator: Operator) -> None:
     node = operator.enroll()
     with operator.rig.tasks.lock(operator.rig.who, node):

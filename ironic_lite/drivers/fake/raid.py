@@ -12,6 +12,15 @@ from ironic_lite.drivers.fake import stage
 class FakeRAID(stage.Staged, base.RAID):
     """Building volumes is writing them into the node; its disks are without bound."""
 
+    def validate(self, task: base.Task) -> None:
+        """Check the ``fake_`` keys and, if there is one, the node's target_raid_config.
+
+        :raises errors.InvalidParameter: naming the path.
+        """
+        super().validate(task)
+        if task.node.target_raid_config:
+            raid.check(task.node.target_raid_config, "target_raid_config")
+
     @base.clean_step(priority=0, abortable=True, requires_ramdisk=False, argsinfo=raid.CREATE_ARGS)
     def create_configuration(
         self,
