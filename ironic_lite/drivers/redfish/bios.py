@@ -200,11 +200,7 @@ def _post(task: base.Task, target: str) -> list[str]:
 
 def _boot(task: base.Task, tasks: list[str]) -> base.Outcome:
     """Restart the machine, and have it looked at until it is up."""
-    power = task.driver.power
-    if power.get_power_state(task) == base.POWER_OFF:
-        power.set_power_state(task, base.POWER_ON)
-    else:
-        power.reboot(task)
+    task.driver.power.reboot(task)
     task.node.power_state = base.POWER_ON
     task.keep(NOTE, {"until": time.time() + BOOT_SECONDS, "tasks": tasks})
     task.wake_after(PAUSE)

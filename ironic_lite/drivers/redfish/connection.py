@@ -258,13 +258,20 @@ class Link:
         """Return the error for a system that is not there; it lists those which are."""
         if self.node.system_id is None:
             return transport.NotJson(f"the system {path} it listed is not there")
+        address = self.node.address
         try:
-            there = f"it has {_listed(self._systems())}"
+            there = _listed(self._systems())
         except faults.EXPECTED:
-            there = "it does not list its systems either"
+            # Some BMCs that start answer before they know their machine.
+            return errors.BmcUnreachable(
+                f"The BMC at {address} shows no system {path}, nor does it list any. It may be "
+                "starting; retry later.",
+                address=address,
+                reason="it shows no system",
+            )
         return errors.InvalidParameter(
             path="driver_info/redfish_system_id",
-            reason=f"the BMC at {self.node.address} has no system {path}; {there}",
+            reason=f"the BMC at {address} has no system {path}; it has {there}",
         )
 
     # -- logging in -----------------------------------------------------------------------

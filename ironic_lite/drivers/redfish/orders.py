@@ -187,7 +187,7 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
     try:
         response = _ask(link, order, quirks.of(work.make))
     except sushy.exceptions.ResourceNotFoundError:
-        if order.do == CREATE:
+        if order.do == CREATE or not _is_there(link, work, order):
             raise
         order.state = DONE  # it has gone by itself
         return
@@ -319,11 +319,10 @@ def _is_there(link: connection.Link, work: Work, order: Order) -> bool:
         found = find(work, order, storage.volumes(link, order.path))
         order.volume = found.path if found else order.volume
         return found is not None
-    try:
-        link.wire.document(order.path)
-    except sushy.exceptions.ResourceNotFoundError:
-        return True
-    return False
+    # Not by asking for the volume: a BMC that is starting finds nothing of all it has.
+    members = link.wire.document(order.path.rpartition("/")[0]).get("Members")
+    left = [one.get("@odata.id") for one in members or () if isinstance(one, dict)]
+    return isinstance(members, list) and order.path not in left
 
 
 def find(work: Work, order: Order, there: Iterable[storage.Volume]) -> storage.Volume | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from typing import TypeVar
 
 import sushy
 import sushy.exceptions
@@ -16,6 +18,8 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import connection, faults, interface, override
 
 LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 ON, OFF = "On", "Off"
 STATES: Mapping[str, str] = {ON: base.POWER_ON, OFF: base.POWER_OFF}
@@ -106,7 +110,8 @@ class RedfishPower(interface.RedfishInterface, base.Power):
         :param timeout: seconds for each half; of a soft reboot, for the first half.
         :raises errors.PowerFailure: refused by the BMC, or not there in time.
         """
-        word, known = connection.call(task, _look)
+        deadline = time.monotonic() + (timeout or RESTART.timeout)
+        word, known = _awaited(task, lambda: connection.call(task, _look), deadline)
         down, restart = (SHUT_DOWN, SOFT_RESTART) if soft else (TURN_OFF, RESTART)
         one_go = task.node.disable_power_off or not known.intersection(down.resets)
         if word == OFF or not (one_go and known.intersection(restart.resets)):
@@ -156,12 +161,21 @@ def _insist(task: base.Task, way: Way, deadline: float) -> _Refusal | None:
 
     :raises errors.BmcUnreachable: it is not back at the deadline.
     """
+    tell = functools.partial(connection.call, task, lambda link: _reset(link, way), read=False)
+    return _awaited(task, tell, deadline) if way.repeatable else tell()
+
+
+def _awaited(task: base.Task, ask: Callable[[], T], deadline: float) -> T:
+    """Ask, again and again while the BMC is silent: it may be restarting.
+
+    :raises errors.BmcUnreachable: it is not back at the deadline.
+    """
     while True:
         try:
-            return connection.call(task, lambda link: _reset(link, way), read=False)
+            return ask()
         except errors.BmcUnreachable as why:
             left = deadline - time.monotonic()
-            if left <= 0 or not way.repeatable:
+            if left <= 0:
                 raise
             LOG.info("Node %s: %s Trying again.", task.node.uuid, why)
             task.pause(min(SILENCE_SECONDS, left))

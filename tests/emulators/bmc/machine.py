@@ -14,7 +14,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from tests.emulators.bmc import acts, inventory, sensors, shapes, tasks
+from tests.emulators.bmc import acts, inventory, sensors, shapes, tasks, volumes
+from tests.emulators.bmc.refusals import Refused, refusal
 from tests.emulators.bmc.server import Reply, Request, Server
 
 Json = dict[str, Any]
@@ -174,18 +175,18 @@ class Machine:
             if self.silent_for > 0:
                 self.silent_for -= 1
                 status = self.habits.restart_status
-                return acts.refusal(status, "ServiceTemporarilyUnavailable", "It is starting.")
+                return refusal(status, "ServiceTemporarilyUnavailable", "It is starting.")
             path = request.path.partition("?")[0].rstrip("/")
             if not f"{path}/".startswith("/redfish/"):
                 return Reply(404, b"<html><body>Not found</body></html>")
             if not self._lets_in(request, path):
-                return acts.refusal(401, "NoValidSession", "There is no valid session.")
+                return refusal(401, "NoValidSession", "There is no valid session.")
             try:
                 return acts.find(self, request.method, path)(request)
-            except acts.Refused as why:
+            except Refused as why:
                 return why.reply
             except json.JSONDecodeError:
-                return acts.refusal(400, "MalformedJSON", "The request body is no JSON.")
+                return refusal(400, "MalformedJSON", "The request body is no JSON.")
 
     def read(self, path: str) -> Reply:
         """Return the document at a path, as it is now."""
@@ -196,11 +197,20 @@ class Machine:
             self._move_on()
         found = self.tree.get(path)
         if found is None:
-            return acts.refusal(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
+            return refusal(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
         shown = copy.deepcopy(found)
         if "Members" in shown:
             shown["Members@odata.count"] = len(shown["Members"])
         return Reply(200, shown, {"ETag": etag(found)})
+
+    def check_tag(self, request: Request, path: str) -> None:
+        """Refuse a change of a document that the client has seen otherwise.
+
+        :raises Refused: its If-Match is not the ETag.
+        """
+        wanted = request.headers.get("If-Match")
+        if wanted not in (None, "*", self.read(path).headers["ETag"]):
+            raise Refused(412, "PreconditionFailed", "The ETag does not match.")
 
     def _task(self, task: tasks.Task, path: str) -> Reply:
         task.look()
@@ -209,10 +219,10 @@ class Machine:
         if not task.ended:
             return task.accepted(body=self.habits.task_body)
         if self.habits.monitor_end == "gone":
-            return acts.refusal(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
+            return refusal(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
         if self.habits.monitor_end == "task":
             return Reply(200, task.document())
-        return acts.refusal(400, "GeneralError", task.fails) if task.fails else Reply(204)
+        return refusal(400, "GeneralError", task.fails) if task.fails else Reply(204)
 
     # -- who may ask --------------------------------------------------------------------------
 
@@ -248,11 +258,11 @@ class Machine:
     def start_session(self, user: str) -> tuple[str, str]:
         """Return the token of a new session, and its path.
 
-        :raises acts.Refused: there are too many.
+        :raises Refused: there are too many.
         """
         self._drop_old_sessions()
         if len(self.sessions) >= self.habits.session_limit:
-            raise acts.Refused(503, "SessionLimitExceeded", "There are too many sessions.")
+            raise Refused(503, "SessionLimitExceeded", "There are too many sessions.")
         self.logins += 1
         token, path = f"token-{self.logins}", f"{self.places.sessions}/{self.logins}"
         self.sessions[token] = Session(self.logins, user, time.monotonic())
@@ -275,6 +285,11 @@ class Machine:
         """Take a document out of the collection above it."""
         del self.tree[path]
         self.tree[path.rpartition("/")[0]]["Members"].remove(shapes.link(path))
+
+    def put_volume(self, level: str, size: int, drives: list[Json]) -> str:
+        """Let a volume be there on these drives, given as links; return its path."""
+        with self.guard:
+            return volumes.put(self, level, size, drives)
 
     # -- power --------------------------------------------------------------------------------
 

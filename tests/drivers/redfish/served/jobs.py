@@ -1,0 +1,87 @@
+"""Long work that drivers ask of a BMC, as steps of a manual clean: how to ask, what is so then."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from tests.drivers.redfish.served.service import RedfishOperator
+from tests.emulators import bmc
+from tests.emulators.bmc import shapes
+
+Json = dict[str, Any]
+SETTINGS = [{"name": "ProcTurboMode", "value": "Disabled"}]
+DISKS = {
+    "logical_disks": [
+        {"raid_level": "1", "size_gb": 100, "is_root_volume": True, "volume_name": "system"},
+        {"raid_level": "5", "size_gb": 500},
+    ]
+}
+IMAGE = "http://192.0.2.1/BIOS-9.9.bin"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A step.
+
+    :param asked: title of the request that changes something; ``*`` and ``?`` stand for anything.
+    :param done: tells whether the machine is as it was asked for, and nothing was done twice.
+    :param prepare: what comes before, by API or in the machine.
+    """
+
+    step: Json
+    asked: str
+    done: Callable[[bmc.Machine], bool]
+    prepare: Callable[[RedfishOperator, str, bmc.Machine], None] = lambda operator, node, machine: (
+        None
+    )
+    tasks: bool = True
+
+
+def _wants_volumes(operator: RedfishOperator, node: str, machine: bmc.Machine) -> None:
+    answer = operator.api.put(f"/v1/nodes/{node}/states/raid", DISKS)
+    assert answer.status == 204, answer.text
+
+
+def _volumes_built(machine: bmc.Machine) -> bool:
+    paths = [entry["@odata.id"] for entry in machine["Volumes"]["Members"]]
+    return sorted(machine.tree[path]["RAIDType"] for path in paths) == ["RAID1", "RAID5"]
+
+
+def _has_volumes(operator: RedfishOperator, node: str, machine: bmc.Machine) -> None:
+    drives = machine.tree[machine.places.storage]["Drives"]
+    for number in (1, 2):
+        machine.put_volume("RAID1", 100 * shapes.GB, drives[2 * number - 2 : 2 * number])
+
+
+def _other_settings(operator: RedfishOperator, node: str, machine: bmc.Machine) -> None:
+    machine["Bios"]["Attributes"]["ProcTurboMode"] = "Disabled"
+
+
+JOBS: dict[str, Job] = {
+    "raid.create_configuration": Job(
+        {"interface": "raid", "step": "create_configuration"},
+        "POST */Volumes",
+        _volumes_built,
+        _wants_volumes,
+    ),
+    "raid.delete_configuration": Job(
+        {"interface": "raid", "step": "delete_configuration"},
+        "DELETE */Volumes/*",
+        lambda machine: machine["Volumes"]["Members"] == [],
+        _has_volumes,
+    ),
+    "bios.apply_configuration": Job(
+        {"interface": "bios", "step": "apply_configuration", "args": {"settings": SETTINGS}},
+        "PATCH */Bios/Settings",
+        lambda machine: bool(machine["Bios"]["Attributes"]["ProcTurboMode"] == "Disabled"),
+    ),
+    "bios.factory_reset": Job(
+        {"interface": "bios", "step": "factory_reset"},
+        "POST */Actions/Bios.ResetBios",
+        lambda machine: bool(machine["Bios"]["Attributes"] == shapes.DEFAULTS),
+        _other_settings,
+        tasks=False,
+    ),
+}
