@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,11 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import connection
 
 Json = dict[str, Any]
+
+LOG = logging.getLogger(__name__)
+
+_EXPAND = "?$expand=.($levels=1)"
+"""DSP0266, query parameters: what it leads to, but nothing below Links."""
 
 _PAGES = 100
 """Pages of one collection that are read before it counts as endless."""
@@ -46,13 +52,30 @@ def read(task: base.Task, path: str) -> Json | None:
 
 
 def members(task: base.Task, path: str | None) -> Iterator[Json]:
-    """Go through the documents of a collection; one that is not there has none."""
+    """Go through the documents of a collection; one that is not there has none.
+
+    A BMC that can is asked for all in one answer.
+    """
     for _ in range(_PAGES):
-        page = read(task, path) if path else None
+        page = _page(task, path) if path else None
         if page is None:
             return
         yield from listed(task, page, "Members")
         path = link(page, "Members@odata.nextLink")
+
+
+def _page(task: base.Task, path: str) -> Json | None:
+    """Return a collection, with its members in it if the BMC claims to know how and does."""
+    features = value(root(task), "ProtocolFeaturesSupported", "ExpandQuery")
+    if "?" not in path and value(features, "NoLinks") is True:
+        try:
+            whole = read(task, path + _EXPAND)
+        except errors.BmcBadAnswer as why:
+            LOG.info("Node %s: no collection in one answer: %s", task.node.uuid, why)
+            whole = None
+        if whole is not None:
+            return whole
+    return read(task, path)
 
 
 def listed(task: base.Task, document: Json, *names: str) -> Iterator[Json]:

@@ -119,6 +119,36 @@ def test_pages_of_a_collection_are_read_to_the_end_and_not_for_ever(
     assert set(MANAGEMENT.get_sensors_data(task)["Fan"]) == {"tach0@1"}
 
 
+EXPANDED = "?$expand=.($levels=1)"
+
+
+@pytest.fixture
+def expanding(machine: bmc.Machine) -> str:
+    """Sensors of a BMC that gives collections whole, and their path."""
+    machine.tree["/redfish/v1"]["ProtocolFeaturesSupported"] = {"ExpandQuery": {"NoLinks": True}}
+    path = put(machine, "Sensors", {"Members": []})
+    put_all(machine, path, recorded.OPENBMC_SENSORS)
+    whole = {**machine.tree[path], "Members": recorded.OPENBMC_SENSORS}
+    machine.tricks[f"GET {path}{EXPANDED}"] = bmc.says(200, whole)
+    return path
+
+
+def test_a_bmc_that_gives_collections_whole_is_asked_once(
+    machine: bmc.Machine, task: conftest.BmcTask, expanding: str
+) -> None:
+    assert set(MANAGEMENT.get_sensors_data(task)["Fan"]) == {"tach0@1", "pwm0@1"}
+    asked = [title for title in machine.log if "/Sensors" in title]
+    assert asked == [f"GET {expanding}{EXPANDED}"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 500, 501])
+def test_a_bmc_that_only_claims_to_is_asked_for_each(
+    machine: bmc.Machine, task: conftest.BmcTask, expanding: str, status: int
+) -> None:
+    machine.tricks[f"GET {expanding}{EXPANDED}"] = bmc.says(status)
+    assert set(MANAGEMENT.get_sensors_data(task)["Fan"]) == {"tach0@1", "pwm0@1"}
+
+
 def test_drives_of_simple_storage_come_without_a_request_each(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
