@@ -50,9 +50,11 @@ def run(line: Sequence[str], environment: Mapping[bytes, bytes], seconds: float)
         texts: dict[IO[bytes], bytearray] = {stream: bytearray() for stream in streams}
         late = endless = False
         try:
-            late = not _read(texts, end)
-            endless = any(len(text) > OUTPUT_LIMIT for text in texts.values())
-            if not (late or endless):
+            if not _read(texts, end):
+                late = True
+            elif any(len(text) > OUTPUT_LIMIT for text in texts.values()):
+                endless = True
+            else:
                 late = not _waited(process, end)
         finally:
             _kill(process)

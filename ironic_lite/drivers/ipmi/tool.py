@@ -221,7 +221,6 @@ class _Call:
         LOG.debug("ipmitool failed: %s", fault.error)
         if fault.again is not faults.Again.CIPHER:
             return _Failure(fault.error, fault.again)
-        bmc.suite = None
         self._suites.remove(suite)
         return _Failure(fault.error, fault.again if self._suites else faults.Again.NEVER)
 

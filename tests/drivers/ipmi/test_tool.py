@@ -62,7 +62,7 @@ def test_one_whose_outputs_are_closed_is_killed_too(program: Program) -> None:
 def test_one_that_talks_for_ever_is_killed(program: Program, stream: str) -> None:
     folder = program(f"echo $$ > pids\nexec yes nonsense >&{stream}")
     with pytest.raises(errors.BmcUnreachable, match="more than 1048576 bytes, and was killed"):
-        tool.run(at(), STATUS)
+        tool.run(at(), STATUS, seconds=5)
     assert dead(int(told(folder, "pids")[0]))
 
 
