@@ -42,7 +42,7 @@ class Habits:
     task_polls: int = 1
     """Looks at a task that find it running."""
     task_seconds: float | None = None
-    """Instead of ``task_polls``: the time a task takes."""
+    """Instead of ``task_polls``: the time a task takes, whether it is looked at or not."""
     task_fails: str | None = None
     """Tasks that start from now on end in Exception, with these words."""
     task_body: bool = True
@@ -172,6 +172,9 @@ class Machine:
     def answer(self, request: Request) -> Reply:
         """Do what a request asks."""
         with self.guard:
+            for task in self.tasks:
+                if task.ends is not None:
+                    task.look()
             if self.silent_for > 0:
                 self.silent_for -= 1
                 status = self.habits.restart_status

@@ -11,6 +11,7 @@ from tests.emulators import bmc
 from tests.emulators.bmc import shapes
 
 Json = dict[str, Any]
+CARD = "nic:003BFLRT00023234"
 SETTINGS = [{"name": "ProcTurboMode", "value": "Disabled"}]
 DISKS = {
     "logical_disks": [
@@ -18,7 +19,6 @@ DISKS = {
         {"raid_level": "5", "size_gb": 500},
     ]
 }
-IMAGE = "http://192.0.2.1/BIOS-9.9.bin"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Job:
         None
     )
     tasks: bool = True
+
+    @property
+    def title(self) -> str:
+        """Return what an error calls it."""
+        return f"{self.step['interface']}.{self.step['step']}"
 
 
 def _wants_volumes(operator: RedfishOperator, node: str, machine: bmc.Machine) -> None:
@@ -57,6 +62,19 @@ def _has_volumes(operator: RedfishOperator, node: str, machine: bmc.Machine) -> 
 
 def _other_settings(operator: RedfishOperator, node: str, machine: bmc.Machine) -> None:
     machine["Bios"]["Attributes"]["ProcTurboMode"] = "Disabled"
+
+
+def _update(component: str) -> Job:
+    part = "NIC1" if component == CARD else component
+    image = {"component": component, "url": f"http://192.0.2.1/{part}-9.9.bin"}
+    return Job(
+        {"interface": "firmware", "step": "update", "args": {"settings": [image]}},
+        "POST */Actions/UpdateService.SimpleUpdate",
+        lambda machine: bool(
+            machine[f"FirmwareInventory/{part.upper()}"]["Version"] == "9.9"
+            and len(machine.tasks) <= 1
+        ),
+    )
 
 
 JOBS: dict[str, Job] = {
@@ -84,4 +102,5 @@ JOBS: dict[str, Job] = {
         _other_settings,
         tasks=False,
     ),
+    **{f"firmware.update of {part}": _update(part) for part in ("bios", "bmc", CARD)},
 }

@@ -122,6 +122,7 @@ MIDDLE: dict[str, Spoil] = {
 def test_what_passes_in_the_middle_is_not_noticed(
     operator: RedfishOperator, machine: bmc.Machine, title: str, what: str
 ) -> None:
+    machine.habits.task_seconds = 0.1
     after_first(machine, JOBS[title].asked, MIDDLE[what])
     node = starts(operator, machine, JOBS[title])
     succeeds(operator, node, machine, JOBS[title])
@@ -160,7 +161,7 @@ def test_work_that_fails_says_what_the_bmc_says(
     shown = operator.shows(node)
     assert (shown["maintenance"], shown["fault"]) == (True, "clean failure")
     assert nothing_held(shown)
-    assert says(shown, title, "The controller is on fire")
+    assert says(shown, JOBS[title].title, "The controller is on fire")
 
 
 @each_job
@@ -170,5 +171,5 @@ def test_work_that_is_refused_says_so_and_nothing_is_changed(
     machine.tricks[JOBS[title].asked] = bmc.says(400, {"error": {"message": "Not licensed."}})
     node = starts(operator, machine, JOBS[title])
     operator.rig.reaches(node, "clean failed")
-    assert says(operator.shows(node), title, "Not licensed")
+    assert says(operator.shows(node), JOBS[title].title, "Not licensed")
     assert machine.sent == []
