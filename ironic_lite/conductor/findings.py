@@ -45,12 +45,14 @@ def after(task: Task, step: Mapping[str, Any]) -> None:
 
 
 def refresh(task: Task) -> None:
-    """Ask all that tells; what tells nothing leaves what is known."""
+    """Ask all that tells; what tells nothing leaves what is known, silence ends the questions."""
     for kind in _KINDS:
-        _ask(task, kind, empty=False)
+        if not _ask(task, kind, empty=False):
+            return
 
 
-def _ask(task: Task, name: str, *, empty: bool) -> None:
+def _ask(task: Task, name: str, *, empty: bool) -> bool:
+    """Ask one kind and add what it tells to the next save; False if nobody answered."""
     kind = _KINDS[name]
     try:
         found = [row for one in kind.ask(task) if (row := kind.row(one)) is not None]
@@ -58,20 +60,21 @@ def _ask(task: Task, name: str, *, empty: bool) -> None:
         raise
     except errors.UnsupportedDriverExtension as why:
         LOG.debug("Node %s: %s", task.node.uuid, why)
-        return
+        return True
     except Exception as why:  # a driver may raise anything; the flow goes on
         text = "Node %s: what its firmware (%s) is like could not be read: %s"
         LOG.warning(text, task.node.uuid, name, why)
-        return
+        return not isinstance(why, errors.BmcUnreachable)
     rows = {row[kind.key]: row for row in found}
     if not rows and not empty:
-        return
+        return True
     at = clock.now()
 
     def write(conn: Connection) -> None:
         kind.put(conn, task.node.uuid, list(rows.values()), at=at)
 
     task.add_write(write)
+    return True
 
 
 # -- rows that every database takes -----------------------------------------------------------
