@@ -41,7 +41,7 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter, size bounds
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/pytest -q -p no:cacheprovider tests/lint
 
-services: ## install and start PostgreSQL, MariaDB and RabbitMQ (Debian)
+services: ## install and start PostgreSQL, MariaDB and RabbitMQ, install ipmitool and ipmi_sim (Debian)
 	scripts/services.sh
 
 bench: $(STAMP) ## measure against the budgets
