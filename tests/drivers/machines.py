@@ -24,6 +24,7 @@ class Machine:
     :param boots: the boot devices it must offer.
     :param is_on: looks at the machine itself, behind everybody's back.
     :param properties: what an inspection must find.
+    :param raid: the ``target_raid_config`` for its steps.
     """
 
     driver: str
@@ -32,6 +33,7 @@ class Machine:
     is_on: Callable[[], bool] | None = None
     boots: frozenset[str] = frozenset({"pxe", "disk"})
     properties: Json = dataclasses.field(default_factory=dict)
+    raid: Json | None = None
 
 
 def step(title: str, **args: Any) -> Json:
@@ -68,13 +70,39 @@ def _sushy_tools(folder: pathlib.Path) -> Iterator[Machine]:
         yield Machine("redfish", fields, POWER)
 
 
+DISKS: Json = {"logical_disks": [{"raid_level": "5", "size_gb": 500, "is_root_volume": True}]}
+
+
+def _everything() -> list[Json]:
+    """Return all that Redfish has to offer as steps."""
+    settings = [{"name": "ProcTurboMode", "value": "Disabled"}]
+    images = [{"component": "bmc", "url": "http://192.0.2.1/BMC-9.9.bin"}]
+    return [
+        step("management.reset_bmc"),
+        step("raid.create_configuration"),
+        step("bios.apply_configuration", settings=settings),
+        step("firmware.update", settings=images),
+        step("raid.delete_configuration"),
+        step("bios.factory_reset"),
+        *POWER,
+    ]
+
+
 @contextlib.contextmanager
 def _ours(folder: pathlib.Path) -> Iterator[Machine]:
     with bmc.serve(make="dell", users={"root": "secret"}) as running:
-        fields = {"driver_info": running.driver_info, "inspect_interface": "fake"}
-        steps = [step("management.reset_bmc"), *POWER]
+        kinds = ("bios", "firmware", "raid")
+        fields = {
+            "driver_info": running.driver_info,
+            "inspect_interface": "fake",
+            **{f"{kind}_interface": "redfish" for kind in kinds},
+        }
         state = running[running.system]
-        yield Machine("redfish", fields, steps, is_on=lambda: bool(state["PowerState"] == "On"))
+
+        def is_on() -> bool:
+            return bool(state["PowerState"] == "On")
+
+        yield Machine("redfish", fields, _everything(), is_on, raid=DISKS)
 
 
 @contextlib.contextmanager

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from ironic_lite import config
+from ironic_lite.conductor.task import Task
 from ironic_lite.db.session import Database
-from ironic_lite.drivers.ipmi import management as ipmi_management
 from ironic_lite.drivers.redfish import connection
-from ironic_lite.drivers.redfish import management as redfish_management
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.drivers import machines
 from tests.flows import rig as rigs
@@ -34,10 +33,12 @@ def drivers() -> Registry:
 
 @pytest.fixture
 def operator(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
-    """Somebody who has all hardware types; BMCs that restart are soon looked at again."""
+    """Somebody who has all hardware types; what waits is soon looked at again."""
     monkeypatch.setattr(connection, "LINKS", connection.Links())
-    for management in (ipmi_management, redfish_management):
-        monkeypatch.setattr(management, "RESET_PAUSE", 0.2)
+    wake_after = Task.wake_after
+    monkeypatch.setattr(
+        Task, "wake_after", lambda task, seconds: wake_after(task, min(seconds, 0.1))
+    )
     config.CONF.set_override("connection_retry_interval", 0, group="redfish")
     found = Operator(sqlite_database, registry=drivers(), **OPTIONS)
     yield found
@@ -86,6 +87,8 @@ def live(operator: Operator, machine: machines.Machine) -> None:
     assert shown["inspection_finished_at"]
     assert machine.properties.items() <= shown["properties"].items()
 
+    if machine.raid:
+        assert operator.api.put(f"/v1/nodes/{node}/states/raid", machine.raid).status == 204
     shown = goes(operator, node, "clean", "manageable", clean_steps=machine.steps)
     run = operator.rig.run(node)
     assert [(step["step"], step["state"]) for step in run["steps"]] == [
