@@ -21,6 +21,7 @@ LOG = logging.getLogger(__name__)
 Json = dict[str, Any]
 _ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
 MOST_CHANGES = 3  # of the agent in one run; more is no upgrade but a fault
+MOST_ATTEMPTS = 10  # at one step; one that so many conductors did not outlive may well kill them
 
 
 def start(task: Task, phase: Phase, listed: list[Json]) -> None:
@@ -108,7 +109,7 @@ def resume(
 def redo(task: Task, phase: Phase) -> None:
     """Go on after a crash: the step under way once more (S2.24), or the phase from its start.
 
-    A step that must not be run twice fails the phase plainly.
+    A step that must not be run twice, or was begun too often, fails the phase plainly.
     """
     index = task.notes.index(phase.kind)
     if index is None:
@@ -116,15 +117,22 @@ def redo(task: Task, phase: Phase) -> None:
         return
     step = task.notes.listed(phase.kind)[index]
     known = _recorded(task, phase, index)
+    attempt = known.get("attempt", 1)
     if known.get("state") == "done":
         phase.hear(task, index)
         run(task, phase, first=index + 1)
-    elif phase.redo or _rerunnable(task, phase.kind, step):
-        LOG.info("Node %s: %s is run again", task.node.uuid, steps.title(step))
-        run(task, phase, first=index, attempt=known.get("attempt", 1) + 1)
-    else:
+    elif not (phase.redo or _rerunnable(task, phase.kind, step)):
         why = f"the conductor went away in mid-step, and {steps.title(step)} must not be run twice"
         _fail(task, phase, index, errors.HardwareError(reason=why))
+    elif attempt >= MOST_ATTEMPTS:
+        why = (
+            f"{attempt} times a conductor went away in the middle of it. If nobody stopped them, "
+            "look into their logs for what this step does to them."
+        )
+        _fail(task, phase, index, errors.HardwareError(reason=why))
+    else:
+        LOG.info("Node %s: %s is run again", task.node.uuid, steps.title(step))
+        run(task, phase, first=index, attempt=attempt + 1)
 
 
 # -- another agent ---------------------------------------------------------------------------

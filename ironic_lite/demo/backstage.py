@@ -30,6 +30,7 @@ port = {port}
 
 [conductor]
 graceful_shutdown_timeout = 5
+power_state_change_timeout = 15
 """
 
 

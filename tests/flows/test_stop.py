@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor import stepper
 from ironic_lite.db import conductors
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
@@ -38,6 +39,21 @@ def test_a_long_step_is_left_and_done_again_by_the_next_life(build: Callable[...
     assert again.started(node) == ["bios.factory_reset"] * 2 + ["power.cycle"]
     assert [step["attempt"] for step in again.run(node)["steps"]] == [2, 1]
     assert again.run(node)["state"] == "done"
+
+
+def test_a_step_that_no_conductor_outlives_fails_in_the_end(build: Callable[..., Rig]) -> None:
+    rig = build()
+    node = rig.node(fake_step_seconds=3600)
+    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    for begun in range(1, stepper.MOST_ATTEMPTS + 1):
+        wait_for(lambda rig=rig, wanted=begun: len(rig.started(node)) == wanted)
+        assert rig.service.stop(timeout=0.05) is False
+        rig = build()
+    row = rig.reaches(node, "clean failed")
+    assert "10 times a conductor went away in the middle of it" in row["last_error"]
+    assert (row["maintenance"], row["fault"]) == (True, "clean failure")
+    assert len(rig.started(node)) == stepper.MOST_ATTEMPTS
+    assert rig.step_states(node) == ["failed"]
 
 
 def test_stop_waits_for_short_work(build: Callable[..., Rig]) -> None:
