@@ -294,6 +294,16 @@ def test_a_client_finds_all_parts(machine: bmc.Machine) -> None:
     assert len(system.pcie_devices.get_members()[0].pcie_functions.get_members()) == 2
 
 
+@pytest.mark.parametrize("expands", [True, False])
+def test_a_collection_may_come_whole(machine: bmc.Machine, expands: bool) -> None:
+    machine.habits.expands = expands
+    root = impatient(machine).get("/redfish/v1").json()
+    assert ("ProtocolFeaturesSupported" in root) is expands
+    found = impatient(machine).get(f"{machine.system}/Memory?$expand=.($levels=1)").json()
+    assert ["CapacityMiB" in one for one in found["Members"]] == [expands] * 4
+    assert found["Members@odata.count"] == 4
+
+
 def test_a_client_reads_all_sensors(machine: bmc.Machine) -> None:
     (chassis,) = system_of(machine).chassis
     temperatures = [one.reading_celsius for one in chassis.thermal.temperatures]

@@ -12,7 +12,8 @@ The documents are written after DMTF's schemas; nothing in them comes from a rea
 
 from __future__ import annotations
 
-from tests.emulators.bmc.machine import Habits, Machine
+from tests.emulators.bmc.habits import Habits
+from tests.emulators.bmc.machine import Machine
 from tests.emulators.bmc.server import (
     Handler,
     Reply,

@@ -12,55 +12,17 @@ import time
 import types
 import zlib
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from tests.emulators.bmc import acts, inventory, sensors, shapes, tasks, volumes
+from tests.emulators.bmc.habits import Habits
 from tests.emulators.bmc.refusals import Refused, refusal
 from tests.emulators.bmc.server import Reply, Request, Server
 
 Json = dict[str, Any]
 
 MOVING = {"On": "PoweringOn", "Off": "PoweringOff"}
-
-
-@dataclasses.dataclass
-class Habits:
-    """How a machine differs from an ideal one. Tests change these while it runs."""
-
-    power_polls: int = 0
-    """Looks at the system that a power change takes; it reads PoweringOn or -Off meanwhile."""
-    power_stuck: bool = False
-    """Resets are accepted, and nothing happens."""
-    deaf_to_button: bool = False
-    """GracefulShutdown and GracefulRestart are accepted, and the system ignores them."""
-    keeps_boot: bool = True
-    """BootSourceOverrideEnabled may be Continuous."""
-    whole_boot: bool = False
-    """A change of Boot must have mode, target and enabled together."""
-    tasks: frozenset[str] = frozenset({"create", "delete", "initialize", "update"})
-    """What is answered with 202 and a task; also ``bios`` is possible. Others happen at once."""
-    task_polls: int = 1
-    """Looks at a task that find it running."""
-    task_seconds: float | None = None
-    """Instead of ``task_polls``: the time a task takes, whether it is looked at or not."""
-    task_fails: str | None = None
-    """Tasks that start from now on end in Exception, with these words."""
-    task_body: bool = True
-    """The answer 202 carries the task, not only the address of its monitor."""
-    monitor_end: str = "task"
-    """What a monitor says after the end: the ``task`` (200), the ``operation``'s own answer (204,
-    or 400 with the error), or that it is ``gone`` (404)."""
-    firmware_on_reset: bool = False
-    """New BIOS firmware waits for the next boot."""
-    ignored_settings: frozenset[str] = frozenset()
-    """BIOS attributes that are accepted, and stay what they were."""
-    restart_requests: int = 2
-    """Requests that get no answer after the BMC was reset or got new firmware."""
-    restart_status: int = 503
-    """What they get; 0 breaks the connection off."""
-    session_seconds: float | None = None
-    """Sessions not used for so long are forgotten."""
-    session_limit: int = 16
 
 
 @dataclasses.dataclass
@@ -179,13 +141,15 @@ class Machine:
                 self.silent_for -= 1
                 status = self.habits.restart_status
                 return refusal(status, "ServiceTemporarilyUnavailable", "It is starting.")
-            path = request.path.partition("?")[0].rstrip("/")
+            bare, _, query = request.path.partition("?")
+            path = bare.rstrip("/")
             if not f"{path}/".startswith("/redfish/"):
                 return Reply(404, b"<html><body>Not found</body></html>")
             if not self._lets_in(request, path):
                 return refusal(401, "NoValidSession", "There is no valid session.")
             try:
-                return acts.find(self, request.method, path)(request)
+                reply = acts.find(self, request.method, path)(request)
+                return self._whole(reply) if "$expand=." in query else reply
             except Refused as why:
                 return why.reply
             except json.JSONDecodeError:
@@ -202,9 +166,19 @@ class Machine:
         if found is None:
             return refusal(404, "ResourceMissingAtURI", f"There is nothing at {path}.")
         shown = copy.deepcopy(found)
+        if path == shapes.ROOT and self.habits.expands:
+            shown["ProtocolFeaturesSupported"] = {"ExpandQuery": {"NoLinks": True, "MaxLevels": 1}}
         if "Members" in shown:
             shown["Members@odata.count"] = len(shown["Members"])
         return Reply(200, shown, {"ETag": etag(found)})
+
+    def _whole(self, reply: Reply) -> Reply:
+        """Return a collection with its members in it, if the BMC does such."""
+        shown = reply.document
+        if self.habits.expands and reply.status == HTTPStatus.OK and "Members" in shown:
+            paths = [entry["@odata.id"] for entry in shown["Members"]]
+            shown["Members"] = [self.read(path).document for path in paths]
+        return reply
 
     def check_tag(self, request: Request, path: str) -> None:
         """Refuse a change of a document that the client has seen otherwise.

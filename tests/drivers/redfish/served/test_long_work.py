@@ -69,6 +69,7 @@ def after_first(machine: bmc.Machine, title: str, spoil: Spoil) -> None:
 HABITS: dict[str, dict[str, Any]] = {
     "at once": {"tasks": frozenset()},
     "slow": {"task_polls": 6},
+    "collections given whole": {"expands": True},
     "without the task in its answer": {"task_body": False},
     "monitor ends as the operation": {"monitor_end": "operation", "task_body": False},
     "monitor is gone at the end": {"monitor_end": "gone", "task_body": False},

@@ -1,0 +1,100 @@
+"""What operators see of a machine's firmware: after manage, after steps, and when a step fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite.conductor.task import Task
+from tests.drivers.redfish.served.service import RedfishOperator
+from tests.emulators import bmc
+
+INTERFACES = {"bios_interface": "redfish", "firmware_interface": "redfish"}
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timers that ring after fractions of a second."""
+    wake_after = Task.wake_after
+
+    def wake_soon(task: Task, seconds: float) -> None:
+        wake_after(task, min(seconds, 0.02))
+
+    monkeypatch.setattr(Task, "wake_after", wake_soon)
+
+
+def enroll(operator: RedfishOperator, machine: bmc.Machine) -> str:
+    node = operator.enroll(
+        "enroll", driver="redfish", driver_info=machine.driver_info, **INTERFACES
+    )
+    operator.asks(node, "manage")
+    operator.rig.reaches(node, "manageable")
+    return node
+
+
+def clean(operator: RedfishOperator, node: str, title: str, *settings: Any) -> None:
+    interface, _, step = title.partition(".")
+    wanted = {"interface": interface, "step": step, "args": {"settings": list(settings)}}
+    answer = operator.asks(node, "clean", clean_steps=[wanted])
+    assert answer.status == 202, answer.text
+
+
+def bios(operator: RedfishOperator, node: str) -> dict[str, Any]:
+    shown = operator.api.get(f"/v1/nodes/{node}/bios?detail=true").json["bios"]
+    return {one["name"]: one for one in shown}
+
+
+def versions(operator: RedfishOperator, node: str) -> dict[str, Any]:
+    shown = operator.api.get(f"/v1/nodes/{node}/firmware").json["firmware"]
+    return {one["component"]: one for one in shown}
+
+
+def test_all_is_shown_once_the_node_is_manageable(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = enroll(operator, machine)
+    found = bios(operator, node)
+    assert set(found) == set(machine[machine.places.bios]["Attributes"])
+    mode = found["BootMode"]
+    assert (mode["value"], mode["attribute_type"]) == ("Uefi", "Enumeration")
+    assert mode["allowable_values"] == ["Bios", "Uefi"]
+    assert (found["NumberOfCores"]["value"], found["NumberOfCores"]["upper_bound"]) == ("0", 24)
+    told = versions(operator, node)["bmc"]
+    assert (told["initial_version"], told["last_version_flashed"]) == ("1.45.455b66-rev4", None)
+
+
+def test_what_steps_changed_is_shown(operator: RedfishOperator, machine: bmc.Machine) -> None:
+    node = enroll(operator, machine)
+    clean(operator, node, "bios.apply_configuration", {"name": "BootMode", "value": "Bios"})
+    operator.rig.reaches(node, "manageable")
+    assert bios(operator, node)["BootMode"]["value"] == "Bios"
+    assert bios(operator, node)["BootMode"]["updated_at"] is not None
+    assert bios(operator, node)["NumberOfCores"]["updated_at"] is None
+    url = "http://192.0.2.1/BMC-9.9.bin"
+    clean(operator, node, "firmware.update", {"component": "bmc", "url": url})
+    operator.rig.reaches(node, "manageable")
+    told = versions(operator, node)["bmc"]
+    assert (told["current_version"], told["last_version_flashed"]) == ("9.9", "9.9")
+    assert told["initial_version"] == "1.45.455b66-rev4"
+
+
+def test_a_setting_that_cannot_be_fails_the_clean_by_name(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    node = enroll(operator, machine)
+    before = machine.changes()
+    clean(operator, node, "bios.apply_configuration", {"name": "Colour", "value": "red"})
+    operator.rig.reaches(node, "clean failed")
+    assert "Colour is no setting of this machine" in operator.shows(node)["last_error"]
+    assert machine.changes() == before
+
+
+def test_a_setting_that_the_machine_ignores_fails_the_clean_by_name(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    machine.habits.ignored_settings = frozenset({"BootMode"})
+    node = enroll(operator, machine)
+    clean(operator, node, "bios.apply_configuration", {"name": "BootMode", "value": "Bios"})
+    operator.rig.reaches(node, "clean failed")
+    assert "not as they were asked for: BootMode" in operator.shows(node)["last_error"]

@@ -1,0 +1,47 @@
+"""How machines of the world differ from each other, and from what the standard says."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Habits:
+    """How a machine differs from an ideal one. Tests change these while it runs."""
+
+    power_polls: int = 0
+    """Looks at the system that a power change takes; it reads PoweringOn or -Off meanwhile."""
+    power_stuck: bool = False
+    """Resets are accepted, and nothing happens."""
+    deaf_to_button: bool = False
+    """GracefulShutdown and GracefulRestart are accepted, and the system ignores them."""
+    keeps_boot: bool = True
+    """BootSourceOverrideEnabled may be Continuous."""
+    whole_boot: bool = False
+    """A change of Boot must have mode, target and enabled together."""
+    tasks: frozenset[str] = frozenset({"create", "delete", "initialize", "update"})
+    """What is answered with 202 and a task; also ``bios`` is possible. Others happen at once."""
+    task_polls: int = 1
+    """Looks at a task that find it running."""
+    task_seconds: float | None = None
+    """Instead of ``task_polls``: the time a task takes, whether it is looked at or not."""
+    task_fails: str | None = None
+    """Tasks that start from now on end in Exception, with these words."""
+    task_body: bool = True
+    """The answer 202 carries the task, not only the address of its monitor."""
+    monitor_end: str = "task"
+    """What a monitor says after the end: the ``task`` (200), the ``operation``'s own answer (204,
+    or 400 with the error), or that it is ``gone`` (404)."""
+    firmware_on_reset: bool = False
+    """New BIOS firmware waits for the next boot."""
+    ignored_settings: frozenset[str] = frozenset()
+    """BIOS attributes that are accepted, and stay what they were."""
+    restart_requests: int = 2
+    """Requests that get no answer after the BMC was reset or got new firmware."""
+    restart_status: int = 503
+    """What they get; 0 breaks the connection off."""
+    session_seconds: float | None = None
+    """Sessions not used for so long are forgotten."""
+    session_limit: int = 16
+    expands: bool = False
+    """Collections are given whole, to whom asks for it (DSP0266, query parameter $expand)."""
