@@ -71,19 +71,19 @@ def _document(task: base.Task, method: str) -> documents.Json | None:
     :raises errors.UnsupportedDriverExtension: there is none.
     """
     path = documents.link(documents.system(task), "SecureBoot")
-    found = connection.call(task, lambda link: _read(link, path)) if path else None
-    if found is None:
+    there, found = connection.call(task, lambda link: _read(link, path)) if path else (False, None)
+    if not there:
         raise documents.lacking(task, method, "it has no SecureBoot resource")
-    return {"@odata.id": path, **found} if found else None
+    return None if found is None else {"@odata.id": path, **found}
 
 
-def _read(link: connection.Link, path: str) -> documents.Json | None:
-    """Return the document; None if it is not there, an empty one if it may not be seen."""
+def _read(link: connection.Link, path: str) -> tuple[bool, documents.Json | None]:
+    """Tell whether the document is there, and return it; None if it takes a licence to see it."""
     try:
-        return link.wire.document(path)
+        return True, link.wire.document(path)
     except sushy.exceptions.ResourceNotFoundError:
-        return None
+        return False, None
     except sushy.exceptions.AccessError as error:
         if faults.says(error, quirks.UNLICENSED):
-            return {}
+            return True, None
         raise

@@ -180,6 +180,10 @@ def test_a_machine_without_it_is_no_fault_of_the_bmc(
 def test_a_state_that_is_not_told_is_unknown(machine: bmc.Machine, task: conftest.BmcTask) -> None:
     secure(machine)["SecureBootEnable"] = None
     assert MANAGEMENT.get_secure_boot_state(task) is None
+    secure(machine).clear()
+    assert MANAGEMENT.get_secure_boot_state(task) is None
+    with pytest.raises(errors.BmcBadAnswer, match="The property SecureBootEnable is unknown"):
+        MANAGEMENT.set_secure_boot_state(task, True)
 
 
 def test_for_want_of_a_licence_it_is_unknown_and_cannot_be_switched(

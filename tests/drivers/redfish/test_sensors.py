@@ -196,6 +196,20 @@ def test_a_bmc_that_falls_silent_is_not_asked_for_the_rest(
     assert f"GET {machine.places.chassis}/Power" not in machine.log
 
 
+def test_a_session_that_ends_between_two_documents_is_renewed_unseen() -> None:
+    with bmc.serve(users={"root": "secret"}) as machine:
+
+        def forget(handler: bmc.Handler) -> None:
+            for token in list(machine.sessions):
+                machine.end_session(token)
+            handler.truth()
+
+        machine.tricks[f"GET {machine.places.chassis}"] = bmc.says_first(1, forget)
+        found = MANAGEMENT.get_sensors_data(conftest.task_of(machine))
+        assert len(found["Drive"]) > 0
+        assert machine.logins == 2
+
+
 def test_a_machine_that_shows_no_part_has_no_sensors(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
