@@ -71,6 +71,13 @@ BAD_POWER: dict[str, tuple[Spoil, tuple[str, ...]]] = {
 """What happens when a machine that is off is told to go on, and the words for it."""
 
 
+def mend(machine: bmc.Machine) -> None:
+    """Let a spoiled machine be good again."""
+    machine.tricks.clear()
+    machine.habits.power_stuck = False
+    machine.users.update(USERS)
+
+
 # -- for a while ----------------------------------------------------------------------------------
 
 

@@ -14,9 +14,9 @@ from tests.drivers.redfish.served.service import RedfishOperator
 from tests.drivers.redfish.served.spoils import (
     BAD_POWER,
     PASSING,
-    USERS,
     Spoil,
     at_reset,
+    mend,
     nothing_held,
     says,
 )
@@ -69,13 +69,6 @@ def test_a_clean_ends_in_its_fail_state_and_can_be_tried_again(
     assert operator.api.delete(f"/v1/nodes/{node}/maintenance").status == 202
     shown = operator.provision(node, "clean", clean_steps=POWER_CYCLE)
     assert (shown["provision_state"], shown["last_error"]) == ("manageable", None)
-
-
-def mend(machine: bmc.Machine) -> None:
-    """Let a spoiled machine be good again."""
-    machine.tricks.clear()
-    machine.habits.power_stuck = False
-    machine.users.update(USERS)
 
 
 @pytest.mark.parametrize("what", BAD_POWER)
