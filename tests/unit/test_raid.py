@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_lite import errors, raid
@@ -159,6 +159,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_anything_is_either_right_or_refused_with_a_path(config: Any) -> None:
     try:

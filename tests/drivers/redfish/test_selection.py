@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_lite import errors
@@ -127,6 +127,7 @@ def used(choice: Choice) -> int:
     return -(-(choice.room if choice.size is None else choice.size) // data)
 
 
+@settings(deadline=None)
 @given(st.lists(wishes(), min_size=1, max_size=5), machines())
 def test_what_is_chosen_can_be_built(asked: list[Json], there: list[Controller]) -> None:
     try:
@@ -150,6 +151,7 @@ def test_what_is_chosen_can_be_built(asked: list[Json], there: list[Controller])
     assert all(load[path] <= sizes[path] for path in load)
 
 
+@settings(deadline=None)
 @given(st.lists(wishes(), min_size=1, max_size=4), machines(), st.randoms())
 def test_the_order_in_which_a_bmc_lists_things_does_not_matter(
     asked: list[Json], there: list[Controller], dice: Any
