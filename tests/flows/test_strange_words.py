@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
-from ironic_lite import errors
+from ironic_lite import errors, texts
 from ironic_lite.db.session import Database
 from ironic_lite.drivers.registry import Registry
 from tests.db.conftest import database, server_urls
@@ -18,6 +19,17 @@ __all__ = ["database", "server_urls"]
 
 SAID = "no disk \0 \ud83d here"
 SHOWN = "no disk \ufffd \ufffd here"
+
+
+@pytest.fixture(autouse=True)
+def plain_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parallel test processes tell each other what was logged, and can only do so in UTF-8."""
+    formatted = logging.Formatter.formatException
+
+    def plain(self: logging.Formatter, info: Any) -> str:
+        return texts.clean(formatted(self, info))
+
+    monkeypatch.setattr(logging.Formatter, "formatException", plain)
 
 
 def acting(act: Callable[[Any], None], method: str) -> Registry:
