@@ -29,7 +29,10 @@ CALLS: dict[str, Act] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_a_call_takes_its_time_and_fails_if_told_to(call: str) -> None:
-    told: dict[str, Any] = {"fake_fail_calls": {f"management.{call}": "out of order"}, "fake_step_seconds": 7}
+    told: dict[str, Any] = {
+        "fake_fail_calls": {f"management.{call}": "out of order"},
+        "fake_step_seconds": 7,
+    }
     task = FakeTask(**told)
     with pytest.raises(errors.HardwareError, match="out of order"):
         CALLS[call](task.driver.management, task)
