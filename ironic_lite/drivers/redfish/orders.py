@@ -20,7 +20,7 @@ import sushy.exceptions
 
 from ironic_lite import config, errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, faults, quirks, storage
+from ironic_lite.drivers.redfish import connection, faults, jobs, quirks, storage
 
 Json = dict[str, Any]
 
@@ -38,8 +38,6 @@ LIFE = secrets.token_hex(8)
 """This process: an order that another one was about to send may have been sent."""
 
 _WAITING = frozenset({"New", "Pending", "Suspended"})
-_FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})
-_GOOD = frozenset({"OK", "Warning"})
 _RECENT = 10
 
 
@@ -236,7 +234,7 @@ def _was_sent(link: connection.Link, work: Work, order: Order) -> bool:
     for path, document in _recent_tasks(link):
         told = (document.get("Payload") or {}).get("TargetUri")
         state = document.get("TaskState")
-        if path in known or state in _FAILED or state == "Completed" or not state:
+        if path in known or state in jobs.FAILED or state == "Completed" or not state:
             continue
         if told is None or _path(told).rstrip("/") == order.path.rstrip("/"):
             order.uris, order.state = [path], SENT
@@ -262,7 +260,7 @@ def _look(task: base.Task, work: Work, order: Order) -> str:
     :raises errors.StepFailed: the task has failed, or has gone without a result.
     """
     word, said = connection.call(task, lambda link: _state(link, work, order))
-    if word in _FAILED:
+    if word in jobs.FAILED:
         what = said or "the BMC does not say why"
         raise _failed(
             f"the BMC could not {order.name}: its task {order.uris[0]} ended as {word}: {what}"
@@ -279,38 +277,10 @@ def _look(task: base.Task, work: Work, order: Order) -> str:
 
 def _state(link: connection.Link, work: Work, order: Order) -> tuple[str, str]:
     """Return DONE or a TaskState, and what the BMC says of it."""
-    for uri in order.uris:
-        try:
-            response = link.wire.answer(uri)
-        except sushy.exceptions.ResourceNotFoundError:
-            continue
-        except sushy.exceptions.HTTPError as error:
-            # The end of a monitor is the answer to the order itself (DSP0266).
-            if not faults.is_refusal(error):
-                raise
-            return "Exception", faults.detail(error, link.node)
-        word, said = judged(response.status_code, _document(response))
-        return word, faults.scrub(said, link.node)
-    return (DONE if _is_there(link, work, order) else "", "")
-
-
-def judged(status: int, document: Json) -> tuple[str, str]:
-    """Return what an answer of a task or its monitor means: DONE or a TaskState, and its words."""
-    word = document.get("TaskState")
-    if not isinstance(word, str):
-        return ("Running" if status == HTTPStatus.ACCEPTED else DONE), ""
-    said = " ".join(dict.fromkeys(_words(document.get("Messages"))))
-    if word == "Completed":
-        good = (document.get("TaskStatus") or "OK") in _GOOD
-        return (DONE if good else "Exception"), said
-    return word, said
-
-
-def _words(messages: Any) -> Iterable[str]:
-    for one in messages if isinstance(messages, list) else ():
-        word = (one.get("Message") or one.get("MessageId")) if isinstance(one, dict) else None
-        if isinstance(word, str):
-            yield word
+    word, said = jobs.look(link, order.uris)
+    if word == jobs.FORGOTTEN:
+        return (DONE if _is_there(link, work, order) else "", "")
+    return (DONE if word == jobs.DONE else word), said
 
 
 def _is_there(link: connection.Link, work: Work, order: Order) -> bool:
