@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.drivers import settings
+from ironic_lite.drivers.settings import Field
 
 PORT = 623
 """Where BMCs listen (IPMI 2.0, 13.1.2)."""
@@ -109,32 +111,20 @@ def check(driver_info: Mapping[str, Any]) -> None:
 
 def properties() -> dict[str, str]:
     """Return ``{driver_info key: description}``."""
-    return {name: field.description for name, field in FIELDS.items()}
-
-
-def _absent(driver_info: Mapping[str, Any], name: str) -> bool:
-    value = driver_info.get(name)
-    return value is None or value == ""
+    return settings.properties(FIELDS)
 
 
 def _refuse_missing(driver_info: Mapping[str, Any]) -> None:
     bridging = driver_info.get("ipmi_bridging")
     kind = bridging.strip().lower() if isinstance(bridging, str) else "no"
     needed = ("ipmi_address", *BRIDGING.get(kind, ()))
-    missing = [name for name in needed if _absent(driver_info, name)]
+    missing = [name for name in needed if settings.absent(driver_info, name)]
     if missing:
         raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
 
 
 def _values(driver_info: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
-    for name, field in FIELDS.items():
-        if _absent(driver_info, name):
-            continue
-        try:
-            found[name] = field.read(driver_info[name])
-        except ValueError as why:
-            raise _invalid(name, str(why)) from None
+    found = settings.values(FIELDS, driver_info)
     _check_version(found)
     return found
 
@@ -259,14 +249,6 @@ def _key(value: object) -> bytes:
             "such a key only where every user of the conductor's machine can read it"
         )
     return key
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Field:
-    """One key of driver_info: how to read it, and what to tell about it."""
-
-    read: Callable[[object], Any]
-    description: str
 
 
 _CHANNEL, _BYTE, _PORT = _number(0, 15), _number(0, 255), _number(1, 65535)

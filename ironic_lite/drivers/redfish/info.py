@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.drivers import settings
+from ironic_lite.drivers.settings import Field
 
 ROOT_PREFIX = "/redfish/v1/"
 """Where a service root is unless the address has a path (DSP0266, protocol version)."""
@@ -57,13 +59,17 @@ def parse(driver_info: Mapping[str, Any], *, auth_type: str = "auto") -> Info:
     :raises errors.InvalidParameter: naming the first value that cannot be used.
     """
     missing = [
-        name for name, field in FIELDS.items() if field.required and _absent(driver_info, name)
+        name
+        for name, field in FIELDS.items()
+        if field.required and settings.absent(driver_info, name)
     ]
-    if _absent(driver_info, "redfish_username") and not _absent(driver_info, "redfish_password"):
+    if settings.absent(driver_info, "redfish_username") and not settings.absent(
+        driver_info, "redfish_password"
+    ):
         missing.append("redfish_username")
     if missing:
         raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
-    values = _values(driver_info)
+    values = settings.values(FIELDS, driver_info)
     address, prefix = values["redfish_address"]
     return Info(
         address=address,
@@ -84,29 +90,12 @@ def check(driver_info: Mapping[str, Any]) -> None:
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
-    _values(driver_info)
+    settings.values(FIELDS, driver_info)
 
 
 def properties() -> dict[str, str]:
     """Return ``{driver_info key: description}``."""
-    return {name: field.description for name, field in FIELDS.items()}
-
-
-def _absent(driver_info: Mapping[str, Any], name: str) -> bool:
-    value = driver_info.get(name)
-    return value is None or value == ""
-
-
-def _values(driver_info: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
-    for name, field in FIELDS.items():
-        if _absent(driver_info, name):
-            continue
-        try:
-            found[name] = field.read(driver_info[name])
-        except ValueError as why:
-            raise errors.InvalidParameter(path=f"driver_info/{name}", reason=str(why)) from None
-    return found
+    return settings.properties(FIELDS)
 
 
 # -- a reader for each kind of value; ValueError says what is wrong, never what a secret is ----
@@ -223,15 +212,6 @@ def _seconds(value: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise ValueError("must be a whole number of seconds, 0 or more")
     return number
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Field:
-    """One key of driver_info: how to read it, and what to tell about it."""
-
-    read: Callable[[object], Any]
-    description: str
-    required: bool = False
 
 
 FIELDS: Mapping[str, Field] = {
