@@ -2,8 +2,8 @@
 # and git; `make demo` and `make test` get the rest themselves.
 
 VENV ?= .venv
-# Parallel test processes: a number, or auto for one per processor.
-WORKERS ?= auto
+# Parallel test processes: one more than there are processors, as many tests wait for other programs.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 # How many lives `make life` leads, of up to 40 happenings each.
 LIVES ?= 500
 # Further arguments of pytest, of the demo or of the benchmarks.
@@ -13,10 +13,10 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test life lint services bench demo sample docs format clean
+.PHONY: help venv test vm-test life lint services bench demo sample docs format clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): setup.cfg pyproject.toml scripts/venv.sh
 	PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) $(EXTRAS)
@@ -27,8 +27,13 @@ venv: $(STAMP) ## make the virtual environment in .venv
 demo: $(STAMP) ## take real nodes through their whole life on this machine; ARGS=--keep leaves it running
 	@$(VENV)/bin/python -m ironic_lite.demo $(ARGS)
 
-test: $(STAMP) ## run the whole test suite
+test: $(STAMP) ## run the whole test suite; as root on Debian, install ipmitool and ipmi_sim first
+	@scripts/programs.sh
+	@scripts/agent.sh $(VENV)-agent || echo "the tests with a real ramdisk agent are skipped" >&2
 	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+vm-test: $(STAMP) ## take a virtual machine from power-off to a running image (root, QEMU, 15 minutes)
+	@scripts/vm.sh $(VENV) $(ARGS)
 
 life: $(STAMP) ## lead a node through LIVES=500 random lives, others each time
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \

@@ -15,9 +15,15 @@ SUBJECTS = {
     "lists": "lists of 1000 nodes",
     "statements": "SQL statements",
     "clean": "verbs and cleaning, across real processes",
+    "heartbeats": "heartbeats of agents, across real processes",
+    "waiting": "2 000 nodes that wait for their agents",
+    "provision": "a machine from its enrolment to its instance, by a real agent",
     "fleet_size": "10 000 nodes beside 1 000",
     "rpc_round_trip": "RPC round trip",
     "startup": "start and memory",
+    "redfish_overhead": "power reads by Redfish beside requests",
+    "power_sync": "power of a fleet",
+    "ipmitool_concurrency": "power reads by IPMI, many at once",
 }
 LONGEST = 180
 """Seconds a subject may take."""

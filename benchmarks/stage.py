@@ -96,10 +96,13 @@ class Service:
         self.port = port
         self._parent = psutil.Process(pid)
 
+    def family(self) -> list[psutil.Process]:
+        """Return all the processes."""
+        return [self._parent, *self._parent.children(recursive=True)]
+
     def cpu(self) -> float:
         """Return the CPU seconds, user and system, that all the processes have used."""
-        family = (self._parent, *self._parent.children(recursive=True))
-        times = [one.cpu_times() for one in family]
+        times = [one.cpu_times() for one in self.family()]
         return float(sum(each.user + each.system for each in times))
 
 
@@ -211,6 +214,14 @@ def put(path: str, body: Any) -> bytes:
     """Return a PUT request with a JSON body."""
     sent = orjson.dumps(body)
     head = f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent
+
+
+def post(path: str, body: Any, *, version: str) -> bytes:
+    """Return a POST request with a JSON body, of an API version."""
+    sent = orjson.dumps(body)
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += f"X-OpenStack-Ironic-API-Version: {version}\r\n"
     return f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent
 
 

@@ -25,6 +25,8 @@ _SECRET_IN: Mapping[str, frozenset[str]] = {
     "instance_info": frozenset({"configdrive", "image_url"})
 }
 _URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
+# What images.published.secret_name adds to the UUID of a node.
+_UNGUESSABLE = re.compile(r"(?<=[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-)[\w-]{22}(?![\w-])")
 
 
 @lru_cache(maxsize=4096)
@@ -48,6 +50,21 @@ def mask(value: Any) -> Any:
         same = all(new is old for new, old in zip(shown, value, strict=True))
         return value if same else shown
     return value
+
+
+def address(url: str) -> str:
+    """Return a URL without its password and what follows ``?``: there signed ones have a key.
+
+    Of files made for one machine, the part of the name that nobody can guess is hidden, too.
+    """
+    place, question, _ = _UNGUESSABLE.sub(MASK, str(mask(url))).partition("?")
+    return f"{place}?{MASK}" if question else place
+
+
+def unguessable(text: str) -> str | None:
+    """Return the part of a file's name or URL that keeps others from reading it, None without."""
+    found = _UNGUESSABLE.search(text)
+    return found and found[0]
 
 
 def _mask_object(value: dict[str, Any]) -> dict[str, Any]:

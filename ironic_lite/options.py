@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import socket
@@ -26,6 +27,21 @@ KINDS = (
     "vendor",
 )
 """The thirteen interface kinds, each with one entry-point group and two options."""
+
+HOOKS = (
+    "ramdisk-error",
+    "validate-interfaces",
+    "ports",
+    "architecture",
+    "memory",
+    "cpus",
+    "boot-mode",
+    "root-device",
+    "raid-device",
+    "pci-devices",
+    "parse-lldp",
+)
+"""What can be made of an inventory; `inspection.HOOKS` does it."""
 
 
 class StepPriorities(types.ConfigType):
@@ -75,6 +91,40 @@ class StepPriorities(types.ConfigType):
         return ",".join(f"{step}:{priority:g}" for step, priority in value.items())
 
 
+class PciAlias(types.ConfigType):
+    """A name for a kind of PCI device: JSON with ``vendor_id``, ``product_id`` and ``name``.
+
+    Gives ``((vendor, product), name)``, the ids in lower case.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(type_name="PCI alias")
+
+    def __call__(self, value: object) -> tuple[tuple[str, str], str]:
+        """Parse one line of a file; what has been parsed passes."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            given = json.loads(str(value))
+            vendor, product, name = (given[key] for key in ("vendor_id", "product_id", "name"))
+        except (ValueError, TypeError, KeyError) as why:
+            form = '{"vendor_id": "1234", "product_id": "5678", "name": "gpu"}'
+            raise ValueError(f"{value!r} is not of the form {form}") from why
+        return (str(vendor).lower(), str(product).lower()), str(name)
+
+    def __repr__(self) -> str:
+        return "PciAlias"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PciAlias)
+
+    def __hash__(self) -> int:
+        return hash(PciAlias)
+
+    def _formatter(self, value: object) -> str:
+        return str(value)
+
+
 def _state_path() -> str:
     """Root keeps state where services do; anybody else in their own home."""
     if os.geteuid() == 0:
@@ -89,6 +139,19 @@ def _seconds(name: str, default: int, help: str, *, least: int = 0, **more: Any)
 
 def _sweep(name: str, default: int, help: str) -> cfg.Opt:
     return _seconds(name, default, f"{help} Seconds; 0 turns it off.")
+
+
+def _by_arch(name: str, what: str) -> tuple[cfg.Opt, cfg.Opt]:
+    """One option for all machines, and one by the ``cpu_arch`` in a node's properties."""
+    return (
+        cfg.StrOpt(name, help=f"URL of {what}, for nodes whose driver_info names none."),
+        cfg.DictOpt(
+            f"{name}_by_arch",
+            default={},
+            sample_default={"x86_64": f"file:///srv/boot/x86_64.{name.rpartition('_')[2]}"},
+            help=f"The same by properties/cpu_arch, as arch:URL; it comes before {name}.",
+        ),
+    )
 
 
 def _limit(name: str, what: str) -> cfg.Opt:
@@ -136,20 +199,36 @@ DEFAULT = (
         default=["ironic_versioned_notifications"],
         help="Topics the notifications are sent to; each gets all of them.",
     ),
+    cfg.StrOpt(
+        "grub_config_path",
+        default="EFI/BOOT/grub.cfg",
+        help="Where the boot loader in a bootloader image looks for its configuration, from the "
+        "top of the medium. boot/grub/grub.cfg is always there, too.",
+    ),
+    cfg.StrOpt(
+        "isolinux_bin",
+        default="/usr/lib/ISOLINUX/isolinux.bin",
+        help="The file isolinux.bin, with which virtual media start machines in BIOS mode.",
+    ),
+    cfg.StrOpt(
+        "ldlinux_c32",
+        default="/usr/lib/syslinux/modules/bios/ldlinux.c32",
+        help="The file ldlinux.c32 of the same release as isolinux_bin.",
+    ),
 )
 
 _ENABLED: dict[str, Sequence[str]] = {
     "bios": ("no-bios", "redfish", "fake"),
-    "boot": ("fake",),
+    "boot": ("ipxe", "pxe", "redfish-virtual-media", "fake"),
     "console": ("no-console", "fake"),
-    "deploy": ("fake",),
+    "deploy": ("direct", "ramdisk", "custom-agent", "fake"),
     "firmware": ("no-firmware", "redfish", "fake"),
-    "inspect": ("no-inspect", "fake"),
+    "inspect": ("no-inspect", "redfish", "agent", "fake"),
     "management": ("ipmitool", "redfish", "noop", "fake"),
     "network": ("noop",),
     "power": ("ipmitool", "redfish", "fake"),
-    "raid": ("no-raid", "redfish", "fake"),
-    "rescue": ("no-rescue", "fake"),
+    "raid": ("no-raid", "agent", "redfish", "fake"),
+    "rescue": ("no-rescue", "agent", "fake"),
     "storage": ("noop",),
     "vendor": ("ipmitool", "no-vendor", "fake"),
 }
@@ -227,13 +306,20 @@ API = (
     cfg.BoolOpt(
         "enable_ramdisk_endpoints",
         default=True,
-        help="Serve /v1/lookup and /v1/heartbeat, which ramdisk agents call without "
-        "authentication.",
+        help="Serve /v1/lookup, /v1/heartbeat and /v1/continue_inspection, which ramdisk agents "
+        "call without authentication.",
     ),
     cfg.BoolOpt(
         "restrict_lookup",
         default=True,
         help="Answer /v1/lookup only for nodes in a state in which an agent may run.",
+    ),
+    cfg.IntOpt(
+        "ramdisk_refusals_per_minute",
+        default=300,
+        min=0,
+        help="How many of the requests of ramdisk agents one address may have refused "
+        "within a minute; then all of its are, with 503, until the minute is over. 0: any number.",
     ),
     _seconds(
         "ramdisk_heartbeat_timeout",
@@ -440,9 +526,10 @@ _WATCH = (
     _sweep("sync_power_state_interval", 120, "How often the power state of nodes is read."),
     cfg.IntOpt(
         "sync_power_state_workers",
-        default=8,
+        default=64,
         min=1,
-        help="Machines whose power state is read at the same time.",
+        help="Machines whose power state is read at the same time. Half as many more may be those "
+        "that were silent or slow lately, and as many again those that are lost.",
     ),
     _sweep(
         "power_failure_recovery_interval",
@@ -503,11 +590,73 @@ _HISTORY = (
     ),
 )
 
-CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH, *_HISTORY)
+_IMAGES = (
+    cfg.ListOpt(
+        "file_url_allowed_paths",
+        default=["/var/lib/ironic-lite/images", "/srv/ironic-lite", "/var/lib/ironic"],
+        help="Folders of this machine whose files the fields of a node may name by file:// URLs. "
+        "Options may name any file.",
+    ),
+    cfg.ListOpt(
+        "image_blocked_networks",
+        default=["169.254.0.0/16", "fe80::/10"],
+        help="Networks, as 192.0.2.0/24, from which this service fetches nothing, whatever a node "
+        "says: those of your clouds' metadata services, and of what else trusts this machine.",
+    ),
+    cfg.IntOpt(
+        "image_cache_size",
+        default=20480,
+        min=1,
+        help="MiB that fetched kernels, ramdisks and images may take; also the largest one that is "
+        "fetched. What was used longest ago goes first.",
+    ),
+    cfg.ListOpt(
+        "permitted_image_formats",
+        default=["raw", "gpt", "qcow2"],
+        help="What an image may be, as its content says.",
+    ),
+    cfg.BoolOpt(
+        "disable_deep_image_inspection",
+        default=False,
+        help="Believe what is said of images, and do not look into them. An image is written by "
+        "whoever deploys it: qcow2 can name files of the machine that reads it.",
+    ),
+)
+
+_RAMDISKS = (
+    *_by_arch("deploy_kernel", "the kernel of the ramdisk that cleans and deploys"),
+    *_by_arch("deploy_ramdisk", "the ramdisk that cleans and deploys"),
+    *_by_arch("rescue_kernel", "the kernel of the ramdisk that rescues"),
+    *_by_arch("rescue_ramdisk", "the ramdisk that rescues"),
+    *_by_arch(
+        "bootloader",
+        "the image of an EFI system partition that virtual media start kernels from",
+    ),
+    _sweep(
+        "sync_local_state_interval",
+        180,
+        "How often nodes that came from another conductor are looked for, whose boot files are to "
+        "be made here; and old files of nodes that are no more, or do not mean them any more.",
+    ),
+)
+
+CONDUCTOR = (*_MEMBERSHIP, *_WORK, *_LIFE, *_WATCH, *_HISTORY, *_IMAGES, *_RAMDISKS)
 
 # -- [deploy], [agent], [fake], [ipmi], [redfish], [oslo_messaging_local] --------------------
 
 DEPLOY = (
+    cfg.BoolOpt(
+        "fast_track",
+        default=False,
+        help="Let ramdisks run on between two verbs, and use one that runs instead of a reboot to "
+        "clean, deploy and inspect. A node's driver_info/fast_track decides for that node.",
+    ),
+    _seconds(
+        "fast_track_timeout",
+        300,
+        "For how many seconds after its last heartbeat an agent counts as running.",
+        least=1,
+    ),
     *(
         cfg.IntOpt(
             f"{name}_priority",
@@ -522,11 +671,163 @@ DEPLOY = (
             ("delete_configuration", "raid.delete_configuration"),
         )
     ),
+    cfg.IntOpt(
+        "shred_random_overwrite_iterations",
+        default=1,
+        min=0,
+        help="How often a disk that cannot erase itself is overwritten with random data.",
+    ),
+    cfg.BoolOpt(
+        "shred_final_overwrite_with_zeros",
+        default=True,
+        help="Overwrite such a disk with zeros at the end.",
+    ),
+    cfg.BoolOpt(
+        "continue_if_disk_secure_erase_fails",
+        default=False,
+        help="Overwrite a disk whose own erasure has failed, instead of failing the step.",
+    ),
+    cfg.BoolOpt(
+        "enable_ata_secure_erase",
+        default=True,
+        help="Let ATA disks erase themselves.",
+    ),
+    cfg.BoolOpt(
+        "enable_nvme_secure_erase",
+        default=True,
+        help="Let NVMe disks erase themselves.",
+    ),
+    cfg.IntOpt(
+        "disk_erasure_concurrency",
+        default=4,
+        min=1,
+        help="How many disks of a machine are erased at once.",
+    ),
+    cfg.BoolOpt(
+        "erase_skip_read_only",
+        default=False,
+        help="Leave disks out that can only be read, instead of failing the step.",
+    ),
     cfg.StrOpt(
         "default_boot_mode",
         default="uefi",
         choices=["bios", "uefi"],
         help="How machines boot whose capabilities do not say so in boot_mode.",
+    ),
+    cfg.StrOpt(
+        "http_root",
+        sample_default="/var/lib/ironic-lite/http",
+        help="Folder of the files that machines and BMCs fetch by HTTP. Unset, http in state_path. "
+        "A web server other than the conductor's own must be able to read it.",
+    ),
+    cfg.URIOpt(
+        "http_url",
+        schemes=["http", "https"],
+        sample_default="http://192.0.2.10:8080",
+        help="Where machines and BMCs find http_root. Unset, http_host and http_port.",
+    ),
+    cfg.URIOpt(
+        "external_http_url",
+        schemes=["http", "https"],
+        help="Where BMCs find http_root, if not under http_url. A node's "
+        "driver_info/external_http_url decides for that node.",
+    ),
+    cfg.PortOpt(
+        "http_port",
+        help="Port on which the conductor serves http_root itself. Unset, it does not, and another "
+        "web server is to.",
+    ),
+    cfg.HostAddressOpt(
+        "http_host",
+        default="127.0.0.1",
+        help="Address for that. Media hold the secrets of the ramdisks booted from them: it should "
+        "be one of the network of BMCs and machines, which nobody else reaches.",
+    ),
+    cfg.IntOpt(
+        "http_connections",
+        default=64,
+        min=1,
+        help="Files that are served at once; further requests wait.",
+    ),
+    cfg.IntOpt(
+        "iso_cache_size",
+        default=20480,
+        min=0,
+        help="MiB that boot media may take from which those of nodes are made; one is kept for "
+        "each kernel, ramdisk and bootloader. What was used longest ago goes first.",
+    ),
+)
+
+SERVICE_CATALOG = (
+    cfg.URIOpt(
+        "endpoint_override",
+        schemes=["http", "https"],
+        sample_default="http://192.0.2.10:6385",
+        help="Where the agents in ramdisks find the API. Unset, [api]public_endpoint.",
+    ),
+)
+
+PXE = (
+    cfg.StrOpt(
+        "kernel_append_params",
+        default="nofb vga=normal",
+        help="Further kernel parameters of ramdisks that are booted over the network. A node's "
+        "driver_info/kernel_append_params decides for that node.",
+    ),
+    cfg.StrOpt(
+        "tftp_root",
+        default="/tftpboot",
+        help="Folder of the files that machines fetch by TFTP.",
+    ),
+    cfg.HostAddressOpt(
+        "tftp_server",
+        sample_default="192.0.2.10",
+        help="Address of the TFTP server. Unset, the host of [deploy]http_url.",
+    ),
+    cfg.StrOpt(
+        "ipxe_bootfile_name",
+        default="undionly.kpxe",
+        help="iPXE for machines in BIOS mode, a file in tftp_root.",
+    ),
+    cfg.StrOpt(
+        "uefi_ipxe_bootfile_name",
+        default="snponly.efi",
+        help="iPXE for machines in UEFI mode, a file in tftp_root.",
+    ),
+    cfg.StrOpt(
+        "pxe_bootfile_name",
+        default="pxelinux.0",
+        help="Loader for machines in BIOS mode without iPXE, a file in tftp_root.",
+    ),
+    cfg.StrOpt(
+        "uefi_pxe_bootfile_name",
+        default="bootx64.efi",
+        help="Loader for machines in UEFI mode without iPXE, a file in tftp_root.",
+    ),
+)
+
+DHCP = (
+    cfg.StrOpt(
+        "dhcp_provider",
+        default="none",
+        choices=[
+            ("none", "a DHCP server that leads every machine to the same loader"),
+            ("dnsmasq", "files for dnsmasq, one per card: it answers no machines but ours"),
+        ],
+        help="Who tells machines what to boot.",
+    ),
+)
+
+DNSMASQ = (
+    cfg.StrOpt(
+        "dhcp_hostsdir",
+        default="/etc/dnsmasq.d/hostsdir.d",
+        help="The folder of dnsmasq's option dhcp-hostsdir.",
+    ),
+    cfg.StrOpt(
+        "dhcp_optsdir",
+        default="/etc/dnsmasq.d/optsdir.d",
+        help="The folder of dnsmasq's option dhcp-optsdir.",
     ),
 )
 
@@ -535,6 +836,61 @@ AGENT = (
         "require_tls",
         default=True,
         help="Refuse heartbeats of agents whose callback URL is not https.",
+    ),
+    cfg.StrOpt(
+        "tls_minimum_version",
+        default="1.3",
+        choices=["1.2", "1.3"],
+        help="The oldest version of TLS that is spoken with agents.",
+    ),
+    _seconds(
+        "command_timeout",
+        60,
+        "Seconds within which an agent must have answered a request.",
+        least=1,
+    ),
+    cfg.IntOpt(
+        "max_command_attempts",
+        default=3,
+        min=1,
+        max=100,
+        help="How often an agent that does not answer is asked.",
+    ),
+    cfg.StrOpt(
+        "image_download_source",
+        default="http",
+        choices=["http", "local"],
+        help="Who fetches the images of instances: their machines (http), or the conductor, which "
+        "serves them from [deploy]http_root (local). instance_info/image_download_source decides "
+        "for a node; images of file:// are always served.",
+    ),
+    cfg.BoolOpt(
+        "stream_raw_images",
+        default=True,
+        help="Have agents write raw images while they arrive, instead of keeping them in memory.",
+    ),
+    cfg.BoolOpt(
+        "allow_md5_checksum",
+        default=False,
+        help="Take md5 checksums of images, which can be forged.",
+    ),
+    cfg.StrOpt(
+        "deploy_logs_collect",
+        default="on_failure",
+        choices=["always", "on_failure", "never"],
+        help="When the logs of a ramdisk are fetched and kept: at the end of each cleaning, "
+        "deployment and servicing, or if it fails, or never.",
+    ),
+    cfg.StrOpt(
+        "deploy_logs_storage_backend",
+        default="local",
+        choices=["local"],
+        help="Where they are kept: local is deploy_logs_local_path of the conductor.",
+    ),
+    cfg.StrOpt(
+        "deploy_logs_local_path",
+        help="The folder for them; unset, agent-logs in state_path. They are removed by you: see "
+        "docs/agent.",
     ),
 )
 
@@ -592,6 +948,12 @@ IPMI = (
 
 REDFISH = (
     cfg.StrOpt(
+        "kernel_append_params",
+        default="nofb vga=normal",
+        help="Further kernel parameters of ramdisks that are booted from virtual media. A node's "
+        "driver_info/kernel_append_params decides for that node.",
+    ),
+    cfg.StrOpt(
         "auth_type",
         default="auto",
         choices=[
@@ -612,9 +974,10 @@ REDFISH = (
     _seconds("read_timeout", 60, "Seconds a BMC may take to answer a request.", least=1),
     cfg.IntOpt(
         "connection_cache_size",
-        default=1000,
+        default=10000,
         min=0,
-        help="Sessions with BMCs kept open; 0 opens one for each task.",
+        help="Sessions with BMCs kept open, 10 KiB each; 0 opens one for each task. With fewer "
+        "than there are BMCs, each reading of the power state is a login.",
     ),
     _seconds(
         "raid_config_status_interval",
@@ -626,6 +989,26 @@ REDFISH = (
         14400,
         "Seconds a step may take to create or delete all its volumes, a restart of the machine "
         "included.",
+        least=1,
+    ),
+    _seconds(
+        "bmc_silence_timeout",
+        900,
+        "Seconds a BMC that creates or deletes volumes may give no usable answer: a BMC that "
+        "starts anew takes one to five minutes, and may refuse logins on the way.",
+        least=1,
+    ),
+    _seconds(
+        "bios_config_timeout",
+        1800,
+        "Seconds a machine that was restarted for BIOS settings may take until it is up and shows "
+        "them: it may test all its memory, and boot two or three times.",
+        least=1,
+    ),
+    _seconds(
+        "bios_config_status_interval",
+        15,
+        "Seconds between two looks at a machine that was restarted for BIOS settings.",
         least=1,
     ),
     _seconds(
@@ -689,6 +1072,58 @@ REDFISH = (
         480,
         "Seconds within which a BMC must have answered so often; 0 does not ask.",
     ),
+    cfg.Opt(
+        "inspection_hooks",
+        type=types.List(types.String(choices=HOOKS)),
+        default=["validate-interfaces", "ports", "architecture"],
+        help="What the inspect interface redfish makes of the inventory, in this order. One that "
+        "needs another brings it along.",
+    ),
+)
+
+INSPECTOR = (
+    cfg.StrOpt(
+        "add_ports",
+        default="pxe",
+        choices=[
+            ("all", "all network cards of the inventory"),
+            ("active", "those with an IP address"),
+            ("pxe", "the one that the machine has booted from; all if that is not known"),
+            ("disabled", "none"),
+        ],
+        help="Which network cards that an inspection finds become ports of the node, by the hook "
+        "ports.",
+    ),
+    cfg.Opt(
+        "hooks",
+        type=types.List(types.String(choices=HOOKS)),
+        default=["ramdisk-error", "validate-interfaces", "ports", "architecture"],
+        help="What the inspect interface agent makes of the inventory, in this order. One that "
+        "needs another brings it along.",
+    ),
+    cfg.StrOpt(
+        "extra_kernel_params",
+        default="",
+        sample_default="ipa-inspection-collectors=default,lldp,pci-devices,logs",
+        help="Further kernel parameters of ramdisks that inspect, as name=value with blanks "
+        "between them.",
+    ),
+    cfg.BoolOpt(
+        "power_off",
+        default=True,
+        help="Switch machines off after an inspection by an agent. Without effect on machines "
+        "whose power must stay on.",
+    ),
+)
+
+PCI_DEVICES = (
+    cfg.MultiOpt(
+        "alias",
+        item_type=PciAlias(),
+        sample_default=['{"vendor_id": "10de", "product_id": "2330", "name": "h100"}'],
+        help="A capability that the hook pci-devices gives nodes: how many of these devices they "
+        "have. May be given several times.",
+    ),
 )
 
 LOCAL = (
@@ -704,16 +1139,54 @@ LOCAL = (
 
 # -- put together ----------------------------------------------------------------------------
 
+# -- [sensor_data] ---------------------------------------------------------------------------
+
+SENSOR_DATA = (
+    cfg.BoolOpt(
+        "send_sensor_data",
+        default=False,
+        help="Read the sensors of machines from time to time, and send what they say as "
+        "notifications. [oslo_messaging_notifications]driver must be set, too.",
+    ),
+    _seconds("interval", 600, "Seconds between two rounds.", least=1),
+    cfg.IntOpt(
+        "workers", default=4, min=1, max=256, help="Machines whose sensors are read at once."
+    ),
+    _seconds(
+        "wait_timeout",
+        300,
+        "Seconds a round may take; the next one goes on with the machines that are left. 0: no "
+        "limit.",
+    ),
+    cfg.BoolOpt(
+        "enable_for_undeployed_nodes",
+        default=False,
+        help="Read the sensors of machines without an instance, too.",
+    ),
+    cfg.ListOpt(
+        "data_types",
+        default=["ALL"],
+        help="Which types of sensors are told of, such as Temperature, Fan, Power; ALL for all.",
+    ),
+)
+
 GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "DEFAULT": (*DEFAULT, *INTERFACES),
     "api": API,
     "database": DATABASE,
     "conductor": CONDUCTOR,
     "deploy": DEPLOY,
+    "service_catalog": SERVICE_CATALOG,
+    "pxe": PXE,
+    "dhcp": DHCP,
+    "dnsmasq": DNSMASQ,
     "agent": AGENT,
     "fake": FAKE,
     "ipmi": IPMI,
     "redfish": REDFISH,
+    "inspector": INSPECTOR,
+    "pci_devices": PCI_DEVICES,
+    "sensor_data": SENSOR_DATA,
     "oslo_messaging_local": LOCAL,
 }
 """What `config.register` registers: options by group."""

@@ -131,7 +131,8 @@ def requested(
 ) -> list[dict[str, Any]]:
     """Check a listed run and return it as it is stored: request order kept (S1.9), facts filled in.
 
-    Each stored step is the request's dictionary plus the driver's ``abortable`` and ``priority``.
+    Each stored step is the request's dictionary plus the driver's ``abortable`` and ``priority``,
+    and ``reboot_requested`` if an agent wants the machine rebooted after it.
 
     :param ramdisk: False refuses steps that need the agent (disable_ramdisk).
     :param besides: faults of the list that were found elsewhere. Steps for children are checked
@@ -153,11 +154,17 @@ def requested(
                 **asked,
                 "abortable": driver_step.abortable if driver_step else asked["step"] in RESERVED,
                 "priority": driver_step.priority if driver_step else 0,
+                **_reboot(driver_step),
             }
         )
     if faults:
         raise errors.InvalidParameter("; ".join(faults), path=f"{kind}_steps", reason=faults)
     return stored
+
+
+def _reboot(known: Step | None) -> dict[str, bool]:
+    wanted = known is not None and known.extra.get("reboot_requested")
+    return {"reboot_requested": True} if wanted else {}
 
 
 def step_faults(asked: Mapping[str, Any], offered: Iterable[Step], kind: StepKind) -> list[str]:

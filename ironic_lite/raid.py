@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import clock, errors
+from ironic_lite import capabilities, clock, errors
 from ironic_lite.steps import Arg
 
 Json = dict[str, Any]
@@ -21,6 +21,7 @@ DISK_TYPES = ("hdd", "ssd")
 INTERFACE_TYPES = ("sata", "scsi", "sas")
 MAX = "MAX"
 _DISKS = "logical_disks"
+_HINT = "root_device_hint"
 _MOST_FAULTS = 10
 _MOST_GB = 2**53  # a number of bytes must stay one that every JSON parser keeps
 
@@ -292,30 +293,26 @@ def built(disks: Sequence[Json]) -> Json:
     }
 
 
-def described(known: Mapping[str, Any], disks: Sequence[Json]) -> Json:
+def described(known: Mapping[str, Any], disks: Sequence[Json], before: Sequence[Json] = ()) -> Json:
     """Return a node's properties once it has these logical disks.
 
     The root volume gives ``local_gb``, the capability ``raid_level`` and, from its
-    ``root_device_hint``, ``root_device``. Without volumes ``root_device`` goes.
+    ``root_device_hint``, ``root_device``. Without volumes ``root_device`` goes, and so does one
+    that came from a root volume that is no more: an instance would be written nowhere.
+
+    :param before: the logical disks it had.
     """
     found = dict(known)
+    hints = [one[_HINT] for one in before if is_root(one) and _HINT in one]
+    if not disks or found.get("root_device") in hints:
+        found.pop("root_device", None)
     root = next(filter(is_root, disks), None)
     if root is None:
-        if not disks:
-            found.pop("root_device", None)
         return found
     if root["size_gb"] != MAX:
         found["local_gb"] = root["size_gb"]
-    if "root_device_hint" in root:
-        found["root_device"] = root["root_device_hint"]
-    found["capabilities"] = _capable(found.get("capabilities"), root["raid_level"])
+    if _HINT in root:
+        found["root_device"] = root[_HINT]
+    level = root["raid_level"]
+    found["capabilities"] = capabilities.put(found.get("capabilities"), "raid_level", level)
     return found
-
-
-def _capable(known: object, level: str) -> Any:
-    """Return the capabilities, ``a:b,c:d`` or an object, with the level in its place."""
-    if isinstance(known, dict):
-        return {**known, "raid_level": level}
-    words = known.split(",") if isinstance(known, str) else []
-    kept = [word for word in words if word.strip() and word.split(":")[0].strip() != "raid_level"]
-    return ",".join([*kept, f"raid_level:{level}"])

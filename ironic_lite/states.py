@@ -261,6 +261,14 @@ LOOKUP_ALLOWED = frozenset(
     }
 )
 
+FAST_TRACK_LOOKUP = LOOKUP_ALLOWED | {
+    S.ENROLL,
+    S.MANAGEABLE,
+    S.AVAILABLE,
+    S.SERVICING,
+    S.SERVICEHOLD,
+}
+
 
 def of_kind(*kinds: Kind) -> frozenset[State]:
     """Return all states of these kinds."""

@@ -7,10 +7,17 @@ import pathlib
 import shutil
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 from ironic_lite.db import migrate, session
 from ironic_lite.db.session import Database
+
+# How fast examples are made or judged tells of the load of this machine, not of the product.
+hypothesis.settings.register_profile(
+    "loaded", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("loaded")
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ only asked what it alone knows, and touches neither machine nor database for tha
 from __future__ import annotations
 
 import datetime
+import functools
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -82,10 +83,10 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
     if before["reservation"] is not None:
         raise errors.NodeLocked(node=before["uuid"], host=before["reservation"])
     after = {**before, **changed}
-    if reset_interfaces:
+    if reset_interfaces and "driver" in changed:
         after.update((name, None) for name in _INTERFACES if name not in changed)
     _find_parent(service, changed, after)
-    if _CHECKED & changed.keys():
+    if _CHECKED & changed.keys() or _overrides(after) != _overrides(before):
         after.update(_interfaces(service, request, after))
     elif "conductor_group" in changed:
         service.fleet.any_host(after["driver"], after["conductor_group"])
@@ -154,13 +155,26 @@ def set_maintenance(
 def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
     """Return the interface columns of a node, the conductor's defaults filled in."""
     host = service.fleet.any_host(row["driver"], row["conductor_group"])
-    found = service.client.conductor(host).check_node(
+    ask = functools.partial(
+        service.client.conductor(host).check_node,
         request.who,
         driver=row["driver"],
-        interfaces={kind: row[name] for name, kind in _INTERFACES.items()},
         driver_info=row["driver_info"] or {},
     )
+    names = {kind: row[name] for name, kind in _INTERFACES.items()}
+    found = ask(interfaces=names)
+    if overrides := _overrides(row):
+        try:
+            ask(interfaces={**names, **overrides})
+        except errors.InvalidRequest as why:
+            raise type(why)(f"instance_info: {why.message}", **why.facts) from None
     return {name: found[kind] for name, kind in _INTERFACES.items() if kind in found}
+
+
+def _overrides(row: Row) -> dict[str, Any]:
+    """Return by kind the interfaces that instance_info asks for; no value is no wish."""
+    told = row["instance_info"] or {}
+    return {kind: told[name] for name, kind in _INTERFACES.items() if told.get(name)}
 
 
 def _find_parent(service: Service, given: Row, row: Row) -> None:

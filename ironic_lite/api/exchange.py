@@ -52,6 +52,8 @@ class Request:
         self.method: str = environ["REQUEST_METHOD"]
         self.path = call.path
         self.version = call.version.minor
+        self.asked = call.version.explicit
+        """Whether the client has named a version."""
         self.who = call.who
         self.body = b""
         self.answer: Answer = _NOWHERE

@@ -22,7 +22,9 @@ MAX_ARGUMENTS = 200
 _JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)", re.ASCII)
 _CHARSET = re.compile(r"""charset\s*=\s*"?([^";\s]+)""", re.IGNORECASE)
 _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
-_MARKS = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*"', re.DOTALL)
+# A string without an end goes to the end of the text, and nothing is tried twice: else the time for
+# a broken text would grow with the square of its length.
+_MARKS = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NUL_ESCAPE = b"\\u0000"
 _TOO_DEEP = f"The request body is nested more than {MAX_DEPTH} levels deep."
 
@@ -40,7 +42,7 @@ def parse(body: bytes, content_type: str) -> Any:
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as why:
-        if _depth_of_marks(body) > MAX_DEPTH:
+        if _marks_too_deep(body):
             raise faults.guarded(HTTPStatus.BAD_REQUEST, _TOO_DEEP) from None
         raise errors.InvalidRequest(f"The request body is not valid JSON: {why}.") from None
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH and deeper(value, MAX_DEPTH):
@@ -66,17 +68,18 @@ def _check_type(content_type: str) -> None:
         raise errors.InvalidRequest(f"The request body must be sent in UTF-8, not {charset[1]}.")
 
 
-def _depth_of_marks(body: bytes) -> int:
-    """Return how deep a text nests that is too deep, or too broken, to be parsed."""
-    depth = deepest = 0
+def _marks_too_deep(body: bytes) -> bool:
+    """Tell whether a text nests too deep that is too deep, or too broken, to be parsed."""
+    depth = 0
     for found in _MARKS.finditer(body):
         mark = found[0]
         if mark in {b"[", b"{"}:
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > MAX_DEPTH:
+                return True
         elif mark in {b"]", b"}"}:
             depth -= 1
-    return deepest
+    return False
 
 
 def deeper(value: Any, most: int) -> bool:

@@ -296,7 +296,7 @@ def _rescue_password(value: Any) -> None:
         raise errors.InvalidParameter(path="rescue_password", reason=reason)
 
 
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")  # nothing twice: blanks are in both parts
 _GZIP = b"\x1f\x8b"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors, plans, steps
+from ironic_lite import errors, plans
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.drivers import base
@@ -52,6 +52,7 @@ def _reserved(task: Task, step: Json) -> str | None:
         return _wait(task, step.get("args") or {})
     if name == "reboot":
         task.driver.power.reboot(task)
+        task.forget_agent(keep_token=True)
         task.node.power_state = base.POWER_ON
         return None
     state = base.POWER_ON if name == "power_on" else base.POWER_OFF
@@ -78,6 +79,4 @@ def rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
     """Tell whether a step may be run again after a crash in the middle of it."""
     if step["step"] in plans.RESERVED:
         return True
-    interface = task.driver.interface(step["interface"])
-    marked = steps.collect(step["interface"], interface, kind)
-    return any(one.rerunnable for one in marked if one.name == step["step"])
+    return task.driver.interface(step["interface"]).may_repeat(task, kind, step)

@@ -3,61 +3,106 @@
 from __future__ import annotations
 
 import logging
-import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ironic_lite import clock, fields
+from ironic_lite import clock, fields, inspection
 from ironic_lite.context import Context
-from ironic_lite.db import events, ports
-from ironic_lite.db.session import Connection
+from ironic_lite.db import events, nodes, ports
+from ironic_lite.db.session import Connection, Database
+from ironic_lite.records import Port
+from ironic_lite.rpc.notifier import Notifier
 
 LOG = logging.getLogger(__name__)
 
 Row = dict[str, Any]
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _BLANK = {field.stored: field.default for field in fields.PORT if field.stored is not None}
 
 
-class Added(NamedTuple):
-    """A port that was added, and the event that tells of it."""
+class Cards:
+    """The ports of one node under work.
 
+    :param host: the conductor that works on it.
+    """
+
+    def __init__(
+        self, database: Database, notifier: Notifier, who: Context, *, host: str, node: str
+    ) -> None:
+        self._database = database
+        self._notifier = notifier
+        self._who = who
+        self._host = host
+        self._node = node
+        self._known: Sequence[Port] | None = None
+
+    def all(self) -> Sequence[Port]:
+        """Return the ports, read once."""
+        if self._known is None:
+            self._known = self._database.read(lambda conn: ports.of_node(conn, self._node))
+        return self._known
+
+    def add(self, addresses: Iterable[str], *, token: str) -> None:
+        """Add a port for each address that no node has yet, at once.
+
+        :param addresses: of network cards; a mapping says of each whether machines may boot from
+            it, else they may.
+        :param token: of the node's lock.
+        :raises errors.LockLost: another conductor has the node now.
+        """
+        wanted = _usable(self._node, addresses)
+
+        def write(conn: Connection) -> list[_Added]:
+            nodes.save(conn, self._node, {}, token=token)
+            made = [self._insert(conn, *one) for one in _free(conn, self._node, wanted).items()]
+            if made:
+                events.add(conn, [one.event for one in made])
+            return made
+
+        for added in self._database.write(write) if wanted else ():
+            self._notifier.tell(self._who, [added.event], added.port)
+        self._known = None
+
+    def _insert(self, conn: Connection, address: str, boots: bool) -> _Added:
+        """Add a port; return it with the event that is to tell of it."""
+        made = {"uuid": str(uuid.uuid4()), "created_at": clock.now(), "pxe_enabled": boots}
+        port: Row = {**_BLANK, **made, "address": address, "node_uuid": self._node}
+        ports.insert(conn, port)
+        event = {
+            "at": port["created_at"],
+            "node_uuid": self._node,
+            "kind": "port_created",
+            "conductor": self._host,
+            "requester": self._who.user,
+            "request_id": self._who.request_id,
+            "data": {"port": port["uuid"], "address": address},
+        }
+        return _Added(port, event)
+
+
+class _Added(NamedTuple):
     port: Row
     event: Row
 
 
-def usable(node_uuid: str, addresses: Iterable[str]) -> list[str]:
+def _usable(node_uuid: str, addresses: Iterable[str]) -> dict[str, bool]:
     """Return the MAC addresses among what a machine calls its cards' addresses, each once."""
-    found = dict.fromkeys(address.lower() for address in addresses)
-    for address in found:
-        if not _MAC.fullmatch(address):
-            LOG.warning("Node %s: a network card without a port: %r", node_uuid, address[:40])
-    return [address for address in found if _MAC.fullmatch(address)]
+    may = addresses if isinstance(addresses, Mapping) else dict.fromkeys(addresses, True)
+    found = {}
+    for told, boots in may.items():
+        address = inspection.address(told)
+        if address is None:
+            LOG.warning("Node %s: a network card without a port: %r", node_uuid, told[:40])
+        else:
+            found[address] = bool(boots)
+    return found
 
 
-def add(
-    conn: Connection, who: Context, host: str, node_uuid: str, addresses: list[str]
-) -> list[Added]:
-    """Add a port for each address that no node has; write the event of each.
-
-    :param host: the conductor that does so.
-    """
-    added = []
-    for address in ports.unknown(conn, addresses):
-        made = {"uuid": str(uuid.uuid4()), "created_at": clock.now()}
-        port: Row = {**_BLANK, **made, "address": address, "node_uuid": node_uuid}
-        ports.insert(conn, port)
-        event = {
-            "at": port["created_at"],
-            "node_uuid": node_uuid,
-            "kind": "port_created",
-            "conductor": host,
-            "requester": who.user,
-            "request_id": who.request_id,
-            "data": {"port": port["uuid"], "address": address},
-        }
-        added.append(Added(port, event))
-    if added:
-        events.add(conn, [one.event for one in added])
-    return added
+def _free(conn: Connection, node_uuid: str, wanted: Mapping[str, bool]) -> dict[str, bool]:
+    """Return what is wanted that no port has; whose the others are is told in the log."""
+    owners = ports.owners(conn, wanted)
+    for address, owner in owners.items():
+        if owner != node_uuid:
+            text = "Node %s: the network card %s gets no port here: it is a port of node %s."
+            LOG.warning(text, node_uuid, address, owner)
+    return {address: boots for address, boots in wanted.items() if address not in owners}

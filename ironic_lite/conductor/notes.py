@@ -6,8 +6,15 @@ Whole dictionaries are assigned, so that the record sees the change.
 
 from __future__ import annotations
 
+import datetime
+import hashlib
+import hmac
+import secrets
 from typing import Any
 
+import orjson
+
+from ironic_lite.drivers.base import Agent
 from ironic_lite.records import Node
 from ironic_lite.steps import StepKind
 
@@ -18,8 +25,11 @@ _AGENT_KEYS = (
     "agent_version",
     "agent_last_heartbeat",
     "agent_verify_ca",
-    "agent_secret_token",
 )
+_MACHINE = "agent_secret_machine"  # ours
+_TOKEN_KEYS = ("agent_secret_token", "agent_secret_token_pregenerated", _MACHINE)
+_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+_TOKEN_BYTES = 32  # 43 characters of URL-safe text; the agent ignores anything below 32
 _LISTS = tuple(
     f"agent_cached_{kind}_steps{end}"
     for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)
@@ -75,11 +85,20 @@ class Notes:
         """Say that step ``index`` runs."""
         self._put(**{f"{kind}_step_index": index})
 
-    def settle_steps(self, kind: StepKind, *, forget_list: bool) -> None:
-        """Remove the index and the flags of a run; the list becomes null or stays to be read."""
+    def settle_steps(self, kind: StepKind, *, forget_list: bool, tidied: bool = True) -> None:
+        """Remove the index and the flags of a run; the list becomes null or stays to be read.
+
+        :param tidied: False if what was set up is put away later: `settle_ramdisk` follows then.
+        """
         self._drop(f"{kind}_step_index", _CHANGES, *_FLAGS[kind])
+        if tidied:
+            self.settle_ramdisk(kind)
         if forget_list:
             self._put(**{f"{kind}_steps": None})
+
+    def settle_ramdisk(self, kind: StepKind) -> None:
+        """Forget whether a ramdisk was booted: nothing is left of it."""
+        self._drop(*_NO_RAMDISK.get(kind, ()))
 
     def forget_steps(self, kind: StepKind) -> None:
         """Remove list, index and flags altogether."""
@@ -106,7 +125,7 @@ class Notes:
 
     @property
     def clean_ramdisk(self) -> bool:
-        """Whether this clean may boot the ramdisk."""
+        """Whether this clean boots the ramdisk."""
         return not self._get("cleaning_disable_ramdisk", False)
 
     def request_service(self, steps: list[Json], *, ramdisk: bool) -> None:
@@ -116,7 +135,7 @@ class Notes:
 
     @property
     def service_ramdisk(self) -> bool:
-        """Whether this service run may boot the ramdisk."""
+        """Whether this service run boots the ramdisk."""
         return not self._get("service_disable_ramdisk", False)
 
     def request_deploy(self, user_steps: list[Json], templates: list[Json]) -> None:
@@ -158,9 +177,17 @@ class Notes:
         token: str | None = self._get("agent_secret_token")
         return token
 
-    @token.setter
-    def token(self, value: str) -> None:
-        self._put(agent_secret_token=value)
+    def new_token(self, *, before_boot: bool = False) -> str:
+        """Make another secret.
+
+        :param before_boot: it is part of what the ramdisk boots from, instead of told to it.
+        """
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._drop(*_TOKEN_KEYS)
+        self._put(**{"agent_secret_token": token, _MACHINE: self._machine(token)})
+        if before_boot:
+            self._put(agent_secret_token_pregenerated=True)
+        return token
 
     @property
     def agent_url(self) -> str | None:
@@ -168,21 +195,34 @@ class Notes:
         url: str | None = self._get("agent_url")
         return url
 
+    @property
+    def agent(self) -> Agent | None:
+        """The agent that has sent a heartbeat since its ramdisk booted."""
+        url, token, at = self.agent_url, self.token, self._get("agent_last_heartbeat")
+        if not (url and token and at):
+            return None
+        heard_at = datetime.datetime.fromisoformat(at)
+        about = (self._get("agent_verify_ca"), self._get("agent_version"), heard_at)
+        return Agent(url, token, *about, moved=self._get(_MACHINE) != self._machine(token))
+
+    def _machine(self, token: str) -> str:
+        """Return what names the machine an agent was made for, without telling its settings."""
+        about = orjson.dumps([self._node.driver, self._node.driver_info], option=_SORTED)
+        return hmac.new(token.encode(), about, hashlib.sha256).hexdigest()
+
     def heard(self, *, url: str, version: str | None, at: str, verify_ca: str | None) -> None:
         """Note a heartbeat."""
-        self._put(agent_url=url, agent_last_heartbeat=at)
-        if version:
-            self._put(agent_version=version)
-        if verify_ca:
-            self._put(agent_verify_ca=verify_ca)
+        given = {"agent_version": version, "agent_verify_ca": verify_ca}
+        known = {key: value for key, value in given.items() if value}
+        self._put(agent_url=url, agent_last_heartbeat=at, **known)
 
-    def forget_agent(self) -> None:
-        """The ramdisk is gone: so are its address, its token, its steps and what it changed."""
-        self._drop(*_AGENT_KEYS, *_LISTS, _CHANGES)
+    def forget_agent(self, *, keep_token: bool = False) -> None:
+        """The ramdisk is gone: so are its address, its token and its steps.
 
-    def forget_agent_steps(self) -> None:
-        """What the agent has listed may be another list after its next boot."""
-        self._drop(*_LISTS)
+        :param keep_token: keep one that is part of what the ramdisk boots from.
+        """
+        kept = keep_token and self._get("agent_secret_token_pregenerated")
+        self._drop(*_AGENT_KEYS, *_LISTS, *(() if kept else _TOKEN_KEYS))
 
     def take_agent_steps(self, kind: StepKind, steps: dict[str, list[Json]], *, at: str) -> None:
         """Keep the agent's steps by interface, for as long as its ramdisk runs (S1.35)."""
@@ -214,6 +254,10 @@ class Notes:
         """The place in the run's record of the first step of the list under way."""
         first: int = (self._get(_CHANGES) or {}).get("first", 0)
         return first
+
+    def forget_changes(self) -> None:
+        """Forget them: the run is over."""
+        self._drop(_CHANGES)
 
     def count_change(self) -> None:
         """Count one more change of the agent."""
@@ -256,8 +300,12 @@ class Notes:
 
 
 _FLAGS: dict[StepKind, tuple[str, ...]] = {
-    StepKind.CLEAN: ("cleaning_disable_ramdisk", "declarative_cleaning"),
+    StepKind.CLEAN: ("declarative_cleaning",),
     StepKind.DEPLOY: ("steps_validated",),
-    StepKind.SERVICE: ("service_disable_ramdisk",),
+    StepKind.SERVICE: (),
     StepKind.VERIFY: (),
+}
+_NO_RAMDISK: dict[StepKind, tuple[str, ...]] = {
+    StepKind.CLEAN: ("cleaning_disable_ramdisk",),
+    StepKind.SERVICE: ("service_disable_ramdisk",),
 }

@@ -9,18 +9,24 @@ import logging
 from typing import Any
 
 from ironic_lite import clock, config, errors
+from ironic_lite.conductor import fileserver
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.endpoints.agent import Agent
 from ironic_lite.conductor.endpoints.machine import Machine
 from ironic_lite.conductor.endpoints.management import Management
 from ironic_lite.conductor.endpoints.provision import Provision
 from ironic_lite.conductor.endpoints.vendor import Vendor
+from ironic_lite.conductor.endpoints.waited import Waited
+from ironic_lite.conductor.fileserver import FileServer
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.alarm import Alarm
 from ironic_lite.conductor.watch.fleet import Fleet
 from ironic_lite.conductor.watch.keepalive import Keepalive
+from ironic_lite.conductor.watch.leftovers import Leftovers
+from ironic_lite.conductor.watch.moved import Moved
 from ironic_lite.conductor.watch.orphans import Orphans
 from ironic_lite.conductor.watch.powersync import PowerSync
+from ironic_lite.conductor.watch.sensors import Sensors
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.conductor.watch.trimming import Trimming
@@ -29,7 +35,7 @@ from ironic_lite.db import conductors, traits
 from ironic_lite.db.session import Connection, Database
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc import notifier
-from ironic_lite.rpc.server import Server
+from ironic_lite.rpc.server import Server, answer_seconds
 
 LOG = logging.getLogger(__name__)
 
@@ -43,7 +49,7 @@ class Service:
 
     :param conf: the oslo.config object with our groups.
     :param transport: from ``rpc.transport``; None runs without RPC (tests call ``endpoints``).
-    :raises config.ConfigError: notifications cannot be sent as configured.
+    :raises config.ConfigError: notifications cannot be sent, or files not served, as configured.
     """
 
     def __init__(
@@ -71,21 +77,32 @@ class Service:
         self._fleet = Fleet(self.desk)
         self._keepalive = Keepalive(self.tasks)
         self._orphans = Orphans(self.tasks, self._fleet)
+        self.power = PowerSync(self.tasks, self._fleet)
+        self._metrics = notifier.metrics(conf, "ironic-conductor")
+        self.sensors = Sensors(self.tasks, self._fleet, self._metrics)
         self._sweeps = Sweeps(self.desk.draining, self._plan())
-        self._server = Server(transport, conf.host, self.endpoints) if transport else None
+        self.files: FileServer | None = fileserver.configured(conf)
+        self._server = self._serve(transport) if transport else None
+
+    def _serve(self, transport: Any) -> Server:
+        waited = Waited(self.endpoints, answer_seconds(transport) * _WAITED)
+        return Server(transport, self.desk.host, waited)
 
     def _plan(self) -> list[Sweep]:
         """Return what is done again and again: name, seconds between, act."""
         settings = self._conf.conductor
         timeouts = Timeouts(self.tasks, self._fleet)
-        power = PowerSync(self.tasks, self._fleet)
         trimming = Trimming(self.tasks, self._fleet)
+        moved = Moved(self.tasks, self._fleet)
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
             Sweep("orphans", settings.check_provision_state_interval, self._orphans.sweep),
-            Sweep("power sync", settings.sync_power_state_interval, power.sweep),
-            Sweep("power recovery", settings.power_failure_recovery_interval, power.recover),
+            Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
+            Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
+            Sweep("sensors", self.sensors.interval, self.sensors.sweep),
+            Sweep("moved nodes", settings.sync_local_state_interval, moved.sweep),
+            Sweep("old files", settings.sync_local_state_interval, Leftovers(self.tasks).sweep),
         ]
 
     def start(self) -> None:
@@ -98,6 +115,8 @@ class Service:
 
         Breaking this off costs nothing: no node has been touched, unless a call came in.
         """
+        if self.files is not None:
+            self.files.start()
         rows = self.desk.registry.rows()
         group = self._conf.conductor.conductor_group
         now = clock.now()
@@ -137,9 +156,13 @@ class Service:
         finished = self.desk.workers.wait_idle(limit or None)
         self.desk.stopping.set()  # sleeping steps leave their nodes to the next owner
         finished = self.desk.workers.wait_idle(_GRACE) and finished
+        self.desk.registry.close()
         self._keepalive.stop()
+        if self.files is not None:
+            self.files.stop()
         self.desk.workers.close()
         self.desk.notifier.close()
+        self._metrics.close()
         LOG.info("Conductor %s has stopped%s", host, "" if finished else ", work was left over")
         return finished
 
@@ -152,5 +175,6 @@ class Service:
             LOG.warning("Stopping without having said so in the database: %s", why)
 
 
+_WAITED = 0.9  # of the time RPC gives a call: an error of the machine is to come before RPC's own
 _CALLS_END = 10.0  # seconds for calls being answered; each only checks, moves and hands over
 _GRACE = 5.0  # seconds for interrupted workers to give their locks back

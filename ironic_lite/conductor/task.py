@@ -18,9 +18,9 @@ from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.journal import Journal
 from ironic_lite.conductor.notes import Notes
 from ironic_lite.context import Context
-from ironic_lite.db import agent_steps, nodes, ports
+from ironic_lite.db import agent_steps, inventories, nodes
 from ironic_lite.db.session import Connection
-from ironic_lite.drivers.base import POWER_OFF, Driver
+from ironic_lite.drivers.base import POWER_OFF, Agent, Driver
 from ironic_lite.records import Node, Port
 from ironic_lite.states import Kind, State
 from ironic_lite.steps import StepKind
@@ -73,10 +73,13 @@ class Task:
         self.work: Work | None = None
         self.ring_at: datetime.datetime | None = None
         """When the alarm is to ring for this node, once its lock has been given back."""
+        self.failing = False
         self.unsaved = False
         """Whether a save has failed: then the node here is not what stands in the table."""
         self._driver = driver
-        self._ports: Sequence[Port] | None = None
+        self._cards = cards.Cards(
+            desk.database, desk.notifier, context, host=desk.host, node=node.uuid
+        )
         self._token = token
         self._copy: tuple[Listed, datetime.datetime] | None = None
         self._further: list[Callable[[Connection], None]] = []
@@ -95,27 +98,18 @@ class Task:
     @property
     def ports(self) -> Sequence[Port]:
         """The node's ports, read once."""
-        if self._ports is None:
-            self._ports = self.desk.database.read(lambda conn: ports.of_node(conn, self.node.uuid))
-        return self._ports
+        return self._cards.all()
 
     def add_ports(self, addresses: Iterable[str]) -> None:
-        """Add a port for each network card that no node has one for yet.
-
-        :raises errors.LockLost: another conductor has the node now.
-        """
-        wanted = cards.usable(self.node.uuid, addresses)
-        token = self._token
-        if token is None:
+        """Add a port for each network card that no node has one for yet; see `cards.Cards.add`."""
+        if self._token is None:
             raise errors.LockLost(node=self.node.uuid)
+        self._cards.add(addresses, token=self._token)
 
-        def write(conn: Connection) -> list[cards.Added]:
-            nodes.save(conn, self.node.uuid, {}, token=token)
-            return cards.add(conn, self.context, self.desk.host, self.node.uuid, wanted)
-
-        for added in self.desk.database.write(write) if wanted else ():
-            self.desk.notifier.tell(self.context, [added.event], added.port)
-        self._ports = None
+    def keep_inventory(self, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> None:
+        """Keep what an inspection has found, with the next save."""
+        at, node = clock.now(), self.node.uuid
+        self.add_write(lambda conn: inventories.put(conn, node, inventory, plugin_data, at=at))
 
     def recall(self, key: str, default: Any = None) -> Any:
         """Return what a driver kept on this node."""
@@ -138,6 +132,19 @@ class Task:
             raise errors.Stopping(host=self.desk.host)
 
     @property
+    def agent(self) -> Agent | None:
+        """The agent that has sent a heartbeat since its ramdisk booted."""
+        return self.notes.agent
+
+    def new_agent_token(self) -> str:
+        """Make the secret of the next ramdisk, which finds it on its own medium."""
+        return self.notes.new_token(before_boot=True)
+
+    def forget_agent(self, *, keep_token: bool = False) -> None:
+        """Forget the agent that ran, and the secret that the next one will not have."""
+        self.notes.forget_agent(keep_token=keep_token)
+
+    @property
     def manager_version(self) -> Mapping[str, str] | None:
         """The versions of the agent's hardware managers when it listed its steps (S2.29)."""
         version: Mapping[str, str] | None = self.notes.manager_version
@@ -145,11 +152,7 @@ class Task:
 
     @property
     def step_id(self) -> str:
-        """Name the step under way, unlike any other of this run or of another.
-
-        A step that is run again because the conductor died keeps its name, one that another agent
-        is given gets a new one.
-        """
+        """Name the step under way; only for another agent it gets a new name."""
         kind = history.STEPPING.get(self.state)
         index = None if kind is None else self.notes.index(kind)
         place = "" if index is None else self.notes.first_ordinal + index
@@ -306,7 +309,7 @@ class Task:
             raise errors.LockLost(node=self.node.uuid)
         token = self._token
         if self.node.changes.get("power_state") == POWER_OFF:
-            self.notes.forget_agent_steps()
+            self.notes.forget_agent(keep_token=True)
         changes = self.node.changes
         if "power_state" in changes:
             self._note_power(changes["power_state"])

@@ -12,12 +12,13 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 from ironic_lite import clock, errors, fields, states
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.flows import failure, faults
 from ironic_lite.conductor.notes import Notes
-from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.task import Task, Work
 from ironic_lite.context import Context
 from ironic_lite.db import nodes
 from ironic_lite.drivers.base import Driver
@@ -53,6 +54,7 @@ class Tasks:
         patient: bool = True,
         reserved: bool = True,
         stale: str | None = None,
+        whole: bool = True,
     ) -> Iterator[Task]:
         """Hold a node's lock for the length of the block, or hand it to a worker at its end.
 
@@ -61,6 +63,8 @@ class Tasks:
         :param patient: retry as ``[conductor]node_locked_retry_*`` says; False: once.
         :param reserved: whether the worker may come out of the reserve.
         :param stale: a dead holder's token, which this lock may replace.
+        :param whole: refuse a node whose interfaces are not all here; False: what is missing (see
+            ``lack``) refuses to be called, and the node can be put away.
         :raises errors.NodeNotFound:
         :raises errors.NodeLocked: naming the holder.
         :raises errors.NoFreeWorker: nothing has changed.
@@ -72,7 +76,8 @@ class Tasks:
         try:
             token = self._acquire(node_uuid, patient=patient, stale=stale)
             node = self.desk.database.read(lambda conn: nodes.load(conn, node_uuid))
-            task = Task(self.desk, context, node, self.driver(node), token, others=self)
+            driver = self._driver(node, whole=whole)
+            task = Task(self.desk, context, node, driver, token, others=self)
             yield task
             if worker and task.work is not None:
                 handed_over = True
@@ -85,6 +90,44 @@ class Tasks:
                 finally:  # a database that is away must not cost a worker's place
                     if worker:
                         self.desk.workers.leave()
+
+    def note(self, seen: Task) -> None:
+        """Save what changed on a node that was looked at: one statement, and no lock to be taken.
+
+        :raises errors.NodeLocked: somebody works on the node.
+        :raises errors.Conflict: it has changed since it was looked at.
+        """
+        self._edit(seen, {})
+
+    def go_on(self, seen: Task, work: Work) -> None:
+        """Save what changed on a node that was looked at and take its lock, by one statement; then
+        let a worker do ``work`` and give the lock back.
+
+        :raises errors.NodeLocked, errors.Conflict: as `note`.
+        :raises errors.NoFreeWorker: nothing has changed.
+        """
+        self.desk.workers.claim(reserved=False)
+        token = str(uuid.uuid4())
+        with self._guard:
+            self._tokens.add(token)
+        try:
+            expires = clock.after(self.desk.conf.conductor.heartbeat_timeout)
+            lock = {"reservation": self.desk.host, "lock_token": token, "lock_expires": expires}
+            self._edit(seen, lock)
+        except BaseException:
+            self._forget(token)
+            self.desk.workers.leave()
+            raise
+        task = Task(self.desk, seen.context, seen.node, seen.driver, token, others=self)
+        task.hand_over(work)
+        self._hand_over(task, token)
+
+    def _edit(self, seen: Task, lock: dict[str, Any]) -> None:
+        node = seen.node
+        values = {**node.changes, **lock}
+        edit = functools.partial(nodes.edit, uuid=node.uuid, values=values)
+        self.desk.database.write(functools.partial(edit, generation=node.generation))
+        node.settle(**lock, generation=node.generation + 1)
 
     def look(self, context: Context, node_uuid: str) -> Task:
         """Return a task that only reads; it neither takes nor waits for the lock.
@@ -118,8 +161,23 @@ class Tasks:
 
         :raises errors.InterfaceNotFound: the node names one that is not loaded here.
         """
-        names = {kind: getattr(node, f"{kind}_interface") for kind in fields.INTERFACE_KINDS}
-        return self.desk.registry.driver_for(node.driver, names, node.instance_info)
+        return self.desk.registry.driver_for(node.driver, _names(node), node.instance_info)
+
+    def lack(self, node: Node) -> errors.Error | None:
+        """Return why a node's interfaces are not all here, None if they are.
+
+        A restarted conductor may enable less than before, or fail to load a driver.
+        """
+        try:
+            self.driver(node)
+        except (errors.InvalidRequest, errors.DriverNotFound) as why:
+            return why
+        return None
+
+    def _driver(self, node: Node, *, whole: bool) -> Driver:
+        if whole or self.lack(node) is None:
+            return self.driver(node)
+        return self.desk.registry.remains(node.driver, _names(node), node.instance_info)
 
     # -- the lock itself ---------------------------------------------------------------------
 
@@ -223,3 +281,8 @@ class Tasks:
         """Return a task on the node as it stands in the table, without what could not be saved."""
         node = self.desk.database.read(lambda conn: nodes.load(conn, task.node.uuid))
         return Task(self.desk, task.context, node, task.driver, token, others=self)
+
+
+def _names(node: Node) -> dict[str, str | None]:
+    """Return the interface names of a node by kind."""
+    return {kind: getattr(node, f"{kind}_interface") for kind in fields.INTERFACE_KINDS}

@@ -19,17 +19,19 @@ page = LISTING.page
 
 _THIS = models.chassis.c.uuid == sa.bindparam("k_uuid")
 _GET = sa.select(models.chassis).where(_THIS)
+_HOLD = _GET.with_for_update()
 _INSERT = models.chassis.insert().inline()
 _UPDATE = models.chassis.update().where(_THIS)
 _DELETE = models.chassis.delete().where(_THIS)
 
 
-def get(conn: Connection, uuid: str) -> Row:
+def get(conn: Connection, uuid: str, *, hold: bool = False) -> Row:
     """Return one chassis as column -> value.
 
+    :param hold: nobody else changes the chassis before this transaction ends.
     :raises errors.ChassisNotFound:
     """
-    found = conn.execute(_GET, {"k_uuid": uuid}).first()
+    found = conn.execute(_HOLD if hold else _GET, {"k_uuid": uuid}).first()
     if found is None:
         raise errors.ChassisNotFound(chassis=uuid)
     return dict(zip(COLUMNS, found, strict=True))

@@ -14,7 +14,8 @@ from ironic_lite.db.session import Connection
 
 Row = dict[str, Any]
 
-COLUMNS: tuple[str, ...] = models.columns(models.conductors)
+COLUMNS = tuple(name for name in models.columns(models.conductors) if name != "counters")
+"""What is read of a conductor; its counts are read by themselves."""
 INTERFACE_COLUMNS = (
     "hardware_type",
     "interface_type",
@@ -35,8 +36,12 @@ _ALIVE = (
 _INSERT = models.conductors.insert().inline()
 _UPDATE = models.conductors.update().where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
 _ID = sa.select(_CONDUCTOR.id).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
-_GET = sa.select(models.conductors).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
-_ALL = sa.select(models.conductors).order_by(_CONDUCTOR.hostname)
+_COLUMNS = [_CONDUCTOR[name] for name in COLUMNS]
+_GET = sa.select(*_COLUMNS).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
+_ALL = sa.select(*_COLUMNS).order_by(_CONDUCTOR.hostname)
+_COUNTERS = sa.select(_CONDUCTOR.counters, _CONDUCTOR.updated_at).where(
+    _CONDUCTOR.hostname == sa.bindparam("k_host")
+)
 _CLEAR = models.hardware_interfaces.delete().where(
     _INTERFACE.conductor_id == sa.bindparam("k_conductor")
 )
@@ -68,11 +73,12 @@ _INTERFACES = (
 def register(
     conn: Connection, *, host: str, group: str, version: str | None, now: datetime.datetime
 ) -> int:
-    """Put a conductor on the list as alive, without any interfaces; return its id.
+    """Put a conductor on the list as alive, without interfaces and counts; return its id.
 
     Up to four statements; call `set_interfaces` in the same transaction.
     """
     values = {"conductor_group": group, "version": version, "online": True, "updated_at": now}
+    values["counters"] = None  # those of its life before
     if not conn.execute(_UPDATE, {**values, "k_host": host}).rowcount:
         conn.execute(_INSERT, {**values, "hostname": host, "created_at": now})
     conductor_id = int(conn.execute(_ID, {"k_host": host}).scalar_one())
@@ -90,9 +96,21 @@ def set_interfaces(conn: Connection, conductor_id: int, rows: Sequence[Mapping[s
         conn.execute(_INSERT_INTERFACES, [{**row, "conductor_id": conductor_id} for row in rows])
 
 
-def touch(conn: Connection, *, host: str, now: datetime.datetime, online: bool = True) -> bool:
-    """Say that a conductor lives; return False if it is not on the list and must register."""
-    values = {"k_host": host, "updated_at": now, "online": online}
+def touch(
+    conn: Connection,
+    *,
+    host: str,
+    now: datetime.datetime,
+    online: bool = True,
+    counters: Mapping[str, Any] | None = None,
+) -> bool:
+    """Say that a conductor lives; return False if it is not on the list and must register.
+
+    :param counters: what it has counted so far, as JSON; None leaves what stands there.
+    """
+    values: Row = {"k_host": host, "updated_at": now, "online": online}
+    if counters is not None:
+        values["counters"] = counters
     return bool(conn.execute(_UPDATE, values).rowcount)
 
 
@@ -146,3 +164,15 @@ def get(conn: Connection, hostname: str) -> Row:
     if found is None:
         raise errors.ConductorNotFound(conductor=hostname)
     return dict(zip(COLUMNS, found, strict=True))
+
+
+def counters(conn: Connection, hostname: str) -> Row:
+    """Return what a conductor has counted.
+
+    :returns: ``counters``, None if it has told nothing yet, and ``updated_at``.
+    :raises errors.ConductorNotFound:
+    """
+    found = conn.execute(_COUNTERS, {"k_host": hostname}).first()
+    if found is None:
+        raise errors.ConductorNotFound(conductor=hostname)
+    return {"counters": found[0], "updated_at": found[1]}

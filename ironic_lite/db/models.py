@@ -224,6 +224,7 @@ conductors = sa.Table(
     _flag("online"),
     _text("version", 32),
     *_made(),
+    _json("counters"),
     **_OPTIONS,
 )
 
@@ -341,6 +342,17 @@ firmware_components = sa.Table(
     _text("vendor"),
     _text("model"),
     _text("serial_number"),
+    *_made(),
+    **_OPTIONS,
+)
+
+# What the last inspection of a node has found.
+inventories = sa.Table(
+    "inventories",
+    metadata,
+    _of_node(),
+    _json("inventory", nullable=False),
+    _json("plugin_data", nullable=False),
     *_made(),
     **_OPTIONS,
 )

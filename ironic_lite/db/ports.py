@@ -36,7 +36,7 @@ _OWNERS = (
     .distinct()
     .order_by(_PORT.node_uuid)
 )
-_TAKEN = sa.select(_PORT.address).where(
+_TAKEN = sa.select(_PORT.address, _PORT.node_uuid).where(
     _PORT.address.in_(sa.bindparam("k_addresses", expanding=True))
 )
 _INSERT = models.ports.insert().inline()
@@ -111,12 +111,12 @@ def by_addresses(conn: Connection, macs: Collection[str]) -> list[str]:
     return [row.node_uuid for row in conn.execute(_OWNERS, wanted)]
 
 
-def unknown(conn: Connection, macs: Collection[str]) -> list[str]:
-    """Return those of these MAC addresses, in lower case, that no port has."""
+def owners(conn: Connection, macs: Collection[str]) -> dict[str, str]:
+    """Return whose these MAC addresses, in lower case, are: ``{address of a port: its node}``."""
     if not macs:
-        return []
-    taken = set(conn.execute(_TAKEN, {"k_addresses": list(macs)}).scalars())
-    return [mac for mac in macs if mac not in taken]
+        return {}
+    found = conn.execute(_TAKEN, {"k_addresses": list(macs)})
+    return {row.address: row.node_uuid for row in found}
 
 
 # -- writing ---------------------------------------------------------------------------------

@@ -90,10 +90,25 @@ _IN_FAULT = _nodes(
     _FREE,
     _NODE.retired.is_(sa.false()),
 ).order_by(_NODE.id)
+_STANDING_COLUMNS = ("id", *_PLACE)
+_STANDING = _nodes(_STANDING_COLUMNS, _AFTER, _IN_STATES, _FREE).order_by(_NODE.id)
+_NOTES_COLUMNS = ("uuid", "reservation", "driver_internal_info")
+_NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
+    _NODE.uuid.in_(_several("uuids"))
+)
 _COUNT = sa.select(sa.func.count()).select_from(models.nodes).where(_IN_STATES)
 
 
 # -- questions -------------------------------------------------------------------------------
+
+
+def notes(conn: Connection, *, uuids: Collection[str]) -> list[Row]:
+    """Return what those of these nodes that exist have noted.
+
+    :returns: uuid, reservation, driver_internal_info.
+    """
+    found: list[Row] = _rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
+    return found
 
 
 def due(conn: Connection, *, now: datetime.datetime, limit: int, skip: int = 0) -> list[Row]:
@@ -174,6 +189,19 @@ def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> 
     :returns: all columns.
     """
     found: list[Row] = _rows(conn, _IN_FAULT, _WHOLE, fault=fault, after_id=after_id, limit_=limit)
+    return found
+
+
+def standing(
+    conn: Connection, *, states: Collection[str], after_id: int = 0, limit: int
+) -> list[Row]:
+    """Return the free nodes in these states, by id after ``after_id``.
+
+    :returns: id, uuid, driver, conductor_group, provision_state.
+    """
+    found: list[Row] = _rows(
+        conn, _STANDING, _STANDING_COLUMNS, states=list(states), after_id=after_id, limit_=limit
+    )
     return found
 
 

@@ -33,7 +33,7 @@ SUSHY_EMULATOR_FAKE_SYSTEMS = {machines!r}
 SUSHY_EMULATOR_SSL_CERT = {certificate!r}
 SUSHY_EMULATOR_SSL_KEY = {key!r}
 SUSHY_EMULATOR_AUTH_FILE = {auth_file!r}
-EXTERNAL_NOTIFICATION_URL = None
+EXTERNAL_NOTIFICATION_URL = {listener!r}
 
 # This file is Python. Standard input is a pipe that nobody writes to: it ends with its parent.
 import os as _os
@@ -81,6 +81,7 @@ class Emulator:
     :param power_delay: seconds a power change takes.
     :param certificate: PEM file; with ``key`` it speaks https.
     :param auth_file: file of ``user:bcrypt hash`` lines; with it, requests need a login.
+    :param listener: URL that is told of each change of a machine, by a PUT of what it is then.
     :param folder: where its configuration, state and log are; None makes one and removes it.
     """
 
@@ -89,6 +90,7 @@ class Emulator:
     certificate: pathlib.Path | None = None
     key: pathlib.Path | None = None
     auth_file: pathlib.Path | None = None
+    listener: str | None = None
     folder: pathlib.Path | None = None
     host: str = "127.0.0.1"
     port: int = 0
@@ -197,6 +199,7 @@ class Emulator:
                     "uuid": machine.uuid,
                     "name": machine.name,
                     "power_state": "Off",
+                    "external_notifier": self.listener is not None,
                     "nics": [{"mac": machine.mac, "ip": "127.0.0.1"}],
                 }
                 for machine in self.machines
@@ -204,6 +207,7 @@ class Emulator:
             certificate=path(self.certificate),
             key=path(self.key),
             auth_file=path(self.auth_file),
+            listener=self.listener,
             power_delay=self.power_delay,
         )
 

@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import errors, masking
 from ironic_lite.steps import Arg
 
 BIOS_ARGS: Mapping[str, Arg] = {
@@ -42,10 +42,22 @@ class Image:
     wait: int = 0
 
     @property
-    def shown(self) -> str:
-        """The address without user and password, for logs and errors."""
+    def address(self) -> str:
+        """The address without user and password."""
         parts = urllib.parse.urlsplit(self.url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    @property
+    def shown(self) -> str:
+        """The address for logs and errors: also without the key of a signed one."""
+        return masking.address(self.address)
+
+    def hide(self, text: str) -> str:
+        """Return what a BMC says without the secrets of the address, should it repeat them."""
+        parts = urllib.parse.urlsplit(self.url)
+        for secret in {parts.query, parts.password, urllib.parse.unquote(parts.password or "")}:
+            text = text.replace(secret, masking.MASK) if secret else text
+        return text
 
 
 def settings(given: object) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from typing import Any
 from stevedore import named
 
 from ironic_lite import config, errors, plans, steps
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, missing
+from ironic_lite.drivers.choices import Choice, choice
 
 LOG = logging.getLogger(__name__)
 
@@ -26,12 +27,6 @@ TYPES = "ironic_lite.hardware.types"
 INTERFACES = "ironic_lite.hardware.interfaces"
 
 _FIELDS = tuple((kind, f"{kind}_interface") for kind in base.KINDS)
-_UNSAID: Mapping[str, tuple[str, ...]] = {
-    **{kind: (f"no-{kind}",) for kind in base.OPTIONAL_KINDS},
-    "network": ("noop",),
-    "storage": ("noop",),
-}
-"""What a hardware type works with in the kinds it says nothing about."""
 _DEPLOY_PRIORITIES = {
     "erase_devices_priority": "deploy.erase_devices",
     "erase_devices_metadata_priority": "deploy.erase_devices_metadata",
@@ -84,13 +79,12 @@ class Registry:
         self.failures = dict(failures)
         """What could not be loaded, such as ``"power interface redfish"``, and why."""
         self._interfaces = interfaces
-        self._valid = {
-            name: {kind: _valid(found, kind, interfaces[kind]) for kind in base.KINDS}
+        self._choices: dict[str, dict[str, Choice]] = {
+            name: {
+                kind: choice(name, found, kind, interfaces[kind], defaults.get(kind))
+                for kind in base.KINDS
+            }
             for name, found in types.items()
-        }
-        self._defaults = {
-            name: {kind: _default(valid[kind], defaults.get(kind)) for kind in base.KINDS}
-            for name, valid in self._valid.items()
         }
         self._drivers: dict[tuple[Any, ...], base.Driver] = {}
 
@@ -117,7 +111,7 @@ class Registry:
     @property
     def hardware_types(self) -> tuple[str, ...]:
         """The hardware types this conductor drives."""
-        return tuple(self._valid)
+        return tuple(self._choices)
 
     def driver_for(
         self,
@@ -143,6 +137,27 @@ class Registry:
         parts: dict[str, Any] = {kind: self._interfaces[kind][name] for kind, name in names.items()}
         # Two threads may both get here; then both drivers are the same in all that matters.
         return self._drivers.setdefault(key, base.Driver(hardware_type=hardware_type, **parts))
+
+    def remains(
+        self,
+        hardware_type: str,
+        interfaces: Mapping[str, str | None],
+        overrides: Mapping[str, Any] | None = None,
+    ) -> base.Driver:
+        """Return what is here of a driver that ``driver_for`` refuses, for putting a node away.
+
+        Parameters are those of ``driver_for``. An interface that is not here refuses all calls.
+        """
+        given = overrides or {}
+        parts: dict[str, Any] = {}
+        for kind, field in _FIELDS:
+            try:
+                self._known(hardware_type)
+                name = self._name(hardware_type, kind, given.get(field) or interfaces.get(kind))
+                parts[kind] = self._interfaces[kind][name]
+            except errors.Error:
+                parts[kind] = missing.Missing(kind)
+        return base.Driver(hardware_type=hardware_type, **parts)
 
     def resolve(
         self,
@@ -184,6 +199,15 @@ class Registry:
         for kind, name in names.items():
             self._interfaces[kind][name].check_driver_info(driver_info)
 
+    def close(self) -> None:
+        """Let all interfaces end what they keep open; one that fails costs nobody else's."""
+        for kind, interfaces in self._interfaces.items():
+            for name, interface in interfaces.items():
+                try:
+                    interface.close()
+                except Exception:  # drivers may raise anything
+                    LOG.exception("The %s interface %s could not be closed", kind, name)
+
     def rows(self) -> list[dict[str, Any]]:
         """Return what the table ``hardware_interfaces`` says of this conductor."""
         return [
@@ -191,11 +215,11 @@ class Registry:
                 "hardware_type": hardware_type,
                 "interface_type": kind,
                 "interface_name": name,
-                "is_default": name == self._defaults[hardware_type][kind],
+                "is_default": name == offered.default,
             }
-            for hardware_type, kinds in self._valid.items()
-            for kind, names in kinds.items()
-            for name in names
+            for hardware_type, kinds in self._choices.items()
+            for kind, offered in kinds.items()
+            for name in offered.valid
         ]
 
     def properties(self, hardware_type: str) -> dict[str, str]:
@@ -205,9 +229,9 @@ class Registry:
         """
         self._known(hardware_type)
         found: dict[str, str] = {}
-        for kind, name in self._defaults[hardware_type].items():
-            if name is not None:
-                found.update(self._interfaces[kind][name].get_properties())
+        for kind, offered in self._choices[hardware_type].items():
+            if offered.default is not None:
+                found.update(self._interfaces[kind][offered.default].get_properties())
         return dict(sorted(found.items()))
 
     def logical_disk_properties(self, hardware_type: str) -> dict[str, str]:
@@ -217,45 +241,35 @@ class Registry:
         :raises errors.UnsupportedDriverExtension: it has no default raid interface.
         """
         self._known(hardware_type)
-        name = self._defaults[hardware_type]["raid"]
+        name = self._choices[hardware_type]["raid"].default
         found = None if name is None else self._interfaces["raid"][name]
         if not isinstance(found, base.RAID):
             raise errors.UnsupportedDriverExtension(driver=hardware_type, extension="raid")
         return found.get_logical_disk_properties()
 
     def _known(self, hardware_type: str) -> None:
-        if hardware_type not in self._valid:
+        if hardware_type not in self._choices:
             raise errors.DriverNotFound(driver=hardware_type)
 
     def _name(self, hardware_type: str, kind: str, wanted: object) -> str:
-        valid = self._valid[hardware_type][kind]
-        facts = {"driver": hardware_type, "kind": kind, "valid": ", ".join(valid) or "none"}
-        if wanted is None:
-            default = self._defaults[hardware_type][kind]
-            if default is None:
-                raise errors.NoValidDefaultForInterface(**facts)
-            return default
-        if not isinstance(wanted, str):
-            raise errors.InvalidParameter(path=f"{kind}_interface", reason="is not a string")
-        if wanted in valid:
-            return wanted
-        if wanted in self._interfaces[kind]:
-            raise errors.IncompatibleInterface(name=wanted, **facts)
-        raise errors.InterfaceNotFound(name=wanted, **facts)
+        lead = f"{kind} interface "
+        failed = [what.removeprefix(lead) for what in self.failures if what.startswith(lead)]
+        return self._choices[hardware_type][kind].pick(wanted, self._interfaces[kind], failed)
 
     def _warn(self) -> None:
         """Log what was enabled and is of no use, and what a hardware type lacks."""
         for kind in base.KINDS:
-            used = {name for kinds in self._valid.values() for name in kinds[kind]}
+            offered = {name: kinds[kind] for name, kinds in self._choices.items()}
+            used = {name for each in offered.values() for name in each.valid}
             for name in self._interfaces[kind]:
                 if name not in used:
                     LOG.warning(
                         "No enabled hardware type works with the %s interface %s.", kind, name
                     )
-            for hardware_type, defaults in self._defaults.items():
-                if defaults[kind] is not None:
+            for hardware_type, each in offered.items():
+                if each.default is not None:
                     continue
-                valid = ", ".join(self._valid[hardware_type][kind])
+                valid = ", ".join(each.valid)
                 advice = f"must name one of {valid}" if valid else "cannot be made: enable one"
                 LOG.warning(
                     "Hardware type %s has no default %s interface; its nodes %s.",
@@ -263,23 +277,6 @@ class Registry:
                     kind,
                     advice,
                 )
-
-
-def _valid(
-    hardware_type: base.HardwareType, kind: str, loaded: Mapping[str, base.Interface]
-) -> tuple[str, ...]:
-    """Return the loaded names a hardware type accepts, the best first."""
-    supported = hardware_type.supported.get(kind, _UNSAID.get(kind, ()))
-    preferred = tuple(name for name in supported if name in loaded)
-    if not hardware_type.any_interface:
-        return preferred
-    return (*preferred, *(name for name in loaded if name not in preferred))
-
-
-def _default(valid: Sequence[str], configured: str | None) -> str | None:
-    if configured is not None:
-        return configured if configured in valid else None
-    return valid[0] if valid else None
 
 
 def _check(settings: Settings, loader: _Loader) -> None:

@@ -31,10 +31,13 @@ def absent(driver_info: Mapping[str, Any], name: str) -> bool:
     return value is None or value == ""
 
 
-def values(fields: Fields, driver_info: Mapping[str, Any]) -> dict[str, Any]:
+def values(
+    fields: Fields, driver_info: Mapping[str, Any], where: str = "driver_info"
+) -> dict[str, Any]:
     """Return key -> what was read, for each key of the table that has a value.
 
-    :raises errors.InvalidParameter: naming ``driver_info/<key>``, the first that cannot be used.
+    :param where: the node's field that the mapping is.
+    :raises errors.InvalidParameter: naming ``<where>/<key>``, the first that cannot be used.
     """
     found = {}
     for name, field in fields.items():
@@ -43,7 +46,7 @@ def values(fields: Fields, driver_info: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found[name] = field.read(driver_info[name])
         except ValueError as why:
-            raise errors.InvalidParameter(path=f"driver_info/{name}", reason=str(why)) from None
+            raise errors.InvalidParameter(path=f"{where}/{name}", reason=str(why)) from None
     return found
 
 

@@ -17,6 +17,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.1", "continue_node_*: step_id, which names the step that has ended."),
     ("1.2", "Boot mode, secure boot, NMI, indicators, virtual media, vendor passthru."),
     ("1.3", "set_target_raid_config, get_raid_logical_disk_properties."),
+    ("1.4", "continue_inspection."),
 )
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
@@ -250,3 +251,20 @@ class Conductor(Protocol):
         agent_status_message: str | None = None,
     ) -> None:
         """Take in an agent's heartbeat."""
+
+    def continue_inspection(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        inventory: Json,
+        plugin_data: Json,
+        with_token: bool = False,
+    ) -> Json | None:
+        """Take in what a ramdisk has found; a worker makes of it what follows.
+
+        :param inventory: checked by `inspection.check`.
+        :param plugin_data: what else came with it.
+        :param with_token: return what ``get_node_with_token`` returns; else the answer is None.
+        :raises errors.NodeNotFound: the node does not wait for this.
+        """

@@ -63,6 +63,20 @@ class Notifier(Protocol):
         """Send what still waits, for a short while; what is left then is lost."""
 
 
+class Metrics(Protocol):
+    """Whoever is told what machines measure."""
+
+    def measure(self, who: Context, event_type: str, payload: Row) -> None:
+        """Tell of readings; returns at once and raises nothing.
+
+        :param event_type: such as ``hardware.redfish.metrics``.
+        :param payload: a JSON object, which must not be changed afterwards.
+        """
+
+    def close(self) -> None:
+        """Send what still waits, for a short while; what is left then is lost."""
+
+
 class Silence:
     """The notifier of a process whose notifications are switched off."""
 
@@ -71,6 +85,9 @@ class Silence:
     def tell(
         self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
     ) -> None:
+        """Tell nobody."""
+
+    def measure(self, who: Context, event_type: str, payload: Row) -> None:
         """Tell nobody."""
 
     def close(self) -> None:
@@ -90,26 +107,58 @@ def build(conf: cfg.ConfigOpts, service: str, traits: Traits) -> Notifier:
     """
     if conf.notification_level is None:
         return OFF
+    if not _drivers(conf, "their level is set"):
+        return OFF
+    return Sender(conf, f"{service}.{conf.host}", traits)
+
+
+def metrics(conf: cfg.ConfigOpts, service: str) -> Metrics:
+    """Return who is told what machines measure, on [oslo_messaging_notifications]topics.
+
+    Parameters and errors are those of `build`.
+    """
+    if not conf.sensor_data.send_sensor_data or not _drivers(conf, "sensors shall be read"):
+        return OFF
+    return Sender(conf, f"{service}.{conf.host}", lambda _: (), topics=conf[GROUP].topics)
+
+
+def _drivers(conf: cfg.ConfigOpts, although: str) -> list[str]:
+    """Return the names of the ways out.
+
+    :raises config.ConfigError: a name is unknown.
+    """
     # Their public list would load the libraries of all brokers.
     conf.register_opts(oslo_notifier._notifier_opts, group=GROUP)
-    drivers = conf[GROUP].driver
+    drivers: list[str] = conf[GROUP].driver
     if not drivers:
-        LOG.warning("No notifications: their level is set, but [%s]driver names no driver", GROUP)
-        return OFF
+        LOG.warning("No notifications: %s, but [%s]driver names no driver", although, GROUP)
     known = {found.name for found in importlib.metadata.entry_points(group=_DRIVERS)}
     for name in drivers:
         if name not in known:
             reason = f"[{GROUP}]driver: {name} is none of {', '.join(sorted(known))}"
             raise config.ConfigError(reason=reason)
-    return Sender(conf, f"{service}.{conf.host}", traits)
+    return drivers
 
 
 _DRIVERS = "oslo.messaging.notify.drivers"
 
 
+class _Reading(NamedTuple):
+    """What a machine has measured, in the form of a notice."""
+
+    event_type: str
+    about: Row
+    level: str = "info"
+    lacks_traits: bool = False
+
+    def payload(self, traits: Sequence[str] | None) -> Row:
+        """Return it."""
+        return self.about
+
+
 class _Waiting(NamedTuple):
     who: Context
-    notice: Notice
+    notice: Notice | _Reading
 
 
 class Sender:
@@ -117,8 +166,16 @@ class Sender:
 
     on = True
 
-    def __init__(self, conf: cfg.ConfigOpts, publisher: str, traits: Traits) -> None:
-        self._levels = notices.LEVELS[notices.LEVELS.index(conf.notification_level) :]
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        publisher: str,
+        traits: Traits,
+        *,
+        topics: Sequence[str] | None = None,
+    ) -> None:
+        level = conf.notification_level or notices.LEVELS[0]
+        self._levels = notices.LEVELS[notices.LEVELS.index(level) :]
         self._tries = conf[GROUP].retry
         self._traits = traits
         self._waiting: queue.Queue[_Waiting | None] = queue.Queue(WAITING)
@@ -137,7 +194,7 @@ class Sender:
             messaging,
             publisher_id=publisher,
             serializer=_Contexts(),
-            topics=conf.versioned_notifications_topics,
+            topics=list(topics or conf.versioned_notifications_topics),
         )
 
     # -- on the caller's thread --------------------------------------------------------------
@@ -152,6 +209,10 @@ class Sender:
                     self._put(_Waiting(who, notice))
         except Exception:  # the change is committed: nothing may make it look as if it had failed
             LOG.exception("A notification was lost")
+
+    def measure(self, who: Context, event_type: str, payload: Row) -> None:
+        """Queue readings, whatever the level of other notifications is."""
+        self._put(_Waiting(who, _Reading(event_type, payload)))
 
     def _put(self, one: _Waiting) -> None:
         if self._thread is None:
@@ -191,7 +252,7 @@ class Sender:
             if self._troubled and not self._failing and self._waiting.qsize() <= WAITING // 2:
                 self._recovered()
 
-    def _known_traits(self, notice: Notice) -> Sequence[str] | None:
+    def _known_traits(self, notice: Notice | _Reading) -> Sequence[str] | None:
         if not notice.lacks_traits or notice.event_type == _NODE_GONE:
             return None
         try:

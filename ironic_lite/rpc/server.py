@@ -16,6 +16,7 @@ from concurrent import futures
 from typing import Any
 
 import oslo_messaging
+from oslo_messaging.rpc import client as rpc_client
 from oslo_messaging.rpc import server as rpc_server
 
 from ironic_lite import errors
@@ -24,6 +25,17 @@ from ironic_lite.rpc import encoding, failures, interface, transport
 from ironic_lite.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
+
+
+def answer_seconds(messaging: Any) -> float:
+    """Return how long callers wait for an answer, if they are configured as this process is.
+
+    ``messaging`` is a transport of `transport.build`.
+    """
+    # The library knows this option only in a process that has made a client.
+    messaging.conf.register_opts(rpc_client._client_opts)
+    seconds: float = messaging.conf.rpc_response_timeout
+    return seconds
 
 
 class Server:

@@ -21,13 +21,19 @@ import requests
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = pathlib.Path(sys.executable).parent
 HOST = "127.0.0.1"
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds anything may take; nothing here is expected to take that long."""
 
 API_UP = r"^\S+ \S+ (?P<pid>\d+) INFO ironic_lite\.cmd\.api Listening on "
 CONDUCTOR_UP = r"^\S+ \S+ (?P<pid>\d+) INFO ironic_lite\.conductor\.service Conductor \S+ is up"
 
 T = TypeVar("T")
+
+# A shell that runs the suite in its background lets it ignore these, and all that it starts. What
+# a program handles is reset for those that it starts.
+for _number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, lambda *_: None)
 
 
 def until(ask: Callable[[], T], about: str) -> T:

@@ -23,7 +23,7 @@ from tests.acceptance import service
 DOCS = service.ROOT / "docs"
 PORT = "6385"
 _BLOCK = re.compile(
-    r"^(?P<in> *)\.\. code-block:: (?P<kind>sh|json)\n\n(?P<text>(?:(?P=in)   .*\n|\n)+)",
+    r"^(?P<in> *)\.\. code-block:: (?P<kind>sh|json|ini)\n\n(?P<text>(?:(?P=in)   .*\n|\n)+)",
     re.MULTILINE,
 )
 _REFUSED = re.compile(r"^# refused with (\d{3})$", re.MULTILINE)
@@ -44,14 +44,14 @@ curl() {
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A piece of a page: commands, or what the last of them answered."""
+    """A piece of a page: commands, what the last of them answered, or a configuration."""
 
     kind: str
     text: str
 
 
 def blocks(page: pathlib.Path) -> list[Block]:
-    """Return the page's shell and json blocks, in order."""
+    """Return the page's shell, json and ini blocks, in order."""
     found = []
     for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
         lines = (line.removeprefix(match["in"] + "   ") for line in match["text"].splitlines())
@@ -63,6 +63,8 @@ def speaks_to_a_service(page: pathlib.Path) -> bool:
     return any(f":{PORT}" in block.text for block in blocks(page) if block.kind == "sh")
 
 
+CONFIGURED = frozenset({"boot", "manual-management"})
+"""Pages whose ini blocks are in force while their examples are run."""
 PAGES = [page for page in sorted(DOCS.glob("*.rst")) if speaks_to_a_service(page)]
 
 
@@ -84,6 +86,8 @@ def script(page: pathlib.Path, folder: pathlib.Path, port: int) -> tuple[str, di
     """Return the page as one shell script, and what its answers must contain, by number."""
     lines, excerpts = [_SHELL], {}
     for number, block in enumerate(blocks(page)):
+        if block.kind == "ini":
+            continue
         if block.kind == "json":
             excerpts[number] = orjson.loads(block.text)
             lines.append(f'cp "$ANSWER" {folder}/{number}')
@@ -94,7 +98,8 @@ def script(page: pathlib.Path, folder: pathlib.Path, port: int) -> tuple[str, di
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_does_what_it_says(page: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    with service.service() as found:
+    settings = [block.text for block in blocks(page) if block.kind == "ini"]
+    with service.service("\n".join(settings) if page.stem in CONFIGURED else "") as found:
         found.start("ironic-lite")
         found.up()
         text, excerpts = script(page, tmp_path, found.port)

@@ -26,7 +26,10 @@ pytestmark = pytest.mark.xdist_group("wheel")
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCES = ("ironic_lite", "alembic", "etc")
 FILES = ("setup.cfg", "pyproject.toml", "README.rst", "LICENSE", "MANIFEST.in")
-SCRIPTS = ("ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync")
+SCRIPTS = (
+    *("ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"),
+    "ironic-lite-netboot",
+)
 PATIENCE = 30.0
 """Seconds the service may take to answer, and again to stop."""
 

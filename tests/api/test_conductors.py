@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import functools
 
 import pytest
 
-from ironic_lite import clock
+from ironic_lite import clock, counters
 from ironic_lite.db import conductors, session
 from tests.api.client import Client
 from tests.api.conftest import DRIVERS, HOST, add_conductor
@@ -84,3 +85,22 @@ def test_versions_before_1_49_know_no_conductors(api: Client) -> None:
     assert api.at(48).get("/v1/conductors").status == 404
     assert api.at(48).get(f"/v1/conductors/{HOST}").status == 404
     assert api.at(49).get("/v1/conductors").status == 200
+
+
+def test_a_conductor_shows_what_it_counted(api: Client, database: session.Database) -> None:
+    path = f"/v1/conductors/{HOST}/counters"
+    before = api.get(path).json
+    assert (before["hostname"], before["since"], before["bmc_calls_total"]) == (HOST, None, [])
+    counted = counters.Counters()
+    counted.note("redfish", "GET", counters.OK, 0.2)
+    told, now = counted.snapshot(), clock.now()
+    database.write(lambda conn: conductors.touch(conn, host=HOST, now=now, counters=told))
+    after = api.get(path).json
+    assert after == {"hostname": HOST, "updated_at": now.isoformat() + "+00:00", **told}
+    assert "counters" not in api.get(f"/v1/conductors/{HOST}").json
+    assert api.get("/v1/conductors/nobody/counters").status == 404
+    assert api.at(48).get(path).status == 404
+    start = functools.partial(conductors.register, host=HOST, group="", version=None, now=now)
+    database.write(start)
+    anew = api.get(path).json
+    assert (anew["since"], anew["bmc_calls_total"]) == (None, [])

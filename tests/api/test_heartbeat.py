@@ -8,9 +8,11 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
+from ironic_lite.db import session
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
 from tests.api.recorder import Recorder
+from tests.statements import count_statements
 
 URL = "https://192.0.2.10:9999"
 ABSENT = "00000000-0000-4000-8000-000000000000"
@@ -64,6 +66,12 @@ def test_a_name_will_do_too(api: Client, node: Json) -> None:
         {"callback_url": "ftp://192.0.2.10"},
         {"callback_url": "https://"},
         {"callback_url": "https://a b/"},
+        {"callback_url": "https://[::::]:9999"},
+        {"callback_url": "https://[192.0.2.10]:9999"},
+        {"callback_url": "https://192.0.2.10:99999"},
+        {"callback_url": "https://192.0.2.10:0"},
+        {"callback_url": "https://192.0.2.10:9999/\x01"},
+        {"callback_url": "https://192.0.2.10:9999/\u00e9"},
         {"callback_url": "http://192.0.2.10:9999"},
         {"agent_token": ...},
         {"agent_token": ""},
@@ -105,11 +113,42 @@ def test_the_fall_back_of_agents_that_could_not_read_the_root_is_refused(
     assert api.at(21).post(f"/v1/heartbeat/{node['uuid']}", BODY).status == 404
 
 
-def test_an_agent_keeps_its_address(api: Client, add_node: AddNode) -> None:
-    node = add_node(driver_internal_info={"agent_url": URL})
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://0.0.0.0:9999", "https://[::]:9999", "https://224.0.0.1", "https://[ff02::1]"),
+        *("https://169.254.169.254", "https://[fe80::1]:9999", "https://[::ffff:169.254.169.254]/"),
+    ],
+)
+def test_an_address_that_no_machine_has_is_refused(
+    api: Client, node: Json, recorder: Recorder, url: str
+) -> None:
+    answer = beat(api, node, callback_url=url)
+    assert (answer.status, recorder.calls) == (400, [])
+    assert "callback_url" in answer.text
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:6385", "http://[::1]/", "http://localhost:80"])
+def test_plain_http_leads_neither_to_ourselves_nor_to_names(
+    api: Client, node: Json, conf: cfg.ConfigOpts, url: str
+) -> None:
+    conf.set_override("require_tls", False, "agent")
+    assert beat(api, node, callback_url=url).status == 400
+
+
+def test_the_way_to_the_conductor_is_looked_up_once(
+    api: Client, node: Json, database: session.Database, recorder: Recorder
+) -> None:
     assert beat(api, node).status == 202
-    assert beat(api, node, callback_url="https://192.0.2.11:9999").status == 400
-    assert beat(api, node, callback_url="", agent_status="end").status == 202
+    with count_statements(database) as sent:
+        assert beat(api, node).status == 202
+    assert len(sent) == 0, sent
+    recorder.answers["heartbeat"] = errors.NodeNotFound(node=node["uuid"])
+    assert beat(api, node).status == 404
+    recorder.answers["heartbeat"] = None
+    with count_statements(database) as sent:
+        assert beat(api, node).status == 202
+    assert len(sent) == 1, sent
 
 
 def test_plain_http_can_be_allowed(api: Client, node: Json, conf: cfg.ConfigOpts) -> None:
@@ -137,6 +176,18 @@ def test_the_conductors_refusal_is_handed_on(
 def test_an_unknown_node_has_no_agent(api: Client, recorder: Recorder) -> None:
     assert beat(api, {"uuid": ABSENT}).status == 404
     assert recorder.calls == []
+
+
+def test_who_guesses_nodes_or_tokens_too_often_is_refused(
+    api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 2, "api")
+    assert beat(api, {"uuid": ABSENT}).status == 404
+    why = errors.InvalidParameter(path="agent_token", reason="is not this node's")
+    recorder.answers["heartbeat"] = why
+    assert beat(api, node).status == 400
+    answer = beat(api, node)
+    assert (answer.status, "retry later" in answer.text) == (503, True)
 
 
 def test_the_endpoint_can_be_closed(api: Client, node: Json, conf: cfg.ConfigOpts) -> None:

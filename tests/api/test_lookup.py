@@ -8,11 +8,13 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import clock, errors, states
+from ironic_lite.api import strangers
 from ironic_lite.db import ports, session
 from ironic_lite.states import State
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
 from tests.api.recorder import Recorder
+from tests.statements import count_statements
 
 MAC = "52:54:00:12:34:56"
 OTHER = "52:54:00:12:34:57"
@@ -105,6 +107,20 @@ def test_a_node_answers_only_while_an_agent_may_run(
         assert answer.text.replace(node["uuid"], "") == unknown.text.replace(ABSENT, "")
 
 
+@pytest.mark.parametrize("state", State)
+@pytest.mark.parametrize("own", [None, False], ids=["configured", "but not here"])
+def test_on_the_fast_track_an_agent_may_run_between_verbs(
+    api: Client, add_node: AddNode, conf: cfg.ConfigOpts, state: State, own: bool | None
+) -> None:
+    conf.set_override("fast_track", True, "deploy")
+    info = {} if own is None else {"fast_track": own}
+    node = add_node(provision_state=state.value, driver_info={"ipmi_password": "s3", **info})
+    answer = api.get(f"/v1/lookup?node_uuid={node['uuid']}")
+    allowed = states.LOOKUP_ALLOWED if own is False else states.FAST_TRACK_LOOKUP
+    assert answer.status == (200 if state in allowed else 404)
+    assert b"s3" not in answer.body
+
+
 def test_the_restriction_can_be_lifted(
     api: Client, add_node: AddNode, conf: cfg.ConfigOpts
 ) -> None:
@@ -157,3 +173,52 @@ def test_a_redfish_node_needs_no_search_for_its_bmc(api: Client, add_node: AddNo
     node = add_node(provision_state="deploying", management_interface="redfish")
     answer = api.get(f"/v1/lookup?node_uuid={node['uuid']}")
     assert answer.json["config"]["agent_skip_bmc_detect"] is True
+
+
+def test_an_agent_judges_images_as_the_service_does(
+    api: Client, node: Json, conf: cfg.ConfigOpts
+) -> None:
+    told = api.get(f"/v1/lookup?addresses={MAC}").json["config"]
+    assert told["agent_md5_checksum_enable"] is False
+    assert told["disable_deep_image_inspection"] is False
+    assert told["permitted_image_formats"] == ["raw", "gpt", "qcow2"]
+    conf.set_override("allow_md5_checksum", True, "agent")
+    conf.set_override("disable_deep_image_inspection", True, "conductor")
+    conf.set_override("permitted_image_formats", ["raw"], "conductor")
+    told = api.get(f"/v1/lookup?addresses={MAC}").json["config"]
+    assert told["agent_md5_checksum_enable"] is True
+    assert told["disable_deep_image_inspection"] is True
+    assert told["permitted_image_formats"] == ["raw"]
+
+
+def test_who_guesses_too_often_is_refused_without_a_look(
+    api: Client, node: Json, conf: cfg.ConfigOpts, database: session.Database
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 3, "api")
+    for _ in range(3):
+        assert api.get(f"/v1/lookup?addresses={OTHER}").status == 404
+    with count_statements(database) as sent:
+        for mac in (OTHER, MAC):
+            answer = api.get(f"/v1/lookup?addresses={mac}")
+            assert (answer.status, "retry later" in answer.text) == (503, True)
+    assert len(sent) == 0, sent
+    conf.set_override("ramdisk_refusals_per_minute", 0, "api")
+    assert api.get(f"/v1/lookup?addresses={MAC}").status == 200
+
+
+def test_each_address_is_counted_for_itself_and_for_a_minute(conf: cfg.ConfigOpts) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 1, "api")
+    now = [0.0]
+    found = strangers.Strangers(conf, clock=lambda: now[0])
+    one, other = {"REMOTE_ADDR": "192.0.2.1"}, {"REMOTE_ADDR": "192.0.2.2"}
+    found.note(one)
+    found.check(other)
+    with pytest.raises(errors.Unavailable):
+        found.check(one)
+    forwarded = {**other, "HTTP_X_FORWARDED_FOR": "203.0.113.9, 192.0.2.1"}
+    found.check(forwarded)
+    conf.set_override("enable_proxy_headers_parsing", True, "api")
+    with pytest.raises(errors.Unavailable):
+        found.check(forwarded)
+    now[0] = 60.0
+    found.check(one)

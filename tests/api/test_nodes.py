@@ -136,7 +136,7 @@ def test_a_wrong_node_is_refused_by_name_and_not_stored(api: Client, case: str) 
 
 def test_the_conductor_judges_interfaces(api: Client, recorder: Recorder) -> None:
     recorder.answers["check_node"] = errors.InterfaceNotFound(
-        kind="power", driver="fake-hardware", name="steam", valid=["fake"]
+        kind="power", driver="fake-hardware", name="steam", valid=["fake"], advice="Enable it."
     )
     answer = api.post("/v1/nodes", {"driver": "fake-hardware", "power_interface": "steam"})
     assert answer.status == 400

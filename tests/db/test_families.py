@@ -80,12 +80,12 @@ def test_addresses_lead_to_their_nodes(database: Database) -> None:
     assert owners(7) == owners() == set()
 
 
-def test_addresses_that_no_port_has_are_told_in_their_order(database: Database) -> None:
-    add_port(database, add_node(database), 2)
+def test_each_address_leads_to_the_node_that_has_it(database: Database) -> None:
+    node = add_node(database)
+    add_port(database, node, 2)
     macs = [MAC.format(number) for number in (3, 2, 1)]
-    asked: tuple[list[str], ...] = (macs, macs[1:2], [])
-    found = [database.read(lambda conn, m=m: ports.unknown(conn, m)) for m in asked]  # type: ignore[misc]
-    assert found == [[macs[0], macs[2]], [], []]
+    assert database.read(lambda conn: ports.owners(conn, macs)) == {macs[1]: node}
+    assert database.read(lambda conn: ports.owners(conn, [])) == {}
 
 
 def test_ports_are_listed_by_what_their_node_is(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -155,6 +156,23 @@ def test_an_edit_of_no_node_is_not_found(database: Database) -> None:
 
 
 # -- chassis ---------------------------------------------------------------------------------
+
+
+def test_changes_of_one_chassis_follow_each_other(database: Database) -> None:
+    uuid = new_uuid()
+    database.write(lambda conn: chassis.insert(conn, {"uuid": uuid, "extra": {}}))
+
+    def append(number: int) -> None:
+        def work(conn: Connection) -> None:
+            before = chassis.get(conn, uuid, hold=True)
+            chassis.update(conn, uuid, {"extra": {**before["extra"], str(number): number}})
+
+        database.write(work)
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(append, range(20)))
+    row = database.read(lambda conn: chassis.get(conn, uuid))
+    assert sorted(row["extra"].values()) == list(range(20))
 
 
 def test_a_chassis_with_nodes_stays(database: Database) -> None:

@@ -45,6 +45,7 @@ def node(**values: Any) -> base.Node:
     """Return a node with the columns that drivers meet."""
     row: dict[str, Any] = {
         "uuid": str(uuid.uuid4()),
+        "name": None,
         "driver": "fake-hardware",
         "driver_info": {},
         "driver_internal_info": {},
@@ -52,6 +53,7 @@ def node(**values: Any) -> base.Node:
         "instance_info": {},
         "extra": {},
         "power_state": None,
+        "last_error": None,
         "provision_state": "manageable",
         "disable_power_off": False,
         "raid_config": None,
@@ -65,7 +67,8 @@ class FakeTask:
     """Implements ``base.Task``.
 
     ``timers`` and ``pauses`` list the seconds asked for; no test sleeps. ``added`` are the
-    addresses of ports.
+    addresses of ports, ``inventory`` is the last one with its plug-in data. ``agent`` is set by a
+    test, ``token`` is the one made before a boot.
     """
 
     def __init__(
@@ -81,9 +84,13 @@ class FakeTask:
         self._ports = ports
         self._notes: dict[str, str] = {}
         self.version: Mapping[str, str] | None = None
+        self.failing = False
+        self.agent: base.Agent | None = None
+        self.token: str | None = None
         self.timers: list[float] = []
         self.pauses: list[float] = []
         self.added: list[str] = []
+        self.inventory: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
 
     @property
     def driver(self) -> base.Driver:
@@ -96,6 +103,9 @@ class FakeTask:
     def add_ports(self, addresses: Iterable[str]) -> None:
         self.added.extend(addresses)
 
+    def keep_inventory(self, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> None:
+        self.inventory = (inventory, plugin_data)
+
     def recall(self, key: str, default: Any = None) -> Any:
         return json.loads(self._notes[key]) if key in self._notes else default
 
@@ -105,13 +115,22 @@ class FakeTask:
         else:
             self._notes[key] = json.dumps(value)
 
+    def new_agent_token(self) -> str:
+        self.token = f"token-{uuid.uuid4()}"
+        return self.token
+
+    def forget_agent(self, *, keep_token: bool = False) -> None:
+        self.agent = None
+        if not keep_token:
+            self.token = None
+
     @property
     def manager_version(self) -> Mapping[str, str] | None:
         return self.version
 
     @property
     def step_id(self) -> str:
-        return "run/0/0"
+        return f"{self.node.uuid}/0/0"
 
     def wake_after(self, seconds: float) -> None:
         self.timers.append(seconds)

@@ -215,13 +215,36 @@ def test_a_star_makes_every_step_wait() -> None:
     assert not behaviour.parse({"fake_async_steps": ["raid.x"]}).waits("raid.y")
 
 
-@pytest.mark.parametrize("kind", sorted(set(doubles.FAKE.__slots__) - {"hardware_type"}))
+KINDS = sorted(set(doubles.FAKE.__slots__) - {"hardware_type"})
+STEPS = {"fake_step_seconds", "fake_async_steps", "fake_fail_steps"}
+KEYS = {
+    "bios": STEPS,
+    "deploy": {*STEPS, "fake_fail_verbs", "fake_steps_unavailable", "fake_agent"},
+    "firmware": STEPS,
+    "inspect": {"fake_step_seconds", "fake_fail_verbs", "fake_async_verbs", "fake_ports"},
+    "management": {*STEPS, "fake_fail_verbs", "fake_fail_calls", "fake_ports"},
+    "power": {*STEPS, "fake_fail_power"},
+    "raid": STEPS,
+    "rescue": {"fake_step_seconds", "fake_fail_verbs", "fake_async_verbs"},
+    "vendor": {*STEPS, "fake_fail_calls"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fake_interface_names_the_keys_it_heeds(kind: str) -> None:
+    assert set(doubles.FAKE.interface(kind).get_properties()) == KEYS.get(kind, set())
+
+
+def test_every_key_is_named_by_some_fake_interface() -> None:
+    assert set().union(*KEYS.values()) == set(behaviour.PROPERTIES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_fake_interface_knows_the_keys_and_refuses_nonsense(kind: str) -> None:
     interface = doubles.FAKE.interface(kind)
     if kind in {"network", "storage"}:
         assert interface.get_properties() == {}
         return
-    assert set(interface.get_properties()) == set(behaviour.PROPERTIES)
     interface.check_driver_info({})
     interface.validate(doubles.FakeTask())
     with pytest.raises(errors.InvalidParameter, match="driver_info/fake_step_seconds"):

@@ -133,19 +133,22 @@ def test_the_name_of_the_wait_state_reads_as_a_wait(build: Callable[..., Rig]) -
     assert rig.clean(node, *CLEAN)["provision_state"] == "clean wait"
 
 
+# Lists that boot the ramdisk: no step of them says that it needs none.
+ERASE = {"clean_steps": listed("deploy.erase_devices")}
+SWITCH = {"service_steps": listed("power.power_on")}
 # What a driver may be asked for outside its steps: verb by verb, each call broken in turn.
 OUTSIDE = [
     ("enroll", "do_provisioning_action", {"action": "manage"}, "get_power_state", "enroll"),
     ("manageable", "do_provisioning_action", {"action": "adopt"}, "adopt", "adopt failed"),
     ("manageable", "inspect_hardware", {}, "inspect_hardware", "inspect failed"),
-    ("manageable", "do_node_clean", PHASES["manual"][2], "prepare_cleaning", "clean failed"),
-    ("manageable", "do_node_clean", PHASES["manual"][2], "tear_down_cleaning", "clean failed"),
+    ("manageable", "do_node_clean", ERASE, "prepare_cleaning", "clean failed"),
+    ("manageable", "do_node_clean", ERASE, "tear_down_cleaning", "clean failed"),
     ("available", "do_node_deploy", {}, "prepare", "deploy failed"),
     ("active", "do_node_tear_down", {}, "tear_down", "error"),
     ("active", "do_node_rescue", {"rescue_password": "x"}, "rescue", "rescue failed"),
     ("rescue", "do_node_unrescue", {}, "unrescue", "unrescue failed"),
-    ("active", "do_node_service", PHASES["service"][2], "prepare_service", "service failed"),
-    ("active", "do_node_service", PHASES["service"][2], "tear_down_service", "service failed"),
+    ("active", "do_node_service", SWITCH, "prepare_service", "service failed"),
+    ("active", "do_node_service", SWITCH, "tear_down_service", "service failed"),
 ]
 
 

@@ -74,7 +74,7 @@ def test_a_machine_that_is_so_already_is_left_alone_and_known_from_then_on(rig: 
 
 def test_an_image_goes_in_and_out_and_its_password_stays_secret(rig: Rig) -> None:
     node = rig.node("active")
-    url = "https://reader:s3cret@192.0.2.1/tools.iso"
+    url = "https://reader:s3cret@192.0.2.1/tools.iso?key=s3cret"
     row = rig.call("attach_virtual_media", node, device_type="cdrom", image_url=url)
     assert row["last_error"] is None
     (cdrom,) = [
@@ -82,7 +82,7 @@ def test_an_image_goes_in_and_out_and_its_password_stays_secret(rig: Rig) -> Non
         for drive in rig.endpoints.get_virtual_media(rig.who, node_uuid=node)
         if drive["inserted"]
     ]
-    assert (cdrom["media_types"], cdrom["image"].endswith("/tools.iso")) == (["cdrom"], True)
+    assert (cdrom["media_types"], "/tools.iso" in cdrom["image"]) == (["cdrom"], True)
     rig.call("detach_virtual_media", node, device_types=["floppy"])
     assert "cdrom" in kept(rig, node)["fake_virtual_media"]
     rig.call("detach_virtual_media", node)

@@ -12,7 +12,7 @@ import pytest
 from ironic_lite import config
 from ironic_lite.conductor.watch import alarm
 from ironic_lite.db.session import Database
-from ironic_lite.drivers.redfish import connection, orders
+from ironic_lite.drivers.redfish import connection, jobs
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators import bmc
 from tests.flows import mortal
@@ -50,6 +50,8 @@ def registry() -> Registry:
     none = {f"DEFAULT__enabled_{kind}_interfaces": [f"no-{kind}"] for kind in ("bios", "firmware")}
     conf = configure(
         DEFAULT__enabled_hardware_types=["redfish"],
+        DEFAULT__default_boot_interface="fake",
+        DEFAULT__default_deploy_interface="fake",
         DEFAULT__enabled_management_interfaces=["noop"],
         DEFAULT__enabled_inspect_interfaces=["no-inspect"],
         DEFAULT__enabled_vendor_interfaces=["no-vendor"],
@@ -179,7 +181,7 @@ def test_a_conductor_that_dies_in_mid_task_does_nothing_twice(
             node = stage.die(machine, what, n)
             if node is None:
                 break
-            monkeypatch.setattr(orders, "LIFE", f"life {n}")
+            monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
             rig = stage.restart()
             row = end(rig, node)
             if rig.started(node):  # else it died before the verb was accepted

@@ -12,6 +12,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.conductor import stepper
 from ironic_lite.db import conductors
+from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed, wait_for
@@ -92,6 +93,22 @@ def test_stopping_an_idle_conductor_is_quick_and_says_so(rig: Rig) -> None:
     assert online(rig)
     assert rig.service.stop() is True
     assert not online(rig)
+
+
+def test_drivers_end_what_they_keep_open_after_all_work(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[object] = []
+    rig = build()
+    node = rig.node(fake_step_seconds=3600)
+    monkeypatch.setattr(
+        power.FakePower, "close", lambda self: held.append(rig.get(node)["reservation"])
+    )
+    monkeypatch.setattr(management.FakeManagement, "close", lambda self: 1 / 0)
+    rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    wait_for(lambda: rig.started(node))
+    rig.service.stop(timeout=0.05)
+    assert held == [None]
 
 
 def test_waiting_nodes_are_not_touched_by_a_stop(build: Callable[..., Rig]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -57,6 +58,19 @@ def test_timers_survive_their_conductor(build: Callable[..., Rig]) -> None:
     first.bury()
     first.edit(node, wake_at=clock.after(-1))
     again = build()
+    again.reaches(node, "manageable")
+
+
+def test_timers_are_looked_for_after_the_clock_was_set_back(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = build()
+    node = first.node(fake_async_steps=["*"], fake_step_seconds=3600)
+    first.clean(node, "bios.factory_reset")
+    first.bury()
+    again, real = build(), clock.now
+    monkeypatch.setattr(clock, "now", lambda: real() - datetime.timedelta(hours=1))
+    again.edit(node, wake_at=clock.after(-1))
     again.reaches(node, "manageable")
 
 

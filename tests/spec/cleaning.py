@@ -84,6 +84,7 @@ def sweep(operator: Operator, *names: str) -> None:
     for one in operator.rig.service._plan():
         if not names or one.name in names:
             one.act()
+    assert operator.rig.service.power.settle(10)
 
 
 def overdue(operator: Operator, node: str) -> None:

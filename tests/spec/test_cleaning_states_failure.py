@@ -89,10 +89,10 @@ def refused(operator: Operator, node: str) -> str:
 
 
 def unprepared(operator: Operator, node: str) -> str:
-    """The settings of the machine turn out to be wrong before the first step."""
-    operator.rig.edit(node, driver_info={"fake_step_seconds": -1})
+    """The ramdisk cannot be booted before the first step, though nothing told against it."""
+    operator.patches(node, extra__unprepared=True)
     operator.provision(node, "provide")
-    return "fake_step_seconds"
+    return "ramdisk will not come"
 
 
 def stuck(operator: Operator, node: str) -> str:
@@ -126,6 +126,8 @@ def switched(serve: Serve) -> tuple[Operator, list[str]]:
         (row,) = operator.api.get("/v1/nodes/detail").json["nodes"]
         if name == "tear_down_cleaning" and row["extra"].get("stuck"):
             raise errors.HardwareError(reason="the ramdisk will not go")
+        if name == "prepare_cleaning" and row["extra"].get("unprepared"):
+            raise errors.HardwareError(reason="the ramdisk will not come")
         cleaned = row["provision_state"].startswith("clean")
         if kind == "power" and name in ("set_power_state", "reboot") and cleaned:
             calls.append(name)

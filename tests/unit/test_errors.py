@@ -56,7 +56,7 @@ def family(root: type[errors.Error]) -> Iterator[type[errors.Error]]:
 
 
 OURS = sorted(
-    {kind for kind in family(errors.Error) if kind.__module__ == errors.__name__},
+    {kind for kind in family(errors.Error) if kind.__module__.startswith(f"{errors.__name__}.")},
     key=lambda kind: kind.__name__,
 )
 
@@ -78,6 +78,11 @@ def test_the_specified_refusals_have_their_status(kind: type[errors.Error], stat
     assert int(kind.status) == status
 
 
+def test_every_error_is_offered_by_the_package() -> None:
+    assert {kind.__name__ for kind in OURS} | {"from_data"} == set(errors.__all__)
+    assert all(getattr(errors, kind.__name__) is kind for kind in OURS)
+
+
 def test_no_two_errors_share_a_name_because_they_cross_rpc_by_name() -> None:
     names = [kind.__name__ for kind in family(errors.Error)]
     assert sorted(names) == sorted(set(names))
@@ -96,8 +101,12 @@ def test_only_what_may_pass_by_itself_is_retryable() -> None:
         "NoConductor",
         "TooManyActions",
         "Stopping",
+        "DiskFull",
+        "DownloadFailed",
         "BmcUnreachable",
         "AgentChanged",
+        "AgentUnreachable",
+        "AgentBusy",
         "Interrupted",
     }
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_lite import fields, masking
+from ironic_lite.images import published
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8)
 JSON = st.recursive(
@@ -66,6 +67,29 @@ def test_the_password_in_a_url_is_hidden() -> None:
     shown = masking.mask({"image_source": "https://me:sesame@images/a?b=c@d"})
     assert shown == {"image_source": "https://me:******@images/a?b=c@d"}
     assert masking.mask(["http://me@host/", "a@b"]) == ["http://me@host/", "a@b"]
+
+
+def test_the_name_of_a_file_for_one_machine_is_not_told() -> None:
+    node = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
+    for _ in range(50):
+        name = published.secret_name(node, ".iso")
+        secret = name[len(node) + 1 : -len(".iso")]
+        assert masking.unguessable(f"http://192.0.2.1/media/{name}") == secret
+        shown = masking.address(f"http://192.0.2.1/media/{name}")
+        assert shown == f"http://192.0.2.1/media/{node}-******.iso"
+        bare = published.secret_name(node, "")
+        assert masking.address(f"http://192.0.2.1/images/{bare}") == (
+            f"http://192.0.2.1/images/{node}-******"
+        )
+    for open_name in (f"http://192.0.2.1/{node}/kernel", f"http://192.0.2.1/{node}-debian.iso"):
+        assert masking.unguessable(open_name) is None
+        assert masking.address(open_name) == open_name
+
+
+def test_an_address_is_shown_without_what_signs_it() -> None:
+    shown = masking.address("https://me:sesame@images/a.iso?expires=9&signature=cafe")
+    assert shown == "https://me:******@images/a.iso?******"
+    assert masking.address("https://images/a.iso") == "https://images/a.iso"
 
 
 def test_configdrive_and_image_url_are_hidden_in_instance_info_alone() -> None:

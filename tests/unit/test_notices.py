@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import datetime
 import functools
+import itertools
 import pathlib
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,8 @@ from ironic_lite.masking import MASK
 from ironic_lite.states import State
 
 CODE = pathlib.Path(__file__).parents[2] / "ironic_lite"
+COMPOSED = "f'{self.word}_{what}'"
+"""How ``api.members`` makes the kinds of its families."""
 Written = tuple[str, str | None]
 
 # -- every event of the code base ------------------------------------------------------------
@@ -60,7 +63,7 @@ def of_api(tree: ast.Module) -> Iterator[Written]:
             kind = call.args[2]
             if isinstance(kind, ast.Name):
                 yield from passed_on(tree, function.name, parameters.index(kind.id))
-            else:
+            elif ast.unparse(kind) != COMPOSED:
                 assert isinstance(kind, ast.Constant), f"{ast.unparse(call)}: what kind is it?"
                 yield str(kind.value), None
 
@@ -71,6 +74,29 @@ def passed_on(tree: ast.Module, function: str, place: int) -> Iterator[Written]:
             kind = constant(call.args[place])
             assert kind is not None, f"{ast.unparse(call)}: write its kind as a string"
             yield kind, None
+
+
+def of_families() -> Iterator[Written]:
+    """Find the kinds composed of a family's word and what has become of a member."""
+    known = dict(trees())
+    shared = became(known["api/members.py"])
+    for tree in known.values():
+        for node in ast.walk(tree):
+            bases = [ast.unparse(base) for base in getattr(node, "bases", ())]
+            if isinstance(node, ast.ClassDef) and "members.Controller" in bases:
+                yield from ((f"{word(node)}_{what}", None) for what in shared | became(tree))
+
+
+def became(tree: ast.Module) -> set[str]:
+    whats = {constant(call.args[1]) for call in calls(tree) if name(call) == "self.tell"}
+    assert None not in whats, "write as a string what has become of the member"
+    return {str(what) for what in whats}
+
+
+def word(family: ast.ClassDef) -> str:
+    assigned = [node for node in family.body if isinstance(node, ast.Assign)]
+    [found] = [node.value for node in assigned if ast.unparse(node.targets[0]) == "word"]
+    return str(constant(found))
 
 
 def of_rows(tree: ast.Module) -> Iterator[Written]:
@@ -90,9 +116,9 @@ def pairs(node: ast.Dict) -> Iterator[tuple[ast.expr | None, ast.expr]]:
 @functools.cache
 def written() -> frozenset[Written]:
     """Return (kind, event) of every event that the code writes."""
-    return frozenset(
-        one for _, tree in trees() for find in (of_journal, of_api, of_rows) for one in find(tree)
-    )
+    finders = (of_journal, of_api, of_rows)
+    found = (one for _, tree in trees() for find in finders for one in find(tree))
+    return frozenset(itertools.chain(found, of_families()))
 
 
 def row(kind: str, event: str | None = None, **more: Any) -> dict[str, Any]:
@@ -104,6 +130,7 @@ def test_the_scan_sees_what_is_written() -> None:
     kinds = {kind for kind, _ in written()}
     assert {"provision", "step_started", "power", "fault", "taken_over"} <= kinds
     assert {"node_created", "node_updated", "traits_updated", "port_deleted"} <= kinds
+    assert {"chassis_created", "chassis_updated", "deploy_template_deleted"} <= kinds
     assert {("power", "start"), ("power", "end"), ("power", "fail")} <= written()
 
 

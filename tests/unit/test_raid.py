@@ -224,6 +224,16 @@ def test_volumes_without_a_root_leave_the_properties_and_none_takes_the_hint() -
     assert raid.described(known, []) == {"local_gb": 5, "capabilities": "a:b"}
 
 
+def test_the_hint_of_a_root_volume_goes_with_it_and_that_of_an_operator_stays() -> None:
+    mine, theirs = {"root_device": {"wwn": "0x6000"}}, {"root_device": {"name": "/dev/sda"}}
+    assert raid.described(mine, [GOOD], [ROOT]) == {}
+    assert raid.described(theirs, [GOOD], [ROOT]) == theirs
+    nameless = {**GOOD, "is_root_volume": True}
+    assert "root_device" not in raid.described(mine, [nameless], [ROOT])
+    assert raid.described(theirs, [nameless], [ROOT])["root_device"] == theirs["root_device"]
+    assert raid.described(mine, [GOOD, ROOT], [ROOT])["root_device"] == mine["root_device"]
+
+
 def test_a_node_without_volumes_has_an_empty_configuration() -> None:
     assert raid.built([]) == {}
     found = raid.built([GOOD])

@@ -65,6 +65,16 @@ def test_all_that_an_empty_configuration_enables_loads(caplog: pytest.LogCapture
         assert set(found.resolve(hardware_type, NONE)) == set(base.KINDS)
 
 
+@pytest.mark.parametrize("hardware_type", ["ipmi", "redfish"])
+def test_a_real_machine_is_never_rehearsed_unasked(hardware_type: str) -> None:
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    chosen = registry.Registry.load(registry.Settings.read(conf)).resolve(hardware_type, NONE)
+    assert (chosen["boot"], chosen["deploy"]) == ("ipxe", "direct")
+    assert "fake" not in chosen.values()
+
+
 def test_the_configuration_says_what_is_loaded(tmp_path: pathlib.Path) -> None:
     file = tmp_path / "test.conf"
     file.write_text(
@@ -125,6 +135,7 @@ def test_a_driver_that_cannot_be_loaded_costs_one_line_and_stops_no_other(
         "driver": "fake-hardware",
         "name": name,
         "valid": "fake, outside",
+        "advice": f"{name} is enabled but could not be loaded: the conductor's log says why.",
     }
 
 

@@ -13,6 +13,8 @@ from ironic_lite.api.controllers import (
     firmware,
     heartbeat,
     history,
+    inspection,
+    inventory,
     lookup,
     maintenance,
     management,
@@ -39,6 +41,7 @@ ALL: tuple[type[expose.Controller], ...] = (
     history.History,
     bios.Bios,
     firmware.Firmware,
+    inventory.Inventory,
     chassis.Chassis,
     chassis.Members,
     deploy_templates.DeployTemplates,
@@ -47,4 +50,5 @@ ALL: tuple[type[expose.Controller], ...] = (
     conductors.Conductors,
     lookup.Lookup,
     heartbeat.Heartbeat,
+    inspection.ContinueInspection,
 )

@@ -10,7 +10,7 @@ from ironic_lite import clock
 from ironic_lite.api import (
     documents,
     expose,
-    happenings,
+    members,
     pages,
     patches,
     queries,
@@ -21,13 +21,15 @@ from ironic_lite.api import (
 from ironic_lite.api.controllers import nodes
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import chassis
-from ironic_lite.db.session import Connection
 
 Json = dict[str, Any]
 
 
-class Chassis(expose.Controller):
-    """The collection /v1/chassis, its members, and the nodes of each."""
+class Chassis(members.Controller):
+    """The collection /v1/chassis, and its members."""
+
+    family = chassis
+    word = "chassis"
 
     @expose.expose("GET", "/chassis", raw_query=True)
     def index(self, request: Request) -> Json:
@@ -62,7 +64,7 @@ class Chassis(expose.Controller):
             "created_at": clock.now(),
         }
         self.service.database.write(lambda conn: chassis.insert(conn, row))
-        self._tell(request, "chassis_created", row)
+        self.tell(request, "created", row)
         location = f"{request.base}/v1/chassis/{row['uuid']}"
         request.answer.headers.append(("Location", location))
         return _document(request, row)
@@ -72,38 +74,15 @@ class Chassis(expose.Controller):
         """Change a chassis by a JSON PATCH."""
         known, patch = rules.uuid(ident, "chassis"), request.json
 
-        def write(conn: Connection) -> tuple[Json, Json]:
-            before = chassis.get(conn, known)
-            changes = patches.chassis(before, patch, version=request.version)
-            if changes:
-                changes["updated_at"] = clock.now()
-                chassis.update(conn, known, changes)
-            return changes, {**before, **changes}
+        def judge(before: Json) -> Json:
+            return patches.chassis(before, patch, version=request.version)
 
-        changes, row = self.service.database.write(write)
-        if changes:
-            self._tell(request, "chassis_updated", row)
-        return _document(request, row)
+        return _document(request, self.change(request, known, judge))
 
     @expose.expose("DELETE", "/chassis/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
         """Remove a chassis that has no nodes."""
-        known = rules.uuid(ident, "chassis")
-        listened = self.service.notifier.on
-
-        def write(conn: Connection) -> Json | None:
-            gone = chassis.get(conn, known) if listened else None
-            chassis.delete(conn, known)
-            return gone
-
-        gone = self.service.database.write(write)
-        if gone:
-            self._tell(request, "chassis_deleted", gone)
-
-    def _tell(self, request: Request, kind: str, row: Json) -> None:
-        """Tell listeners; history is of nodes, and keeps nothing of this."""
-        told = happenings.of(request.who, None, kind)
-        self.service.notifier.tell(request.who, [told], row)
+        self.remove(request, rules.uuid(ident, "chassis"))
 
     # -- lists -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from ironic_lite import clock, errors, fields
+from ironic_lite import clock, counters, errors, fields
 from ironic_lite.api import expose, links, pages, queries, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import conductors
@@ -45,6 +45,13 @@ class Conductors(expose.Controller):
             if row["hostname"] == hostname:
                 return _document(request, row, names)
         raise errors.ConductorNotFound(conductor=hostname)
+
+    @expose.expose("GET", "/conductors/{hostname}/counters", types.word, since=_SINCE)
+    def counters(self, request: Request, hostname: str) -> Json:
+        """Return what one conductor has asked of BMCs since it was started: one statement."""
+        row = self.service.database.read(lambda conn: conductors.counters(conn, hostname))
+        told = row["counters"] or counters.Counters().snapshot() | {"since": None}
+        return {"hostname": hostname, "updated_at": row["updated_at"], **told}
 
     def _rows(self, *, with_drivers: bool) -> Rows:
         """Return every conductor; ``online`` says if it lives, ``drivers`` what it has told."""

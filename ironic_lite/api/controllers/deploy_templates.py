@@ -11,7 +11,7 @@ from ironic_lite import clock, errors
 from ironic_lite.api import (
     documents,
     expose,
-    happenings,
+    members,
     pages,
     patches,
     queries,
@@ -22,7 +22,6 @@ from ironic_lite.api import (
 )
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import deploy_templates
-from ironic_lite.db.session import Connection
 
 Json = dict[str, Any]
 
@@ -32,8 +31,11 @@ _ONE = f"{_PLACE}/{{ident}}"
 _LONGEST = 255
 
 
-class DeployTemplates(expose.Controller):
+class DeployTemplates(members.Controller):
     """The collection /v1/deploy_templates and its members."""
+
+    family = deploy_templates
+    word = "deploy_template"
 
     @expose.expose("GET", _PLACE, since=_SINCE, raw_query=True)
     def index(self, request: Request) -> Json:
@@ -64,7 +66,7 @@ class DeployTemplates(expose.Controller):
             "created_at": clock.now(),
         }
         self.service.database.write(lambda conn: deploy_templates.insert(conn, row))
-        self._tell(request, "deploy_template_created", row)
+        self.tell(request, "created", row)
         location = f"{request.base}/v1{_PLACE}/{row['uuid']}"
         request.answer.headers.append(("Location", location))
         return _document(request, row)
@@ -74,38 +76,17 @@ class DeployTemplates(expose.Controller):
         """Change a deploy template by a JSON PATCH; deployments under way go on as they began."""
         known, patch = _ident(ident), request.json
 
-        def write(conn: Connection) -> tuple[Json, Json]:
-            # Held, so that of two patches that add a step none is lost.
-            before = deploy_templates.get(conn, known, hold=True)
+        def judge(before: Json) -> Json:
             changes = patches.deploy_template(before, patch, version=request.version)
-            if changes:
-                self._refuse_disallowed(changes)
-                changes["updated_at"] = clock.now()
-                deploy_templates.update(conn, before["uuid"], changes)
-            return changes, {**before, **changes}
+            self._refuse_disallowed(changes)
+            return changes
 
-        changes, row = self.service.database.write(write)
-        if changes:
-            self._tell(request, "deploy_template_updated", row)
-        return _document(request, row)
+        return _document(request, self.change(request, known, judge))
 
     @expose.expose("DELETE", _ONE, types.word, since=_SINCE, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
         """Remove a deploy template; deployments under way go on as they began."""
-        known, listened = _ident(ident), self.service.notifier.on
-
-        def write(conn: Connection) -> Json | None:
-            gone = deploy_templates.get(conn, known) if listened else None
-            deploy_templates.delete(conn, known)
-            return gone
-
-        gone = self.service.database.write(write)
-        if gone:
-            self._tell(request, "deploy_template_deleted", gone)
-
-    def _tell(self, request: Request, kind: str, row: Json) -> None:
-        """Tell listeners; history is of nodes, and keeps nothing of this."""
-        self.service.notifier.tell(request.who, [happenings.of(request.who, None, kind)], row)
+        self.remove(request, _ident(ident))
 
     def _refuse_disallowed(self, values: Mapping[str, Any]) -> None:
         disallowed = self.service.conf.api.disallow_deploy_steps

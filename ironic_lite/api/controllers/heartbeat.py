@@ -1,18 +1,24 @@
 """Where a ramdisk agent reports that it lives: POST /v1/heartbeat/{node}, without authentication.
 
-Only the agent that got the node's token is believed; the conductor compares it.
+Only the agent that got the node's token is believed; the conductor compares it, and sees to it
+that an agent stays where it was first heard. Here its address is looked at: it must be one that a
+machine can have.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import time
+import urllib.parse
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api import expose, idents, types
+from ironic_lite.api import expose, idents, strangers, types
 from ironic_lite.api.exchange import Request
+from ironic_lite.api.service import Service
 
 _SINCE = 22
 _VERSION_SINCE = 36
@@ -24,12 +30,19 @@ _NEWER: Mapping[str, int] = {
     "agent_status_message": 72,
 }
 _STATUSES = ("start", "end", "error")
-_URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/[^\s]*)?", re.ASCII)
-_NEEDED = ("uuid", "driver", "conductor_group", "driver_internal_info")
+_URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/[!-~]*)?", re.ASCII)
+_NEEDED = ("uuid", "driver", "conductor_group")
+_MOST_ROUTES = 100_000
 
 
 class Heartbeat(expose.Controller):
     """The only thing an agent ever tells us by itself."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self._strangers = strangers.Strangers(service.conf)
+        # By UUID: until when it holds, and what leads to the node's conductor.
+        self._routes: dict[str, tuple[float, dict[str, Any]]] = {}
 
     @expose.expose(
         "POST",
@@ -53,6 +66,7 @@ class Heartbeat(expose.Controller):
         """Take a heartbeat in and hand it to the node's conductor."""
         if not self.service.conf.api.enable_ramdisk_endpoints:
             raise errors.Forbidden(what="the endpoints of ramdisk agents")
+        self._strangers.check(request.environ)
         if callback_url is None:
             raise errors.MissingParameter(path="callback_url")
         given: dict[str, Any] = {
@@ -64,10 +78,39 @@ class Heartbeat(expose.Controller):
         }
         _check_body(request, given)
         self._check_url(callback_url)
-        row = idents.fetch(self.service, request, ident, _NEEDED)
-        _check_unmoved(row["driver_internal_info"], callback_url)
+        try:
+            row = self._route(request, ident)
+        except errors.NotFound:
+            self._strangers.note(request.environ)  # or names could be guessed without end
+            raise
         conductor = self.service.client.conductor(self.service.fleet.host_for(row))
-        conductor.heartbeat(request.who, node_uuid=row["uuid"], callback_url=callback_url, **given)
+        try:
+            conductor.heartbeat(
+                request.who, node_uuid=row["uuid"], callback_url=callback_url, **given
+            )
+        except errors.Error as why:
+            self._routes.pop(ident, None)
+            if isinstance(why, errors.InvalidParameter):
+                self._strangers.note(request.environ)
+            raise
+
+    def _route(self, request: Request, ident: str) -> dict[str, Any]:
+        """Return what leads to a node's conductor; remembered for as long as the fleet is.
+
+        Heartbeats are the most frequent request of all, and these facts hardly ever change. One
+        that goes to the wrong conductor for a while is dealt with there as well.
+        """
+        now = time.monotonic()
+        known = self._routes.get(ident)
+        if known is not None and now < known[0]:
+            return known[1]
+        row = idents.fetch(self.service, request, ident, _NEEDED)
+        if len(self._routes) >= _MOST_ROUTES:
+            self._routes.clear()
+        if ident == row["uuid"]:
+            keep = self.service.conf.conductor.hash_ring_reset_interval
+            self._routes[ident] = now + keep, row
+        return row
 
     def _check_url(self, url: str) -> None:
         """Refuse a URL that is neither empty (an agent without commands) nor of http or https."""
@@ -82,14 +125,37 @@ class Heartbeat(expose.Controller):
                 path="callback_url",
                 reason="must be https; [agent]require_tls = false would let it be http",
             )
+        _check_host(url)
 
 
-def _check_unmoved(notes: Mapping[str, Any] | None, url: str) -> None:
-    """Refuse another agent than the one known until its machine has been started anew."""
-    known = (notes or {}).get("agent_url")
-    if known and url and url != known:
-        reason = "is not the one this node's agent has given before"
-        raise errors.InvalidParameter(path="callback_url", reason=reason)
+def _check_host(url: str) -> None:
+    """Refuse addresses that are no machine's.
+
+    Over TLS nothing is sent to whoever has not the certificate that comes with the heartbeat. Plain
+    http would be sent to anybody, so there a name, which may lead anywhere, is refused as well, and
+    so is what listens beside the conductor.
+    """
+    try:
+        parts = urllib.parse.urlsplit(url)
+        nowhere = parts.port == 0
+    except ValueError as why:
+        raise errors.InvalidParameter(path="callback_url", reason=f"is no URL: {why}") from None
+    if nowhere:
+        raise errors.InvalidParameter(path="callback_url", reason="needs another port than 0")
+    try:
+        address = ipaddress.ip_address(parts.hostname or "")
+    except ValueError:
+        if parts.scheme == "http":
+            raise errors.InvalidParameter(
+                path="callback_url", reason="must have an IP address, or be https"
+            ) from None
+        return
+    address = getattr(address, "ipv4_mapped", None) or address
+    local = parts.scheme == "http" and address.is_loopback
+    if local or address.is_unspecified or address.is_multicast or address.is_link_local:
+        raise errors.InvalidParameter(
+            path="callback_url", reason=f"{address} is not an address of a machine"
+        )
 
 
 def _check_body(request: Request, given: Mapping[str, str | None]) -> None:

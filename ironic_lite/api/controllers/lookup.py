@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, masking, states
-from ironic_lite.api import documents, expose, queries, rules
+from ironic_lite import errors, fast_track, masking, states
+from ironic_lite.api import documents, expose, queries, rules, strangers
 from ironic_lite.api.exchange import Request
+from ironic_lite.api.service import Service
 from ironic_lite.db import nodes, ports
 from ironic_lite.db.session import Connection
 from ironic_lite.states import State
@@ -16,11 +17,19 @@ Json = dict[str, Any]
 SINCE = 22
 _TOKEN_SINCE = 62
 _SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
-_NEEDED = ("driver", "conductor_group", "provision_state", "management_interface")
+COLUMNS = (
+    *(*_SHOWN, "driver", "driver_info", "conductor_group"),
+    *("provision_state", "management_interface"),
+)
+"""Of a node that is to be looked up."""
 
 
 class Lookup(expose.Controller):
     """The document that tells an agent its node, its settings and, once, its token."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self._strangers = strangers.Strangers(service.conf)
 
     @expose.expose("GET", "/lookup", since=SINCE, raw_query=True)
     def find(self, request: Request) -> Json:
@@ -31,6 +40,7 @@ class Lookup(expose.Controller):
         """
         if not self.service.conf.api.enable_ramdisk_endpoints:
             raise errors.Forbidden(what="the endpoints of ramdisk agents")
+        self._strangers.check(request.environ)
         given = request.query
         queries.refuse_unknown(given, ("addresses", "node_uuid"))
         macs = [part.strip().lower() for part in given.get("addresses", "").split(",")]
@@ -41,14 +51,27 @@ class Lookup(expose.Controller):
                 "At least one of addresses (MAC addresses) and node_uuid must be given."
             )
         row = self.service.database.read(lambda conn: _find(conn, macs, uuid))
-        if row is None or not self._allowed(State(row["provision_state"])):
+        if row is None or not self._allowed(row):
+            self._strangers.note(request.environ)
             asked = uuid or ",".join(macs)
             raise errors.NodeNotFound(f"Node {asked} was not found.", node=asked)
         token = self._token(request, row) if request.version >= _TOKEN_SINCE else None
+        return self.document(request, row, token)
+
+    def document(self, request: Request, row: Json, token: str | None) -> Json:
+        """Return what an agent is told of its node and its settings.
+
+        :param row: the node's ``COLUMNS``.
+        """
         return {"node": _document(request, row), "config": self._config(row, token)}
 
-    def _allowed(self, state: State) -> bool:
-        return not self.service.conf.api.restrict_lookup or state in states.LOOKUP_ALLOWED
+    def _allowed(self, row: Json) -> bool:
+        """Tell whether an agent may run: on the fast track it may between two verbs, too."""
+        conf, state = self.service.conf, State(row["provision_state"])
+        if not conf.api.restrict_lookup or state in states.LOOKUP_ALLOWED:
+            return True
+        fast = fast_track.wanted(row["driver_info"] or {}, conf.deploy.fast_track)
+        return fast and state in states.FAST_TRACK_LOOKUP
 
     def _token(self, request: Request, row: Json) -> str:
         """Return the token the first time, and afterwards only that there is one."""
@@ -71,9 +94,9 @@ class Lookup(expose.Controller):
             "agent_containers": {},
             "agent_token": token,
             "agent_token_required": True,
-            "agent_md5_checksum_enable": False,
-            "disable_deep_image_inspection": False,
-            "permitted_image_formats": ["raw", "gpt", "qcow2"],
+            "agent_md5_checksum_enable": conf.agent.allow_md5_checksum,
+            "disable_deep_image_inspection": conf.conductor.disable_deep_image_inspection,
+            "permitted_image_formats": list(conf.conductor.permitted_image_formats),
             # Probing for a BMC from inside is slow, and pointless when we talk to it from outside.
             "agent_skip_bmc_detect": row["management_interface"] == "redfish",
             "enable_bios_bootloader_install": True,
@@ -90,7 +113,7 @@ def _find(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
             return None
         uuid = owners.pop()
     try:
-        return nodes.get(conn, uuid, (*_SHOWN, *_NEEDED))
+        return nodes.get(conn, uuid, COLUMNS)
     except errors.NodeNotFound:
         return None
 

@@ -1,18 +1,17 @@
-"""The ramdisk agent's two calls: its token and its heartbeats."""
+"""The ramdisk agent's calls: its token, its heartbeats, and what it has found."""
 
 from __future__ import annotations
 
 import hmac
-import secrets
 from typing import Any
 
 from ironic_lite import clock, errors, states
+from ironic_lite.conductor.flows import inspect
 from ironic_lite.conductor.flows.resume import asleep, resume, resume_changed
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
-
-_TOKEN_BYTES = 32  # 43 characters of URL-safe text; the agent ignores anything below 32
+from ironic_lite.states import State
 
 
 class Agent:
@@ -22,15 +21,43 @@ class Agent:
         self.tasks = tasks
 
     def get_node_with_token(self, context: Context, *, node_uuid: str) -> dict[str, Any]:
-        """Return the token, made on the first call of a ramdisk's boot; later calls are told so."""
-        with self.tasks.lock(context, node_uuid, patient=False) as task:
-            known = task.notes.token
-            if known is not None:
-                return {"agent_token": known, "fresh": False}
-            token = secrets.token_urlsafe(_TOKEN_BYTES)
-            task.notes.token = token
+        """Return the token, made on the first call of a ramdisk's boot; later calls are told so.
+
+        The node may have gone on since the API looked at it: then nobody gets a token of a machine
+        that runs no ramdisk.
+
+        A lock is waited for: its holder may just be about to let go of the machine it has switched
+        on, and an agent that is told to come later does so after 5 s, then 10 s, then 30 s.
+
+        :raises errors.NodeNotFound: no agent runs in such a state.
+        """
+        with self.tasks.lock(context, node_uuid) as task:
+            if task.desk.conf.api.restrict_lookup and not _may_run(task.state):
+                raise errors.NodeNotFound(node=node_uuid)
+            found = _token(task)
             task.save()
-            return {"agent_token": token, "fresh": True}
+            return found
+
+    def continue_inspection(
+        self,
+        context: Context,
+        *,
+        node_uuid: str,
+        inventory: dict[str, Any],
+        plugin_data: dict[str, Any],
+        with_token: bool = False,
+    ) -> dict[str, Any] | None:
+        """Take in what a ramdisk has found; it has its answer before that is looked at.
+
+        :raises errors.NodeNotFound: the node does not wait for this: nobody is to learn more.
+        """
+        with self.tasks.lock(context, node_uuid, worker=True, reserved=False) as task:
+            if task.state is not State.INSPECTWAIT or not task.driver.inspect.takes_reports:
+                raise errors.NodeNotFound(node=node_uuid)
+            token = _token(task) if with_token else None
+            task.move("resume")
+            task.hand_over(inspect.report, inventory, plugin_data)
+            return token
 
     def heartbeat(
         self,
@@ -44,35 +71,58 @@ class Agent:
         agent_status: str | None = None,
         agent_status_message: str | None = None,
     ) -> None:
-        """Note that an agent is alive; in a wait state its deploy interface may go on."""
-        with self.tasks.lock(
-            context, node_uuid, worker=True, patient=False, reserved=False
-        ) as task:
-            _check_token(task, agent_token)
-            if task.desk.conf.agent.require_tls and not callback_url.startswith("https://"):
-                reason = "must be https ([agent]require_tls)"
-                raise errors.InvalidParameter(path="callback_url", reason=reason)
-            task.notes.heard(
-                url=callback_url,
-                version=agent_version,
-                at=clock.now().isoformat(),
-                verify_ca=agent_verify_ca,
-            )
-            waits = states.kind(task.state) is states.Kind.WAIT
-            if waits:
-                task.node.provision_updated_at = clock.now()
-            task.save()
-            if waits and not asleep(task) and _may_go_on(task):
-                _beat(task)
+        """Note that an agent is alive; in a wait state its deploy interface may go on.
+
+        The agent has its answer before anybody calls it back: a worker does that.
+
+        :raises errors.InvalidParameter: it has not this node's token, or is suddenly elsewhere.
+        :raises errors.NodeLocked, errors.Conflict: somebody works on the node; the agent repeats
+            its heartbeat.
+        """
+        seen = self.tasks.look(context, node_uuid)
+        _check(seen, agent_token, callback_url, agent_verify_ca)
+        seen.notes.heard(
+            url=callback_url,
+            version=agent_version,
+            at=clock.now().isoformat(),
+            verify_ca=agent_verify_ca,
+        )
+        waits = states.kind(seen.state) is states.Kind.WAIT
+        # An inspection waits for a report: an agent whose report was refused sends no other, but
+        # heartbeats for as long as its machine is on.
+        if waits and seen.state is not State.INSPECTWAIT:
+            seen.node.provision_updated_at = clock.now()
+        if waits and not asleep(seen) and _may_go_on(seen):
+            self.tasks.go_on(seen, _beat)
+        else:
+            self.tasks.note(seen)
+
+
+def _may_run(state: State) -> bool:
+    return state in states.FAST_TRACK_LOOKUP or states.kind(state) is states.Kind.HELD
+
+
+def _token(task: Task) -> dict[str, Any]:
+    """Return the token and whether this is the first time, for the caller to save."""
+    known = task.notes.token
+    if known is not None:
+        return {"agent_token": known, "fresh": False}
+    return {"agent_token": task.notes.new_token(), "fresh": True}
 
 
 def _beat(task: Task) -> None:
-    """Let the deploy interface say whether the node goes on, and how."""
+    """Let the deploy interface say whether the node goes on, and how; a timer that it has set to
+    now is not waited for.
+    """
     try:
         if task.driver.deploy.heartbeat(task):
-            task.hand_over(resume, poll=False)
+            resume(task, poll=False)
+        elif task.node.wake_at is not None and task.node.wake_at <= clock.now():
+            resume(task, poll=True)
+        else:
+            task.save()
     except errors.AgentChanged as why:
-        task.hand_over(resume_changed, why)
+        resume_changed(task, why)
 
 
 def _may_go_on(task: Task) -> bool:
@@ -81,7 +131,22 @@ def _may_go_on(task: Task) -> bool:
     return allowed or not task.node.maintenance
 
 
-def _check_token(task: Task, given: str) -> None:
+def _check(task: Task, token: str, url: str, verify_ca: str | None) -> None:
+    """Believe only the agent that has the token, and it only for as long as it stays where it was:
+    its address and its certificate are those of its first heartbeat until its machine boots anew.
+    """
     known = task.notes.token
-    if known is None or not hmac.compare_digest(known.encode(), given.encode()):
+    if known is None or not hmac.compare_digest(known.encode(), token.encode()):
         raise errors.InvalidParameter(path="agent_token", reason="is not this node's token")
+    if task.desk.conf.agent.require_tls and not url.startswith("https://"):
+        reason = "must be https ([agent]require_tls)"
+        raise errors.InvalidParameter(path="callback_url", reason=reason)
+    agent = task.agent
+    if agent is None:
+        return
+    if url != agent.url:
+        reason = "is not the one this node's agent has given before"
+        raise errors.InvalidParameter(path="callback_url", reason=reason)
+    if verify_ca != agent.verify_ca:
+        reason = "is not the certificate this node's agent has given before"
+        raise errors.InvalidParameter(path="agent_verify_ca", reason=reason)

@@ -91,7 +91,8 @@ class Management:
         self, context: Context, *, node_uuid: str, device_type: str, image_url: str
     ) -> None:
         """Start putting an image into a virtual drive."""
-        facts = {"order": "attach_virtual_media", "device": device_type, "image": image_url}
+        image = masking.address(image_url)
+        facts = {"order": "attach_virtual_media", "device": device_type, "image": image}
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its virtual media", node=node_uuid)
             _start(

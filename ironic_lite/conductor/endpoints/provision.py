@@ -61,10 +61,13 @@ class Provision:
         """Start a manual clean (S1.34)."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "clean")
-            _validate(task, "cleaning", ramdisk=not disable_ramdisk)
+            ramdisk = not disable_ramdisk and listed.needs_ramdisk(
+                task, StepKind.CLEAN, clean_steps
+            )
+            _validate(task, "cleaning", ramdisk=ramdisk)
             listed.admit(task, StepKind.CLEAN, clean_steps)
             with self._room("max_concurrent_clean", "cleaning", _CLEANING):
-                clean.request(task, clean_steps, ramdisk=not disable_ramdisk)
+                clean.request(task, clean_steps, ramdisk=ramdisk)
                 task.move("clean", verb="clean", goal=State.MANAGEABLE)
             task.hand_over(clean.prepare)
 
@@ -107,9 +110,12 @@ class Provision:
         """Start service steps on an active node."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "service")
-            _validate(task, "servicing", ramdisk=not disable_ramdisk)
+            ramdisk = not disable_ramdisk and listed.needs_ramdisk(
+                task, StepKind.SERVICE, service_steps
+            )
+            _validate(task, "servicing", ramdisk=ramdisk)
             listed.admit(task, StepKind.SERVICE, service_steps)
-            service.request(task, service_steps, ramdisk=not disable_ramdisk)
+            service.request(task, service_steps, ramdisk=ramdisk)
             task.move("service", verb="service")
             task.hand_over(service.prepare)
 
@@ -160,6 +166,8 @@ class Provision:
             task.hand_over(verify.start)
 
     def _provide(self, task: Task) -> None:
+        if clean.enabled(task):
+            _validate(task, "cleaning")
         with self._room("max_concurrent_clean", "cleaning", _CLEANING):
             clean.request(task)
             task.move("provide", verb="provide", goal=State.AVAILABLE)
@@ -258,17 +266,21 @@ def _check(task: Task, target: str) -> None:
         raise errors.NodeInMaintenance(verb=target, node=node.uuid)
 
 
-def _validate(task: Task, action: str, *, ramdisk: bool) -> None:
-    try:
-        task.driver.power.validate(task)
-        if ramdisk:
-            task.driver.network.validate(task)
-    except errors.InvalidRequest as why:
-        sentence = (
-            f"Failed to validate power driver interface for {action} of node "
-            f"{task.node.uuid}: {why.message}"
-        )
-        raise errors.InvalidRequest(sentence, **why.facts) from why
+def _validate(task: Task, action: str, *, ramdisk: bool = True) -> None:
+    """Refuse what could not be done, before the machine is switched off for it."""
+    driver = task.driver
+    checks: dict[str, Callable[[Task], None]] = {"power": driver.power.validate}
+    if ramdisk:
+        checks |= {"network": driver.network.validate, "boot": driver.deploy.check_ramdisk}
+    for kind, check in checks.items():
+        try:
+            check(task)
+        except errors.InvalidRequest as why:
+            sentence = (
+                f"Failed to validate {kind} driver interface for {action} of node "
+                f"{task.node.uuid}: {why.message}"
+            )
+            raise errors.InvalidRequest(sentence, **why.facts) from why
 
 
 def _not_abortable(task: Task, phase: Phase) -> bool:

@@ -46,6 +46,7 @@ def prepare(task: Task) -> None:
     task.driver.power.validate(task)
     if task.notes.clean_ramdisk:
         task.driver.network.validate(task)
+        task.driver.deploy.check_ramdisk(task)
         if task.driver.deploy.prepare_cleaning(task) is WAIT:
             task.move("wait")  # the first heartbeat leads to begin()
             return
@@ -77,9 +78,11 @@ def _listed(task: Task) -> list[dict[str, Any]]:
 def finish(task: Task) -> None:
     """Every step is done: put the ramdisk away and go where this clean leads (S1.13, S4.5)."""
     findings.refresh(task)
-    task.driver.deploy.tear_down_cleaning(task)
+    if task.notes.clean_ramdisk:
+        task.driver.deploy.tear_down_cleaning(task)
     _forget(task)
-    task.notes.forget_agent()
+    if not task.driver.deploy.minds_agent:
+        task.notes.forget_agent()
     _leave(task)
 
 
@@ -95,6 +98,7 @@ def _leave(task: Task) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail: last_error, maintenance and fault; never a power-off (S1.4, S2.19, S2.20, C10)."""
+    task.failing = True
     error = _put_away(task, faults.cannot("clean", task, why))
     faults.set_aside(task, FAULT, error)
     task.node.clean_step = {}
@@ -111,7 +115,7 @@ def call_off(task: Task) -> None:
         step, when = steps.title(current), "after" if current.get("abort_after") else "during"
         where = f' {when} the step "{step}"'
     task.node.clean_step = {}
-    task.notes.settle_steps(StepKind.CLEAN, forget_list=True)
+    task.notes.settle_steps(StepKind.CLEAN, forget_list=True, tidied=False)
     task.notes.forget_agent()
     why = errors.Aborted(action="clean", where=where, step=step)
     task.move("abort", error=why, aborted=True)
@@ -121,10 +125,13 @@ def tidy(task: Task) -> None:
     """Remove what cleaning set up, after the state has been settled."""
     error = _put_away(task, errors.Aborted(task.node.last_error, action="clean", where=""))
     task.node.last_error = error.message
+    task.notes.settle_ramdisk(StepKind.CLEAN)
     task.save()
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
+    if not task.notes.clean_ramdisk:
+        return why
     tear_down = task.driver.deploy.tear_down_cleaning
     return faults.besides(task, why, "tearing down cleaning", tear_down)
 

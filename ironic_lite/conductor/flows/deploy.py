@@ -71,7 +71,8 @@ def compose(task: Task, user_steps: list[Json], taken: list[Json] | None = None)
     if is_old(task) and (user_steps or taken or any(step.priority for step in found)):
         found.append(_WHOLE)
     told = task.notes.agent_steps(StepKind.DEPLOY) is not None
-    complete = told or not task.driver.deploy.uses_agent(task)
+    agents = task.driver.deploy.uses_agent(task) and not task.driver.deploy.boots_ramdisk
+    complete = told or not agents
     return plans.deploy(found, user_steps, taken, complete=complete)
 
 
@@ -160,14 +161,17 @@ def finish(task: Task) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail; the step and the list stay to be read until the next try (S3.14, C18)."""
+    task.failing = True
     error = _put_away(task, faults.cannot("deploy", task, why))
     task.notes.forget_agent()
+    task.notes.forget_changes()
     task.move("fail", error=error)
 
 
 def call_off(task: Task) -> None:
     """Abort by request: deploy failed, nothing is cleaned."""
     task.notes.forget_agent()
+    task.notes.forget_changes()
     step = steps.title(task.node.deploy_step) if task.node.deploy_step else None
     task.move("abort", error=errors.Aborted(action="deploy", where="", step=step), aborted=True)
 

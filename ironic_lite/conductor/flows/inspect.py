@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ironic_lite import clock, errors
 from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
@@ -27,6 +29,14 @@ def resume(task: Task, *, poll: bool) -> None:
         finish(task)
 
 
+def report(task: Task, inventory: dict[str, Any], plugin_data: dict[str, Any]) -> None:
+    """Go on with what the machine's ramdisk has sent; the node has left inspect wait for this."""
+    if task.driver.inspect.continue_inspection(task, inventory, plugin_data) is WAIT:
+        task.move("wait")
+    else:
+        finish(task)
+
+
 def finish(task: Task) -> None:
     """Manageable, with what was found."""
     task.node.inspection_finished_at = clock.now()
@@ -35,8 +45,11 @@ def finish(task: Task) -> None:
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail with the reason."""
-    task.move("fail", error=faults.led_by(f"Failed to inspect node {task.node.uuid}", why))
+    """Fail with the reason; nothing of the inspection is left on the machine."""
+    error = faults.led_by(f"Failed to inspect node {task.node.uuid}", why)
+    what = "putting away the inspection"
+    error = faults.besides(task, error, what, task.driver.inspect.clean_up)
+    task.move("fail", error=error)
 
 
 def call_off(task: Task) -> None:

@@ -71,6 +71,27 @@ def refuse(kind: StepKind, faults: Sequence[str]) -> None:
         raise errors.InvalidParameter("; ".join(faults), path=f"{kind}_steps", reason=list(faults))
 
 
+def needs_ramdisk(task: Task, kind: StepKind, wanted: Sequence[Json]) -> bool:
+    """Tell whether a listed run has to boot the ramdisk.
+
+    It has not if each step is known without one, and is marked to need none. Steps of the service
+    itself, and those for children, change nothing of that; but one that waits for a heartbeat does.
+    """
+    own = [step for step in wanted if not plans.for_children(step)]
+    named = [step for step in own if step["step"] not in plans.RESERVED]
+    waits = any(
+        step["step"] == "wait" and "seconds" not in (step.get("args") or {}) for step in own
+    )
+    if waits or not named:
+        return True
+    try:
+        offered = offers.offered(task, kind)
+    except errors.Error:  # what is wrong is told when the list is made
+        return True
+    without = {step.title for step in offered if not step.requires_ramdisk}
+    return any(steps.title(step) not in without for step in named)
+
+
 # -- when the list is made -------------------------------------------------------------------
 
 

@@ -57,5 +57,6 @@ def _switch(task: Task, target: str, timeout: float | None) -> None:
     power = task.driver.power
     if target in (base.REBOOT, base.SOFT_REBOOT):
         power.reboot(task, timeout, soft=target == base.SOFT_REBOOT)
+        task.forget_agent(keep_token=True)
     else:
         power.set_power_state(task, target, timeout)

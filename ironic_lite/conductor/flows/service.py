@@ -24,10 +24,13 @@ def request(task: Task, wanted: list[dict[str, Any]], *, ramdisk: bool) -> None:
 def prepare(task: Task) -> None:
     """Get ready, then run the steps the notes list, in their order."""
     task.driver.power.validate(task)
-    if task.notes.service_ramdisk and task.driver.deploy.prepare_service(task) is WAIT:
-        task.move("wait")
-    else:
-        begin(task)
+    if task.notes.service_ramdisk:
+        task.driver.network.validate(task)
+        task.driver.deploy.check_ramdisk(task)
+        if task.driver.deploy.prepare_service(task) is WAIT:
+            task.move("wait")
+            return
+    begin(task)
 
 
 def begin(task: Task) -> None:
@@ -41,7 +44,8 @@ def begin(task: Task) -> None:
 
 def finish(task: Task) -> None:
     """Every step is done: active again."""
-    task.driver.deploy.tear_down_service(task)
+    if task.notes.service_ramdisk:
+        task.driver.deploy.tear_down_service(task)
     task.node.service_step = None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
     task.notes.forget_agent()
@@ -50,6 +54,7 @@ def finish(task: Task) -> None:
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail with maintenance and fault, as cleaning does."""
+    task.failing = True
     error = _put_away(task, faults.cannot("service", task, why))
     faults.set_aside(task, FAULT, error)
     task.node.service_step = {}
@@ -61,7 +66,7 @@ def give_up(task: Task, why: errors.Error) -> None:
 def call_off(task: Task) -> None:
     """Abort by request: service failed for as long as tidying up takes."""
     current, task.node.service_step = task.node.service_step, None
-    task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
+    task.notes.settle_steps(StepKind.SERVICE, forget_list=True, tidied=False)
     task.notes.forget_agent()
     step = steps.title(current) if current else None
     task.move("abort", error=errors.Aborted(action="service", where="", step=step), aborted=True)
@@ -70,10 +75,13 @@ def call_off(task: Task) -> None:
 def tidy(task: Task) -> None:
     """Remove what servicing set up, and be active again: an abort is not a fault."""
     error = _put_away(task, errors.Aborted(task.node.last_error, action="service", where=""))
+    task.notes.settle_ramdisk(StepKind.SERVICE)
     task.move("abort", error=error)
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
+    if not task.notes.service_ramdisk:
+        return why
     tear_down = task.driver.deploy.tear_down_service
     return faults.besides(task, why, "tearing down service", tear_down)
 

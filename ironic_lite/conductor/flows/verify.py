@@ -54,7 +54,8 @@ def finish(task: Task) -> None:
         task.node.boot_mode = task.driver.management.get_boot_mode(task)
     except Exception as why:  # not every BMC has boot modes; nothing depends on it
         LOG.debug("Node %s: its boot mode is not known", task.node.uuid, exc_info=why)
-    if task.desk.conf.conductor.power_off_after_verify and not task.node.disable_power_off:
+    may = not (task.node.disable_power_off or task.driver.power.in_band)
+    if may and task.desk.conf.conductor.power_off_after_verify:
         task.driver.power.set_power_state(task, base.POWER_OFF)
         task.node.power_state = base.POWER_OFF
     findings.refresh(task)

@@ -11,9 +11,12 @@ import functools
 import heapq
 import logging
 import threading
+import time
 
 from ironic_lite import clock, context, errors
+from ironic_lite.conductor.flows import failure
 from ironic_lite.conductor.flows.resume import resume
+from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
 from ironic_lite.db import sweeps
@@ -32,7 +35,8 @@ class Alarm:
         self._heap: list[tuple[datetime.datetime, str]] = []
         self._changed = threading.Condition()
         self._stopped = False
-        self._look_at = clock.now()
+        # Not by the clock on the wall: set back by an hour, it would stop the looks for as long.
+        self._look_at = time.monotonic()
 
     def set(self, node_uuid: str, when: datetime.datetime) -> None:
         """Ring for this node at ``when``."""
@@ -56,7 +60,7 @@ class Alarm:
             with self._changed:
                 if self._stopped:
                     return
-                wait = (self._next() - clock.now()).total_seconds()
+                wait = self._left()
                 if wait > 0:
                     self._changed.wait(wait)
                     continue
@@ -65,8 +69,10 @@ class Alarm:
             except Exception:
                 LOG.exception("Waking waiting nodes failed; it is tried again")
 
-    def _next(self) -> datetime.datetime:
-        return min(self._look_at, self._heap[0][0]) if self._heap else self._look_at
+    def _left(self) -> float:
+        """Return the seconds until the next timer or look."""
+        look = self._look_at - time.monotonic()
+        return min(look, (self._heap[0][0] - clock.now()).total_seconds()) if self._heap else look
 
     def _ring(self, tasks: Tasks, fleet: Fleet) -> None:
         now = clock.now()
@@ -74,8 +80,8 @@ class Alarm:
         with self._changed:
             while self._heap and self._heap[0][0] <= now:
                 due.add(heapq.heappop(self._heap)[1])
-        if now >= self._look_at:
-            self._look_at = clock.after(_LOOK_EVERY)
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_EVERY
             due.update(_listed(tasks, fleet, now))
         for node_uuid in due:
             self._wake(tasks, node_uuid)
@@ -84,17 +90,30 @@ class Alarm:
         """Poll one node in a worker; one that is not due any more is left alone."""
         try:
             with tasks.lock(
-                context.internal("timer"), node_uuid, worker=True, patient=False, reserved=False
+                context.internal("timer"),
+                node_uuid,
+                worker=True,
+                patient=False,
+                reserved=False,
+                whole=False,
             ) as task:
                 wake_at = task.node.wake_at
                 if wake_at is not None and wake_at <= clock.now():
-                    task.hand_over(resume, poll=True)
+                    _go_on(task, tasks.lack(task.node))
         except (errors.NodeLocked, errors.Unavailable):
             self.set(node_uuid, clock.after(_AGAIN))
         except errors.NodeNotFound:
             LOG.debug("Node %s was deleted before its timer rang", node_uuid)
         except errors.Error as why:  # one node's driver must not keep the others asleep
             LOG.warning("Node %s cannot be woken: %s", node_uuid, why)
+
+
+def _go_on(task: Task, lack: errors.Error | None) -> None:
+    """Ask how the step stands; without the interface that began it, it has failed."""
+    if lack is None:
+        task.hand_over(resume, poll=True)
+    else:
+        task.hand_over(failure.give_up, lack)
 
 
 def _listed(tasks: Tasks, fleet: Fleet, now: datetime.datetime) -> set[str]:

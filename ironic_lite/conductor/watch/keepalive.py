@@ -1,4 +1,5 @@
-"""The conductor's pulse: its row says it is alive, and the leases of its locks are renewed.
+"""The conductor's pulse: its row says it is alive and what it counted, and its locks' leases are
+renewed.
 
 It has a thread of its own and goes on while the service drains, so that peers do not take over work
 that is still being finished.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from ironic_lite import clock
+from ironic_lite import clock, counters
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.db import conductors, nodes
 from ironic_lite.db.session import Connection
@@ -42,14 +43,15 @@ class Keepalive:
                 LOG.exception("The keepalive failed; leases end if it goes on failing")
 
     def beat(self) -> None:
-        """Touch the row and renew the leases once."""
+        """Touch the row, counts included, and renew the leases once."""
         desk = self._tasks.desk
         held = self._tasks.held
         expires = clock.after(desk.conf.conductor.heartbeat_timeout)
 
         def write(conn: Connection) -> None:
             online = not desk.draining.is_set()
-            conductors.touch(conn, host=desk.host, now=clock.now(), online=online)
+            now, told = clock.now(), counters.BMCS.snapshot()
+            conductors.touch(conn, host=desk.host, now=now, online=online, counters=told)
             if held:
                 nodes.renew(conn, host=desk.host, tokens=held, expires=expires)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ironic_lite import clock, context, errors, states
-from ironic_lite.conductor.flows import orders, power
+from ironic_lite.conductor.flows import failure, orders, power
 from ironic_lite.conductor.flows.resume import recover
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
@@ -109,13 +109,18 @@ class Orphans:
                 patient=False,
                 reserved=False,
                 stale=row["lock_token"],
+                whole=False,
             ) as task:
                 LOG.warning("Node %s was left in %s by %s", row["uuid"], task.state, dead)
                 _end_power_change(task, dead)
                 orders.end_dead(task, dead)
                 task.ring_at = task.node.wake_at
                 if states.kind(task.state) is states.Kind.BUSY:
-                    task.hand_over(recover, dead)
+                    lack = self._tasks.lack(task.node)
+                    if lack is None:
+                        task.hand_over(recover, dead)
+                    else:  # nobody can go on with it
+                        task.hand_over(failure.give_up, lack)
         except errors.NoFreeWorker:
             raise
         except errors.Error as why:  # one node's driver must not keep the others from their owner

@@ -29,7 +29,8 @@ class Sweeps:
         self._halted = halted
 
     def start(self) -> None:
-        """Begin; first runs are spread over their interval, so that conductors do not march.
+        """Begin; first runs are spread over their interval, and each pause differs a little, so
+        that conductors started together do not march in step.
 
         What is done once a day is first done within the hour: a service may not live that long.
         """
@@ -46,4 +47,4 @@ class Sweeps:
                 sweep.act()
             except Exception:
                 LOG.exception("The sweep for %s failed; it runs again", sweep.name)
-            pause = sweep.interval
+            pause = sweep.interval * random.uniform(0.9, 1.1)

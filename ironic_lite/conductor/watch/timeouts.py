@@ -80,7 +80,7 @@ class Timeouts:
         who = context.internal("time-outs")
         try:
             with self._tasks.lock(
-                who, node_uuid, worker=True, patient=False, reserved=False
+                who, node_uuid, worker=True, patient=False, reserved=False, whole=False
             ) as task:
                 if _is_over(task, state, before):
                     task.hand_over(_time_out, LIMITS[state])

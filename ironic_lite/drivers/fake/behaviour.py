@@ -67,6 +67,23 @@ PROPERTIES: Mapping[str, str] = {
     ),
 }
 
+_OF_STEPS = ("fake_step_seconds", "fake_async_steps", "fake_fail_steps")
+_OF_KIND: Mapping[str, tuple[str, ...]] = {
+    "deploy": ("fake_fail_verbs", "fake_steps_unavailable", "fake_agent"),
+    "inspect": ("fake_step_seconds", "fake_fail_verbs", "fake_async_verbs", "fake_ports"),
+    "management": ("fake_step_seconds", "fake_fail_verbs", "fake_fail_calls", "fake_ports"),
+    "power": ("fake_fail_power",),
+    "rescue": ("fake_step_seconds", "fake_fail_verbs", "fake_async_verbs"),
+    "vendor": ("fake_step_seconds", "fake_fail_calls"),
+}
+"""The keys that a fake interface heeds; with steps, those of ``_OF_STEPS`` besides."""
+
+
+def properties(kind: str, *, with_steps: bool) -> dict[str, str]:
+    """Return ``{key: description}`` of what steers one fake interface, beside real ones too."""
+    keys = {*_OF_KIND.get(kind, ()), *(_OF_STEPS if with_steps else ())}
+    return {key: text for key, text in PROPERTIES.items() if key in keys}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ramdisk:

@@ -25,12 +25,26 @@ class FakeInspect(stage.Staged, base.Inspect):
         return self.poll_inspection(task)
 
     def poll_inspection(self, task: base.Task) -> base.Outcome:
-        """Fill in the properties, and a port for each card of ``fake_ports``: the wait is over.
+        """Fill in properties, inventory and a port for each card of ``fake_ports``: the wait ends.
 
         :raises errors.HardwareError: driver_info/fake_fail_verbs has ``inspect``.
         """
         stage.fail_verb(task, "inspect")
         known = {key: value for key, value in task.node.properties.items() if value is not None}
         task.node.properties = {**task.node.properties, **FOUND, **known}
-        task.add_ports(sorted(stage.told(task).ports))
+        cards = sorted(stage.told(task).ports)
+        task.add_ports(cards)
+        task.keep_inventory(_inventory(cards), {})
         return base.DONE
+
+
+def _inventory(cards: list[str]) -> dict[str, Any]:
+    """Return the same in the words of ironic-python-agent."""
+    names = ((f"eth{number}", address) for number, address in enumerate(cards))
+    size, memory = FOUND["local_gb"] * 1024**3, FOUND["memory_mb"]
+    return {
+        "interfaces": [{"name": name, "mac_address": address} for name, address in names],
+        "cpu": {"count": FOUND["cpus"], "architecture": FOUND["cpu_arch"]},
+        "memory": {"physical_mb": memory, "total": memory * 1024**2},
+        "disks": [{"name": "/dev/fake", "size": size}],
+    }

@@ -97,8 +97,8 @@ class Staged(base.Interface):
     """
 
     def get_properties(self) -> dict[str, str]:
-        """Return the ``fake_`` keys."""
-        return dict(behaviour.PROPERTIES)
+        """Return the ``fake_`` keys that steer this interface."""
+        return behaviour.properties(self.kind, with_steps=bool(self._own()))
 
     def validate(self, task: base.Task) -> None:
         """Check the ``fake_`` keys.

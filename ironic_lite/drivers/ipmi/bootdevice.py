@@ -8,6 +8,7 @@ from typing import Any
 
 from ironic_lite import config, errors
 from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import modes
 from ironic_lite.drivers.ipmi import flags, tool, vendors
 
 LOG = logging.getLogger(__name__)
@@ -15,8 +16,6 @@ LOG = logging.getLogger(__name__)
 NOTE = "ipmi_boot_device"
 """Where the devices are kept that a forgetful BMC is told before a power on: ``{"always": ...,
 "next": ...}``, each a device or missing."""
-
-MODES = ("bios", "uefi")
 
 
 def choose(task: base.Task, device: str, *, persistent: bool) -> None:
@@ -35,16 +34,22 @@ def choose(task: base.Task, device: str, *, persistent: bool) -> None:
 
 
 def restore(task: base.Task) -> None:
-    """Tell a forgetful BMC again, before a power on, what was chosen; for one boot, only once."""
+    """Tell a forgetful BMC again, before a power on, what was chosen."""
     kept: Mapping[str, str] = task.recall(NOTE, {})
     if not kept or not tool.settings(task).force_boot_device:
         return
-    coming, always = kept.get("next"), kept.get("always")
-    device = coming or always
+    coming = kept.get("next")
+    device = coming or kept.get("always")
     if device is not None:
         _send(task, device, persistent=coming is None)
-    if coming is not None:
-        task.keep(NOTE, {"always": always} if always is not None else None)
+
+
+def spend(task: base.Task) -> None:
+    """Forget, once a power on was taken, what was chosen for one boot."""
+    kept: Mapping[str, str] = task.recall(NOTE, {})
+    if "next" in kept:
+        always = kept.get("always")
+        task.keep(NOTE, None if always is None else {"always": always})
 
 
 def read(task: base.Task) -> dict[str, Any]:
@@ -59,38 +64,9 @@ def read(task: base.Task) -> dict[str, Any]:
         raise errors.BmcBadAnswer(address=tool.settings(task).address, reason=str(why)) from None
 
 
-def mode(node: base.Node) -> str:
-    """Return in which mode the machine boots: ``bios`` or ``uefi``.
-
-    The capability ``boot_mode`` of instance_info comes first, then that of properties, then the
-    node's boot_mode, then [deploy]default_boot_mode.
-
-    :raises errors.InvalidParameter: a capability is neither.
-    """
-    for field in ("instance_info", "properties"):
-        value = _capability(getattr(node, field) or {}, "boot_mode")
-        if value is None:
-            continue
-        if value not in MODES:
-            reason = f"boot_mode {value!r} is not one of {', '.join(MODES)}"
-            raise errors.InvalidParameter(path=f"{field}/capabilities", reason=reason)
-        return value
-    return node.boot_mode or str(config.CONF.deploy.default_boot_mode)
-
-
-def _capability(values: Mapping[str, Any], name: str) -> str | None:
-    """Return a capability from ``{"a": "x"}``, or from ``"a:x,b:y"``."""
-    given = values.get("capabilities")
-    if isinstance(given, str):
-        pairs = (item.partition(":") for item in given.split(","))
-        given = {key.strip(): value.strip() for key, _, value in pairs}
-    value = given.get(name) if isinstance(given, Mapping) else None
-    return None if value is None else str(value).lower()
-
-
 def _send(task: base.Task, device: str, *, persistent: bool) -> None:
     node = tool.settings(task)
-    chosen = mode(task.node)
+    chosen = modes.wanted(task.node)
     maker = vendors.known(task) if flags.quirky(chosen, device) else None
     keep = node.disable_boot_timeout
     if config.CONF.ipmi.disable_boot_timeout if keep is None else keep:

@@ -42,6 +42,10 @@ class Sort(enum.Enum):
         "The BMC's name {address} cannot be resolved. Check the name, and the DNS of the "
         "conductor's machine."
     )
+    LOST = (
+        "The BMC at {address} began to answer on UDP port {port}, and then was silent. It may be "
+        "restarting: retry. If it stays so, check user and password, and reset the BMC."
+    )
     DENIED = (
         "The BMC at {address} refused the login of user {user}. Check ipmi_username, "
         "ipmi_password, that user's rights on the channel, and ipmi_hex_kg_key if the BMC has "
@@ -60,11 +64,15 @@ class Sort(enum.Enum):
         "user and password, and ipmi_protocol_version."
     )
     REFUSED = "The BMC at {address} refused the command {command}."
+    BEHIND = (
+        "The controller behind the BMC at {address} did not take the command {command}. If it "
+        "takes none, check the channels and addresses that go with ipmi_bridging."
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """``words``, as ipmitool says them (case does not matter), and their meaning."""
+    """``words``, an expression for what ipmitool says in small letters, and their meaning."""
 
     words: str
     sort: Sort
@@ -73,12 +81,14 @@ class Row:
 
 # IPMI 2.0: completion codes in table 5-2, RMCP+ status codes in table 13-15.
 TABLE: Sequence[Row] = (
+    Row("address lookup for", Sort.NAMELESS),
     Row("insufficient resources", Sort.BUSY, Again.ANY),
+    Row("no (session )?slot available", Sort.BUSY, Again.ANY),
     Row("node busy", Sort.BUSY, Again.ANY),
     Row("out of space", Sort.BUSY, Again.ANY),
     Row("bmc initialization in progress", Sort.BUSY, Again.ANY),
+    Row("in update mode", Sort.BUSY, Again.ANY),
     Row("timeout", Sort.BUSY, Again.HARMLESS),
-    Row("address lookup for", Sort.NAMELESS),
     Row("invalid authentication algorithm", Sort.CIPHER, Again.CIPHER),
     Row("invalid integrity algorithm", Sort.CIPHER, Again.CIPHER),
     Row("invalid confidentiality algorithm", Sort.CIPHER, Again.CIPHER),
@@ -87,10 +97,16 @@ TABLE: Sequence[Row] = (
     Row("no cipher suite match", Sort.CIPHER, Again.CIPHER),
     Row("no matching cipher suite", Sort.CIPHER, Again.CIPHER),
     Row("unsupported cipher suite", Sort.CIPHER, Again.CIPHER),
+    # With a reason behind it, the BMC has answered.
+    Row("no response from rakp", Sort.LOST),
+    Row("get session challenge command failed$", Sort.LOST),
+    Row(r"set session privilege level to \w+ failed$", Sort.LOST),
     Row("hmac is invalid", Sort.DENIED),
     Row("invalid integrity check value", Sort.DENIED),
     Row("unauthorized name", Sort.DENIED),
     Row("invalid user name", Sort.DENIED),
+    Row("privilege level exceeds limit", Sort.PRIVILEGE),
+    # Version 1.5: a BMC drops what a wrong password has signed, and answers nothing.
     Row("activate session", Sort.DENIED),
     Row("unauthorized role", Sort.PRIVILEGE),
     Row("invalid role", Sort.PRIVILEGE),
@@ -98,6 +114,8 @@ TABLE: Sequence[Row] = (
     Row("set session privilege level", Sort.PRIVILEGE),
     Row("get auth capabilities", Sort.SILENT),
     Row("channel authentication capabilities", Sort.SILENT),
+    Row("could not open socket", Sort.SILENT),
+    Row("close session command failed$", Sort.LOST),
     Row("unable to establish", Sort.SESSION),
 )
 
@@ -137,7 +155,7 @@ def explain(
     """
     lines = [line.strip(" >\t") for line in said.splitlines()]
     heard = [line for line in lines if line and not NOISE.match(line)]
-    row = _row(" ".join(heard).lower(), more)
+    row = _row("\n".join(heard).lower(), more, node)
     reason = _shown("; ".join(dict.fromkeys(heard)) or "nothing", node)
     sentence = row.sort.value.format(
         address=node.address,
@@ -154,6 +172,8 @@ def explain(
 
 
 KINDS: Mapping[Sort, type[errors.HardwareError]] = {
+    Sort.BUSY: errors.BmcUnreachable,
+    Sort.LOST: errors.BmcUnreachable,
     Sort.SILENT: errors.BmcUnreachable,
     Sort.NAMELESS: errors.BmcUnreachable,
     Sort.DENIED: errors.BmcAccessDenied,
@@ -162,10 +182,11 @@ KINDS: Mapping[Sort, type[errors.HardwareError]] = {
 """What is raised; a plain ``HardwareError`` for the others."""
 
 
-def _row(text: str, more: Sequence[str]) -> Row:
+def _row(text: str, more: Sequence[str], node: info.Info) -> Row:
     if any(words.lower() in text for words in more if words):
         return Row(text, Sort.BUSY, Again.ANY)
-    return next((row for row in TABLE if row.words in text), Row("", Sort.REFUSED))
+    other = Row("", Sort.REFUSED if node.bridge is None else Sort.BEHIND)
+    return next((row for row in TABLE if re.search(row.words, text, re.MULTILINE)), other)
 
 
 def _shown(text: str, node: info.Info) -> str:

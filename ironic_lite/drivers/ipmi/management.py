@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.drivers import base
-from ironic_lite.drivers.ipmi import bootdevice, flags, interface, sensors, tool, vendors
-
-RESET_NOTE = "ipmi_bmc_reset_until"
-"""Where the time (seconds since the epoch) is kept at which a BMC must be back."""
-
-RESET_SECONDS = 900.0
-"""A BMC that starts takes one to five minutes; after this long it will not come."""
-
-RESET_PAUSE = 15.0
-"""Seconds before the first and between further looks whether it is back; it takes some to go."""
+from ironic_lite.drivers import base, restart
+from ironic_lite.drivers.ipmi import bootdevice, flags, interface, reset, sensors, tool, vendors
 
 SENSOR_SECONDS = 300.0
 """What reading all sensors may take: each is a command of its own, and a machine has hundreds."""
 
 
-class IpmiManagement(interface.IpmiInterface, base.Management):
+class IpmiManagement(interface.IpmiInterface, restart.RestartingManagement):
     """The management interface ``ipmitool``.
 
     IPMI has no boot mode of its own: it is a bit that comes with the boot device, taken from the
-    node's capabilities (see `bootdevice.mode`).
+    node's capabilities (see `modes.wanted`).
     """
 
     # -- boot device ----------------------------------------------------------------------
@@ -67,29 +56,10 @@ class IpmiManagement(interface.IpmiInterface, base.Management):
 
     # -- the BMC itself -------------------------------------------------------------------
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
-    def reset_bmc(self, task: base.Task) -> base.Outcome:
-        """Restart the BMC and wait until it answers again; the machine itself keeps running."""
-        tool.run(task, ("mc", "reset", "cold"), once=True)
-        task.keep(RESET_NOTE, time.time() + RESET_SECONDS)
-        task.wake_after(RESET_PAUSE)
-        return base.WAIT
+    def restart_bmc(self, task: base.Task) -> None:
+        """Tell the BMC to restart; `restart` waits for it."""
+        reset.reset(task)
 
-    def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
-    ) -> base.Outcome:
-        """Say whether the BMC is back.
-
-        :raises errors.StepFailed: it is not, and had time enough.
-        """
-        try:
-            tool.run(task, ("mc", "info"), seconds=RESET_PAUSE)
-        except errors.HardwareError as why:
-            if time.time() > float(task.recall(RESET_NOTE, 0)):
-                reason = f"the BMC did not come back within {RESET_SECONDS:g} s: {why}"
-                raise errors.StepFailed(step="management.reset_bmc", reason=reason) from None
-            task.wake_after(RESET_PAUSE)
-            return base.WAIT
-        task.keep(RESET_NOTE, None)
-        return base.DONE
+    def ask_bmc(self, task: base.Task, seconds: float) -> None:
+        """Ask the BMC for its own description."""
+        tool.run(task, ("mc", "info"), seconds=seconds)

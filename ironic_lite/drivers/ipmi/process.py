@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import functools
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import threading
@@ -17,6 +20,12 @@ OUTPUT_LIMIT = 1 << 20
 """Bytes of each output that are read; a BMC with a thousand sensors writes a third of that."""
 
 _CHUNK = 65536
+
+_LEASH = ("--pdeathsig", "KILL", "--")
+_LEASH_SECONDS = 10.0
+_NOT_RUN = frozenset({126, 127})
+"""What setpriv ends with if it cannot run the program."""
+_TOLD = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,11 +42,15 @@ class Ended:
 def run(line: Sequence[str], environment: Mapping[bytes, bytes], seconds: float) -> Ended:
     """Run a program without input or terminal; after ``seconds`` it and its children are killed.
 
+    It is killed, too, when this process ends, however that happens: a conductor that is started
+    anew would otherwise speak to BMCs that an orphan still speaks to.
+
     :raises OSError: it cannot be started.
     """
     end = time.monotonic() + seconds
+    leash = _leash()
     with subprocess.Popen(
-        line,
+        [*leash, _found(line[0], environment), *line[1:]],
         env=environment,
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -59,7 +72,40 @@ def run(line: Sequence[str], environment: Mapping[bytes, bytes], seconds: float)
         finally:
             _kill(process)
     out, err = (bytes(texts[stream]).decode("utf-8", "replace") for stream in streams)
+    if leash and process.returncode in _NOT_RUN:
+        said = " ".join(err.split())[-_TOLD:]
+        raise OSError(errno.ENOEXEC, said or f"it ended with {process.returncode}")
     return Ended(process.returncode, out, err, late, endless)
+
+
+@functools.cache
+def _leash() -> tuple[str, ...]:
+    """Return the words that go before a program to let it end with the thread that started it;
+    none where no setpriv of util-linux is installed.
+    """
+    path = shutil.which("setpriv")
+    if path is None:
+        return ()
+    words = (path, *_LEASH)
+    try:
+        # That of busybox knows no such option.
+        subprocess.run(
+            [*words, path, "--help"], capture_output=True, check=True, timeout=_LEASH_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return words
+
+
+def _found(program: str, environment: Mapping[bytes, bytes]) -> str:
+    """Return the path of a program.
+
+    :raises FileNotFoundError: it is nowhere.
+    """
+    path = shutil.which(program, path=os.fsdecode(environment.get(b"PATH", b"")))
+    if path is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return path
 
 
 def _read(texts: dict[IO[bytes], bytearray], end: float) -> bool:

@@ -15,8 +15,8 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 
-from ironic_lite import config, errors
-from ironic_lite.drivers import base
+from ironic_lite import config, counters, errors
+from ironic_lite.drivers import base, patience
 from ironic_lite.drivers.ipmi import command, faults, info, process
 
 LOG = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def run(
     node = settings(task)
     options = config.CONF.ipmi
     wanted = options.command_retry_timeout if seconds is None else seconds
-    call = _Call(node, words, once, max(float(wanted), LEAST_SECONDS))
+    call = _Call(node, words, once, max(patience.within(wanted), LEAST_SECONDS))
     bmc = BMCS.find(node)
     while True:
         with bmc.turn(call):
@@ -71,6 +71,7 @@ def run(
                 pause = bmc.tire(options.min_command_interval) if found.tires else 0.0
                 if not found.again(call, pause):
                     raise found.error
+                counters.BMCS.retried("ipmi")
         # Others may speak to the BMC meanwhile, as soon as it may be spoken to.
         task.pause(pause)
 
@@ -154,10 +155,18 @@ class _Failure:
         """Tell whether the BMC is to be left alone for a while."""
         return self.kind in {faults.Again.ANY, faults.Again.HARMLESS}
 
+    @property
+    def result(self) -> str:
+        """Return the name under which it is counted."""
+        silent = isinstance(self.error, errors.BmcUnreachable)
+        return counters.SILENCE if silent else counters.ERROR
+
     def again(self, call: _Call, pause: float) -> bool:
         """Tell whether the command is sent again after a pause of so many seconds."""
         if self.kind is faults.Again.CIPHER:
             return True
+        if patience.limited():
+            return False
         harmless = self.kind is faults.Again.HARMLESS and not call.once
         return (self.kind is faults.Again.ANY or harmless) and pause < call.left()
 
@@ -196,12 +205,17 @@ class _Call:
             if not free:
                 return _Failure(self._crowded())
             LOG.debug("Running %s", " ".join(line))
-            try:
-                ended = process.run(
-                    line, command.environment(self.node), max(self.left(), LEAST_SECONDS)
-                )
-            except OSError as why:
-                return _Failure(_not_run(why))
+            with counters.BMCS.call("ipmi", self._words[0]) as counted:
+                found = self._sent(bmc, line, suite)
+                counted.result = found.result if isinstance(found, _Failure) else counters.OK
+        return found
+
+    def _sent(self, bmc: Bmc, line: Sequence[str], suite: int | None) -> str | _Failure:
+        environment = command.environment(self.node)
+        try:
+            ended = process.run(line, environment, max(self.left(), LEAST_SECONDS))
+        except OSError as why:
+            return _Failure(_not_run(why))
         if ended.status == 0 and not (ended.late or ended.endless):
             bmc.suite = suite
             return ended.out

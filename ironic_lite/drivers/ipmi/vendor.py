@@ -9,7 +9,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.ipmi import info, interface, tool
+from ironic_lite.drivers.ipmi import info, interface, reset, tool
 
 LOG = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
 
         :raises errors.InvalidParameter: ``warm`` is neither true nor false.
         """
-        tool.run(task, ("mc", "reset", "warm" if _warm(call.info) else "cold"), once=True)
+        reset.reset(task, warm=_warm(call.info))
 
 
 def _words(given: object) -> list[str]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import config, errors
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import attributes, connection, documents, interface, jobs
 
@@ -17,17 +17,17 @@ Json = dict[str, Any]
 
 NOTE = "redfish_bios"
 """Where a step under way is kept: ``until``, ``tasks``, how often it was looked at (``looks``), how
-often in a row the machine was up then (``booted``)."""
+often in a row the machine was up then (``booted``), whether it was seen booting (``began``)."""
 
-BOOT_SECONDS = 1800.0
-"""A machine that takes up settings may test all its memory and boot two or three times."""
-PAUSE = 15.0
-"""Seconds between two looks; a BMC shows new settings some time after the boot."""
+DENIED_PAUSE = 60.0
+"""Seconds at least before a BMC is asked again that refuses the login: it may lock the user."""
 
 _BOOTED = frozenset({"OSBootStarted", "OSRunning"})
 """Words of DSP0268 (BootProgress.LastState): the firmware has done its part."""
 _BLIND_LOOKS = 12
 """Looks after which a machine that shows no progress of its boot counts as up: three minutes."""
+_STALE_LOOKS = 4
+"""Looks for which a machine may show its boot before the restart, if it is not seen booting."""
 _ON_RESET = "OnReset"
 _REGISTRIES = 50
 """Registry files looked at for the one of the attributes."""
@@ -93,11 +93,15 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         note = dict(task.recall(NOTE) or {})
         late = time.time() > float(note.get("until", 0))
         try:
-            left = _look(task, note, step)
-        except (errors.BmcUnreachable, errors.BmcBadAnswer) as silence:
+            left = _look(task, note, step, late=late)
+        except (errors.BmcUnreachable, errors.BmcBadAnswer, errors.BmcAccessDenied) as silence:
             if late:
-                raise self._failed(task, step, f"the BMC does not answer: {silence}") from None
-            left = "the BMC is silent"
+                raise self._failed(task, step, f"no usable answer of the BMC: {silence}") from None
+            # A BMC that starts may know its users no more than its settings.
+            denied = isinstance(silence, errors.BmcAccessDenied)
+            task.keep(NOTE, note)
+            task.wake_after(max(_interval(), DENIED_PAUSE if denied else 0.0))
+            return base.WAIT
         if not left:
             task.keep(NOTE, None)
             return base.DONE
@@ -105,7 +109,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         if late or int(note.get("booted", 0)) > 1:
             raise self._failed(task, step, left)
         task.keep(NOTE, note)
-        task.wake_after(PAUSE)
+        task.wake_after(_interval())
         return base.WAIT
 
     def _failed(self, task: base.Task, step: Mapping[str, Any], why: str) -> errors.StepFailed:
@@ -202,15 +206,20 @@ def _boot(task: base.Task, tasks: list[str]) -> base.Outcome:
     """Restart the machine, and have it looked at until it is up."""
     task.driver.power.reboot(task)
     task.node.power_state = base.POWER_ON
-    task.keep(NOTE, {"until": time.time() + BOOT_SECONDS, "tasks": tasks})
-    task.wake_after(PAUSE)
+    limit = float(config.CONF.redfish.bios_config_timeout)
+    task.keep(NOTE, {"until": time.time() + limit, "tasks": tasks})
+    task.wake_after(_interval())
     return base.WAIT
+
+
+def _interval() -> float:
+    return float(config.CONF.redfish.bios_config_status_interval)
 
 
 # -- comparing --------------------------------------------------------------------------------
 
 
-def _look(task: base.Task, note: Json, step: Mapping[str, Any]) -> str:
+def _look(task: base.Task, note: Json, step: Mapping[str, Any], *, late: bool) -> str:
     """Return what is not yet as it shall be, empty if all is; count in ``note`` that it has booted.
 
     :raises errors.StepFailed: the BMC says that it could not do it.
@@ -221,19 +230,47 @@ def _look(task: base.Task, note: Json, step: Mapping[str, Any]) -> str:
         task.keep(NOTE, None)
         raise errors.StepFailed(step=f"bios.{step['step']}", reason=reason)
     under_way = word not in {jobs.DONE, jobs.FORGOTTEN}
-    progress = documents.text(documents.system(task), "BootProgress", "LastState")
-    booted = progress in _BOOTED and not under_way
-    note["looks"] = int(note.get("looks", 0)) + 1
-    note["booted"] = int(note.get("booted", 0)) + 1 if booted else 0
+    up = _is_up(task, note, under_way=under_way)
+    limit = config.CONF.redfish.bios_config_timeout
+    booting = f"the machine has not finished booting within {limit:g} s"
     if step["step"] == "factory_reset":
-        blind = progress is None and not under_way and note["looks"] >= _BLIND_LOOKS
-        return "" if booted or blind else "the machine has not finished booting"
+        return "" if up else booting
     wanted = arguments.settings(step["args"]["settings"])
-    wrong = attributes.differing(wanted, _values(_bios(task, "apply_configuration")))
-    if not wrong:
-        return ""
-    names = attributes.listed(wrong)
-    return f"after the boot these settings are not as they were asked for: {names}"
+    bios = _bios(task, "apply_configuration")
+    wrong = attributes.differing(wanted, _values(bios))
+    if wrong:
+        names = attributes.listed(wrong)
+        return f"after the boot these settings are not as they were asked for: {names}{_told(bios)}"
+    if under_way and not late:
+        return "the BMC has not finished its task"
+    if under_way:
+        text = "Node %s: its BIOS settings are as they are wanted, and the BMC still works at them."
+        LOG.warning(text, task.node.uuid)
+    # What is never shown, as passwords, is taken up by the boot as a whole.
+    unseen = any(_values(bios).get(name) is None for name in wanted)
+    return booting if unseen and not up else ""
+
+
+def _is_up(task: base.Task, note: Json, *, under_way: bool) -> bool:
+    """Tell whether the machine has booted, as far as the BMC shows it, since it was restarted."""
+    progress = documents.text(documents.system(task), "BootProgress", "LastState")
+    looks = note["looks"] = int(note.get("looks", 0)) + 1
+    note["began"] = bool(note.get("began")) or progress not in {None, *_BOOTED}
+    fresh = note["began"] or looks >= _STALE_LOOKS
+    booted = progress in _BOOTED and fresh and not under_way
+    note["booted"] = int(note.get("booted", 0)) + 1 if booted else 0
+    return booted or (progress is None and not under_way and looks >= _BLIND_LOOKS)
+
+
+def _told(bios: Json) -> str:
+    """Return what the BMC says of the settings that it was to take up (DSP0268, Settings.Messages).
+
+    By the names of its messages: their words may repeat a value, which may be a password.
+    """
+    entries = documents.entries(bios, "@Redfish.Settings", "Messages")
+    words = [documents.text(entry, "MessageId") for entry in entries]
+    told = ", ".join(dict.fromkeys(word for word in words if word and "Success" not in word))
+    return f". The BMC says: {told}" if told else ""
 
 
 def _job(task: base.Task, note: Json) -> tuple[str, str]:

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import hmac
 import logging
+import math
 import secrets
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import sushy
-import sushy.auth
 import sushy.exceptions
 from sushy.resources.system import system
 
-from ironic_lite import config, errors
-from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import faults, info, transport
+from ironic_lite import config, counters, errors
+from ironic_lite.drivers import base, patience
+from ironic_lite.drivers.redfish import faults, info, logins, transport
 
 LOG = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ T = TypeVar("T")
 BUSY_TRIES = 6
 BUSY_SECONDS = 5.0
 """How often a BMC that says it is busy is asked again; the first pause, which doubles each time."""
+
+IDLE_SECONDS = 600.0
+"""A login not used for so long is ended: its node is gone, or has another address or password."""
 
 _LISTED = 10
 """Systems an error names before it only counts them."""
@@ -58,28 +62,39 @@ def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
     :raises errors.InvalidRequest: driver_info is wrong.
     """
     node = settings(task)
+    faults.check_time(node)
     tries = _Tries(read)
     while True:
+        connect, answer = _timeouts()
         with LINKS.held(node) as link:
             warm = link.warm
+            if not warm:
+                LINKS.refusals.check(_key(node))
             try:
-                return work(link.opened())
+                done = work(link.opened())
+                if not warm:
+                    LINKS.refusals.forget(_key(node))
+                return done
             except faults.EXPECTED as error:
                 LOG.debug("Call to the BMC at %s failed.", node.address, exc_info=True)
-                connect, answer = _timeouts()
                 fault = faults.explain(error, node, connect=connect, read=answer)
                 if fault.stale:
-                    link.forget()
+                    link.forget(ended=fault.denied)
+                if fault.denied and not warm:
+                    LINKS.refusals.note(_key(node), fault.error)
+        faults.check_time(node)
         pause = tries.pause(fault.again, warm=warm)
-        if pause is None:
+        if pause is None or pause > patience.pause():
             raise fault.error
+        counters.BMCS.retried("redfish")
         if pause:
             task.pause(pause)
 
 
 def _timeouts() -> tuple[float, float]:
+    """Return the seconds a connection may take, and an answer."""
     options = config.CONF.redfish
-    return options.connect_timeout, options.read_timeout
+    return patience.within(options.connect_timeout), patience.within(options.read_timeout)
 
 
 class _Tries:
@@ -112,34 +127,6 @@ class _Tries:
 # -- one login --------------------------------------------------------------------------------
 
 
-class _Root(sushy.Sushy):  # type: ignore[misc]  # sushy ships no types
-    """A service root that does not log out when it is collected, in whichever thread that is."""
-
-    def __del__(self) -> None:
-        pass
-
-
-class _NoLogin(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
-    """For BMCs and emulators without users."""
-
-    def _do_authenticate(self) -> None:
-        pass
-
-    def can_refresh_session(self) -> bool:
-        return False
-
-
-def _auth(node: info.Info) -> Any:
-    if node.username is None:
-        return _NoLogin()
-    kinds = {
-        "auto": sushy.auth.SessionOrBasicAuth,
-        "basic": sushy.auth.BasicAuth,
-        "session": sushy.auth.SessionAuth,
-    }
-    return kinds[node.auth_type](node.username, node.password or "")
-
-
 class Turn:
     """The right to speak to one BMC."""
 
@@ -153,11 +140,12 @@ class Link:
     def __init__(self, node: info.Info, turn: Turn) -> None:
         self.node = node
         self.turn = turn
+        self.used = 0.0
         self._root: Any = None
         self._wire: transport.Wire | None = None
         self._auth: Any = None
         self._only: str | None = None
-        self._leftover: str | None = None
+        self._leftover: tuple[str, str] | None = None
 
     @property
     def warm(self) -> bool:
@@ -169,14 +157,15 @@ class Link:
 
         :raises faults.EXPECTED: see there.
         """
-        if self._root is None:
+        if self._wire is None:
             self._login()
         return self
 
-    def forget(self) -> None:
-        """Drop login and resources; the session is ended at the next login, if it still lives."""
+    def forget(self, *, ended: bool = False) -> None:
+        """Drop login and resources; the session is ended at the next login unless it has ended."""
         if self._wire is not None and self._wire.has_token:
-            self._leftover = self._auth.get_session_resource_id()
+            path, token = self._auth.get_session_resource_id(), self._auth.get_session_key()
+            self._leftover = (path, token) if path and not ended else None
         self._root = self._wire = self._auth = self._only = None
 
     def close(self) -> None:
@@ -242,13 +231,11 @@ class Link:
 
     def _only_system(self) -> str:
         paths = self._systems()
-        if len(paths) != 1:
-            raise errors.InvalidParameter(
-                path="driver_info/redfish_system_id",
-                reason=f"the BMC at {self.node.address} has {_listed(paths)}; name one of them"
-                if paths
-                else f"the BMC at {self.node.address} lists no system; name its path",
-            )
+        if not paths:
+            raise self._starting("lists no system")
+        if len(paths) > 1:
+            reason = f"the BMC at {self.node.address} has {_listed(paths)}; name one of them"
+            raise errors.InvalidParameter(path="driver_info/redfish_system_id", reason=reason)
         return paths[0]
 
     def _systems(self) -> list[str]:
@@ -258,33 +245,33 @@ class Link:
         """Return the error for a system that is not there; it lists those which are."""
         if self.node.system_id is None:
             return transport.NotJson(f"the system {path} it listed is not there")
+        paths: list[str] = []
+        with contextlib.suppress(*faults.EXPECTED):
+            paths = self._systems()
+        if not paths:
+            return self._starting(f"shows no system {path}, nor does it list any")
+        reason = f"the BMC at {self.node.address} has no system {path}; it has {_listed(paths)}"
+        return errors.InvalidParameter(path="driver_info/redfish_system_id", reason=reason)
+
+    def _starting(self, what: str) -> errors.BmcUnreachable:
+        """Return the error for a BMC that answers before it knows its machine."""
         address = self.node.address
-        try:
-            there = _listed(self._systems())
-        except faults.EXPECTED:
-            # Some BMCs that start answer before they know their machine.
-            return errors.BmcUnreachable(
-                f"The BMC at {address} shows no system {path}, nor does it list any. It may be "
-                "starting; retry later.",
-                address=address,
-                reason="it shows no system",
-            )
-        return errors.InvalidParameter(
-            path="driver_info/redfish_system_id",
-            reason=f"the BMC at {address} has no system {path}; it has {there}",
-        )
+        text = f"The BMC at {address} {what}. It may be starting; retry later."
+        return errors.BmcUnreachable(text, address=address, reason=what)
 
     # -- logging in -----------------------------------------------------------------------
 
     def _login(self) -> None:
         node = self.node
-        connect, answer = _timeouts()
+        options = config.CONF.redfish
+        connect, answer = options.connect_timeout, options.read_timeout
         wire = transport.Wire(node, connect_timeout=connect, read_timeout=answer)
-        auth = _auth(node)
-        if node.verify is False and node.address.startswith("https:"):
-            LOG.warning("The certificate of the BMC at %s is not verified.", node.address)
+        auth = logins.auth(node)
+        logins.warn(node)
         try:
-            root = _Root(node.address, root_prefix=node.root_prefix, auth=auth, connector=wire)
+            root = logins.Root(
+                node.address, root_prefix=node.root_prefix, auth=auth, connector=wire
+            )
         except sushy.exceptions.ResourceNotFoundError:
             raise self._no_service(wire) from None
         self._root, self._wire, self._auth = root, wire, auth
@@ -300,9 +287,11 @@ class Link:
         return errors.BmcBadAnswer(message, address=node.address, reason=f"no {what}")
 
     def _end_leftover(self, wire: transport.Wire) -> None:
-        path, self._leftover = self._leftover, None
+        leftover, self._leftover = self._leftover, None
         with contextlib.suppress(*faults.EXPECTED):
-            wire.delete(path)
+            path, token = leftover or ("", "")
+            # By its own token: a BMC that was restarted may have given its place to another.
+            wire.delete(path, headers={"X-Auth-Token": token})
 
 
 def _listed(paths: list[str]) -> str:
@@ -320,6 +309,7 @@ class Links:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._links: collections.OrderedDict[tuple[Any, ...], Link] = collections.OrderedDict()
+        self.refusals = logins.Refusals()
         self._turns: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -336,7 +326,7 @@ class Links:
             link = self._links.get(key)
             if link is None:
                 link = Link(node, self._turns.setdefault(node.address, Turn()))
-        wait = sum(_timeouts())
+        wait = patience.within(sum(_timeouts()))
         if not link.turn.lock.acquire(timeout=wait):
             raise errors.BmcUnreachable(
                 f"The BMC at {node.address} is busy: other requests of this service to it took "
@@ -348,10 +338,18 @@ class Links:
             with self._mutex:
                 link = self._links.setdefault(key, link)
                 self._links.move_to_end(key)
+                link.used = time.monotonic()
             yield link.at(node)
         finally:
             link.turn.lock.release()
             self._trim()
+
+    def close(self, seconds: float) -> None:
+        """Log out everywhere; what takes longer is left to the BMCs' time limit of sessions."""
+        with self._mutex:
+            links = list(self._links.values())
+            self._links.clear()
+        logins.together([functools.partial(_log_out, link, seconds) for link in links], seconds)
 
     def _trim(self) -> None:
         """Log out of the BMCs not spoken to for longest; one in use now trims itself later."""
@@ -361,17 +359,29 @@ class Links:
             finally:
                 link.turn.lock.release()
 
+    def _oldest(self) -> float:
+        return next((link.used for link in self._links.values()), math.inf)
+
     def _surplus(self) -> list[Link]:
-        """Return idle links beyond the bound, taken out of the cache and locked."""
+        """Return links beyond the bound or idle for long, taken out of the cache and locked."""
         found: list[Link] = []
         with self._mutex:
             over = len(self._links) - config.CONF.redfish.connection_cache_size
-            for key in list(self._links) if over > 0 else ():
-                if len(found) == over:
+            idle = time.monotonic() - IDLE_SECONDS
+            for key in list(self._links) if over > 0 or self._oldest() < idle else ():
+                if len(found) >= over and self._links[key].used > idle:
                     break
                 if self._links[key].turn.lock.acquire(blocking=False):
                     found.append(self._links.pop(key))
         return found
+
+
+def _log_out(link: Link, seconds: float) -> None:
+    if link.turn.lock.acquire(timeout=seconds):
+        try:
+            link.close()
+        finally:
+            link.turn.lock.release()
 
 
 def _key(node: info.Info) -> tuple[Any, ...]:

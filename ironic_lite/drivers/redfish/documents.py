@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sushy.exceptions
@@ -13,6 +14,8 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import connection
 
 Json = dict[str, Any]
+Spare = Callable[[errors.HardwareError], None]
+"""Is told why a document could not be read, and lets the others be read unless it raises."""
 
 LOG = logging.getLogger(__name__)
 
@@ -51,16 +54,18 @@ def read(task: base.Task, path: str) -> Json | None:
     return connection.call(task, work)
 
 
-def members(task: base.Task, path: str | None) -> Iterator[Json]:
+def members(task: base.Task, path: str | None, *, spare: Spare | None = None) -> Iterator[Json]:
     """Go through the documents of a collection; one that is not there has none.
 
     A BMC that can is asked for all in one answer.
+
+    :param spare: as in `listed`; that the collection itself cannot be read is always an error.
     """
     for _ in range(_PAGES):
         page = _page(task, path) if path else None
         if page is None:
             return
-        yield from listed(task, page, "Members")
+        yield from listed(task, page, "Members", spare=spare)
         path = link(page, "Members@odata.nextLink")
 
 
@@ -78,14 +83,30 @@ def _page(task: base.Task, path: str) -> Json | None:
     return read(task, path)
 
 
-def listed(task: base.Task, document: Json, *names: str) -> Iterator[Json]:
-    """Go through the documents that a list of links leads to; some BMCs list them whole."""
+def listed(
+    task: base.Task, document: Json, *names: str, spare: Spare | None = None
+) -> Iterator[Json]:
+    """Go through the documents that a list of links leads to; some BMCs list them whole.
+
+    :param spare: None if one that cannot be read is an error.
+    :raises errors.HardwareError: see `connection.call`.
+    """
     for entry in entries(document, *names):
         path = entry.get("@odata.id")
         if "Id" in entry:
             yield entry
-        elif isinstance(path, str) and (found := read(task, path)) is not None:
+        elif isinstance(path, str) and (found := _spared(task, path, spare)) is not None:
             yield found
+
+
+def _spared(task: base.Task, path: str, spare: Spare | None) -> Json | None:
+    try:
+        return read(task, path)
+    except errors.HardwareError as why:
+        if spare is None:
+            raise
+        spare(why)
+        return None
 
 
 def change(task: base.Task, path: str, body: Json) -> None:
@@ -93,12 +114,13 @@ def change(task: base.Task, path: str, body: Json) -> None:
 
     :raises errors.HardwareError: see `connection.call`.
     """
+    connection.call(task, lambda link: patch(link, path, body), read=False)
 
-    def work(link: connection.Link) -> None:
-        etag = link.wire.get(path).headers.get("ETag")
-        link.wire.patch(path, data=body, etag=etag)
 
-    connection.call(task, work, read=False)
+def patch(link: connection.Link, path: str, body: Json) -> None:
+    """Do the same on a login."""
+    etag = link.wire.get(path).headers.get("ETag")
+    link.wire.patch(path, data=body, etag=etag)
 
 
 def lacking(task: base.Task, method: str, reason: str) -> errors.UnsupportedDriverExtension:
@@ -128,6 +150,23 @@ def text(document: Json, *names: str) -> str | None:
     """Return the string at this place, without spaces around it; None if it is empty or none."""
     found = value(document, *names)
     return (found.strip() or None) if isinstance(found, str) else None
+
+
+def number(document: Json, *names: str) -> int | float | None:
+    """Return the finite number at this place, also one that is written as text."""
+    return as_number(value(document, *names))
+
+
+def as_number(found: Any) -> int | float | None:
+    """Return a value of a document as a finite number, None if it is none."""
+    if isinstance(found, str):
+        try:
+            found = float(found)
+        except ValueError:
+            return None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    return found if math.isfinite(found) else None
 
 
 def value(document: Any, *names: str) -> Any:

@@ -21,6 +21,7 @@ import sushy.exceptions as redfish_errors
 import urllib3.exceptions as pool_errors
 
 from ironic_lite import errors
+from ironic_lite.drivers import patience
 from ironic_lite.drivers.redfish import info, quirks, transport
 
 _Build = Callable[[info.Info, str], errors.HardwareError]
@@ -48,6 +49,8 @@ class Fault:
     again: Again
     stale: bool = True
     """What we know of this BMC may be wrong: forget the session and the resources read before."""
+    denied: bool = False
+    """User and password were refused: a BMC lets nobody guess for long."""
 
 
 NONSENSE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
@@ -154,7 +157,8 @@ def _status(error: redfish_errors.HTTPError, node: info.Info) -> Fault:
     server = error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
     other = (_broken, Again.READ) if server else (_refusal, Again.NEVER)
     word, again = _STATUS.get(error.status_code, other)
-    return Fault(word(node, said), again)
+    denied = error.status_code == HTTPStatus.UNAUTHORIZED and node.username is not None
+    return Fault(word(node, said), again, denied=denied)
 
 
 def _not_ready(node: info.Info, said: str) -> errors.BmcUnreachable:
@@ -163,6 +167,20 @@ def _not_ready(node: info.Info, said: str) -> errors.BmcUnreachable:
         address=node.address,
         reason=said,
     )
+
+
+def check_time(node: info.Info) -> None:
+    """Give a BMC up that may answer yet, when nobody waits for it any more.
+
+    :raises errors.BmcUnreachable: the time of `patience.until` is over.
+    """
+    if not patience.left():
+        raise errors.BmcUnreachable(
+            f"The BMC at {node.address} is slow: it took more than the {patience.given():g} s for "
+            "which an answer of it is waited. Retry later; if it stays, reset the BMC.",
+            address=node.address,
+            reason="slow",
+        )
 
 
 def _denied(node: info.Info, said: str) -> errors.BmcAccessDenied:
@@ -226,8 +244,7 @@ def _network(error: Exception, node: info.Info, connect: float, read: float) -> 
         return Fault(_tls(tls, node), Again.NEVER)
     missing = _first(chain, transport.WrongTurn)
     if missing is not None:
-        reason = f"{missing}; set redfish_address to that if it is right"
-        return Fault(_bad(node, reason), Again.NEVER)
+        return Fault(_bad(node, str(missing)), Again.NEVER)
     for kind, again, build, sentence in _CAUSES:
         cause = _first(chain, kind)
         if cause is not None:

@@ -28,6 +28,7 @@ TLS_VERSIONS = {
 _TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
 _FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+_SHOWN = 255  # characters of a wrong path
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -167,6 +168,8 @@ def _system_id(value: object) -> str:
     text = _text(value).strip()
     if not text.startswith("/") or text.startswith("//") or _CONTROL.search(text):
         raise ValueError("must be the path of a system, such as /redfish/v1/Systems/1")
+    # The same resource with and without a slash at its end; BMCs list theirs without (DSP0266).
+    text = text.rstrip("/") or "/"
     return urllib.parse.quote(text, safe="/%:@!$&'()*+,;=~-._")
 
 
@@ -178,11 +181,20 @@ def _verify(value: object) -> bool | str:
     word = _text(value).strip()
     if word.lower() in _TRUE | _FALSE:
         return word.lower() in _TRUE
-    if not pathlib.Path(word).exists():
+    if not _exists(word):
         raise ValueError(
-            f"must be true, false, or the path of a CA file or folder; there is no {word} here"
+            "must be true, false, or the path of a CA file or folder; there is no "
+            f"{word[:_SHOWN]} here, or none that this service may read"
         )
     return word
+
+
+def _exists(path: str) -> bool:
+    try:
+        return pathlib.Path(path).exists()
+    except OSError:
+        # Too long for a path, or in a folder that is not ours to read.
+        return False
 
 
 def _one_of(*words: str) -> Callable[[object], str]:

@@ -8,6 +8,9 @@ from typing import Any
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import connection, info
 
+CLOSE_SECONDS = 5.0
+"""All BMCs together have so long to let us log out."""
+
 
 class RedfishInterface(base.Interface):
     """An interface that speaks to the BMC that driver_info names."""
@@ -15,6 +18,10 @@ class RedfishInterface(base.Interface):
     def get_properties(self) -> dict[str, str]:
         """Return what driver_info may hold."""
         return info.properties()
+
+    def close(self) -> None:
+        """Log out of all BMCs: they have room for few sessions, and keep them for half an hour."""
+        connection.LINKS.close(CLOSE_SECONDS)
 
     def validate(self, task: base.Task) -> None:
         """Check driver_info; see `info.parse` for what is raised."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Collection, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -24,15 +25,64 @@ _RECENT = 10
 """Tasks looked at, the newest first, for one whose address was lost."""
 
 
+class Claims:
+    """Orders that this process is about to send, each for the first time.
+
+    A claim is saved before its order is sent. Whoever finds one that is not his, because a
+    conductor died, or that he has used, because its end could not be saved, has to look whether
+    the order was sent.
+    """
+
+    MOST = 10_000
+    """Beyond, the oldest are forgotten: then it is looked once for nothing."""
+
+    def __init__(self) -> None:
+        self._unused: dict[str, None] = {}
+
+    def make(self) -> str:
+        """Return a new claim."""
+        word = secrets.token_hex(8)
+        self._unused[word] = None
+        if len(self._unused) > self.MOST:
+            self._unused.pop(next(iter(self._unused)), None)
+        return word
+
+    def holds(self, word: str | None) -> bool:
+        """Tell whether it is ours, and unused."""
+        return word in self._unused
+
+    def use(self, word: str | None) -> bool:
+        """Tell whether it was ours and unused; it is used now."""
+        held = self.holds(word)
+        self._unused.pop(word or "", None)
+        return held
+
+
+CLAIMS = Claims()
+
+
 def places(response: requests.Response) -> list[str]:
     """Return where the work can be followed that a BMC has accepted; nowhere if it is done.
 
-    The task is asked before its monitor, which some BMCs throw away at the end.
+    The task is asked before its monitor, which some BMCs throw away at the end. A body may also be
+    what is going to be changed, which knows nothing of the work.
     """
     if response.status_code != HTTPStatus.ACCEPTED:
         return []
-    found = (_document(response).get("@odata.id"), response.headers.get("Location"))
+    document = _document(response)
+    task = document.get("@odata.id") if "TaskState" in document else None
+    found = (task, response.headers.get("Location"))
     return [place for place in found if isinstance(place, str) and place]
+
+
+def begun(link: connection.Link, response: requests.Response, target: str) -> list[str]:
+    """Return where the work can be followed that this answer to a request to ``target`` accepts.
+
+    Where the answer does not say, its task is looked for: what was only accepted is not done.
+    """
+    found = places(response)
+    lost = response.status_code == HTTPStatus.ACCEPTED and not found
+    return running(link, target) if lost else found
 
 
 def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
@@ -56,20 +106,23 @@ def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
     return FORGOTTEN, ""
 
 
-def running(link: connection.Link, target: str) -> list[str]:
-    """Return where the newest work can be followed that was begun by a POST to ``target``.
+def running(link: connection.Link, target: str, known: Collection[str] = ()) -> list[str]:
+    """Return where the newest work can be followed that was begun by a request to ``target``.
 
     A task that does not say what began it counts; one that has ended does not.
+
+    :param known: tasks of other work.
     """
     root = link.wire.document(link.node.root_prefix)
     service = documents.link(root, "Tasks")
     tasks = documents.link(link.wire.document(service), "Tasks") if service else None
     members = documents.entries(link.wire.document(tasks), "Members") if tasks else []
     for path in [documents.link(entry) for entry in reversed(members[-_RECENT:])]:
-        task = link.wire.document(path) if path else {}
+        task = link.wire.document(path) if path and path not in known else {}
         state, told = task.get("TaskState"), documents.text(task, "Payload", "TargetUri")
         ended = not state or state == "Completed" or state in FAILED
-        if path and not ended and (told is None or told.endswith(target)):
+        ours = told is None or told.rstrip("/").endswith(target.rstrip("/"))
+        if path and not ended and ours:
             return [path]
     return []
 

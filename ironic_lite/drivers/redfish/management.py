@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sushy
 import sushy.exceptions
 
 from ironic_lite import errors
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, restart
 from ironic_lite.drivers.redfish import (
     connection,
     documents,
@@ -19,25 +18,16 @@ from ironic_lite.drivers.redfish import (
     interface,
     media,
     override,
+    parts,
     pending,
     secure_boot,
     sensors,
 )
 
-RESET_NOTE = "redfish_bmc_reset_until"
-"""Where the time (seconds since the epoch) is kept at which a BMC must be back."""
-
-RESET_SECONDS = 900.0
-"""A BMC that starts takes one to five minutes; after this long it will not come."""
-
-RESET_PAUSE = 15.0
-"""Seconds before the first and between further looks whether it is back; it takes some to go."""
-
 _RESETS = (sushy.ResetType.GRACEFUL_RESTART, sushy.ResetType.FORCE_RESTART)
-_UNUSED = frozenset({"Absent", "Disabled"})
 
 
-class RedfishManagement(interface.RedfishInterface, base.Management):
+class RedfishManagement(interface.RedfishInterface, restart.RestartingManagement):
     """The management interface ``redfish``."""
 
     # -- boot device and mode -------------------------------------------------------------
@@ -154,7 +144,7 @@ class RedfishManagement(interface.RedfishInterface, base.Management):
         cards = documents.link(documents.system(task), "EthernetInterfaces")
         if cards is None:
             raise documents.lacking(task, "get_mac_addresses", "it lists no EthernetInterfaces")
-        found = (_mac_address(card) for card in documents.members(task, cards))
+        found = (parts.mac_address(card) for card in documents.members(task, cards))
         return list(dict.fromkeys(address for address in found if address))
 
     # -- virtual media --------------------------------------------------------------------
@@ -175,37 +165,17 @@ class RedfishManagement(interface.RedfishInterface, base.Management):
 
     # -- the BMC itself -------------------------------------------------------------------
 
-    @base.clean_step(priority=0, requires_ramdisk=False)
-    @base.service_step(requires_ramdisk=False, rerunnable=True)
-    def reset_bmc(self, task: base.Task) -> base.Outcome:
-        """Restart the BMC and wait until it answers again; the machine itself keeps running.
+    def restart_bmc(self, task: base.Task) -> None:
+        """Restart the managers of the system; `restart` waits for them.
 
         :raises errors.UnsupportedDriverExtension: the BMC cannot be told to.
         """
-        done = connection.call(task, _reset_bmc, read=False)
-        if not done:
+        if not connection.call(task, _reset_bmc, read=False):
             raise self.unsupported(task, "reset_bmc on this BMC: it offers no Manager.Reset")
-        task.keep(RESET_NOTE, time.time() + RESET_SECONDS)
-        task.wake_after(RESET_PAUSE)
-        return base.WAIT
 
-    def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
-    ) -> base.Outcome:
-        """Say whether the BMC is back.
-
-        :raises errors.StepFailed: it is not, and had time enough.
-        """
-        try:
-            connection.call(task, connection.Link.power_word)
-        except errors.HardwareError as why:
-            if time.time() > float(task.recall(RESET_NOTE, 0)):
-                reason = f"the BMC did not come back within {RESET_SECONDS:g} s: {why}"
-                raise errors.StepFailed(step="management.reset_bmc", reason=reason) from None
-            task.wake_after(RESET_PAUSE)
-            return base.WAIT
-        task.keep(RESET_NOTE, None)
-        return base.DONE
+    def ask_bmc(self, task: base.Task, seconds: float) -> None:
+        """Ask the BMC for the power of its machine, in the time that any answer may take."""
+        connection.call(task, connection.Link.power_word)
 
 
 def _inject_nmi(link: connection.Link) -> bool:
@@ -215,14 +185,6 @@ def _inject_nmi(link: connection.Link) -> bool:
         return False
     system.reset_system(sushy.ResetType.NMI)
     return True
-
-
-def _mac_address(card: documents.Json) -> str | None:
-    """Return a card's address, None if it has none or is not in use."""
-    if documents.text(card, "Status", "State") in _UNUSED:
-        return None
-    address = documents.text(card, "MACAddress") or documents.text(card, "PermanentMACAddress")
-    return address.lower().replace("-", ":") if address else None
 
 
 def _reset_bmc(link: connection.Link) -> bool:

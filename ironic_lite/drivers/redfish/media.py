@@ -12,7 +12,7 @@ import logging
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sushy.exceptions
 from sushy.resources.manager import virtual_media
@@ -100,26 +100,42 @@ def get(task: base.Task) -> list[documents.Json]:
             "media_types": drive.types,
             "device_types": drive.devices,
             "inserted": bool(drive.full),
-            "image": masking.mask(documents.text(drive.document, "Image")),
-            **{name: drive.document.get(key) for name, key in SHOWN.items()},
+            "image": masking.address(documents.text(drive.document, "Image") or "") or None,
+            **{name: _shown(drive.document.get(key)) for name, key in SHOWN.items()},
         }
-        for drive in _drives(task, "get_virtual_media")
+        for drive in drives(task)
     ]
 
 
-def attach(task: base.Task, device: str, image_url: str) -> None:
+def _shown(value: Any) -> Any:
+    # BMCs call an image by the end of its address.
+    return masking.address(value) if isinstance(value, str) else value
+
+
+def drives(task: base.Task) -> list[Drive]:
+    """Return the drives as they are.
+
+    :raises errors.UnsupportedDriverExtension: the machine has none.
+    """
+    return _drives(task, "get_virtual_media")
+
+
+def attach(
+    task: base.Task, device: str, image_url: str, seen: Sequence[Drive] | None = None
+) -> None:
     """Put an image into the first drive of a type that takes it, in place of what it holds.
 
+    :param seen: the drives, by one who has just read them.
     :raises errors.InvalidParameter: no such drive, or it cannot read this address.
     :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
     :raises errors.HardwareError: the BMC refused, or does not show the image in time.
     """
     image = _Image.parse(image_url)
     _known(device)
-    drives = _drives(task, "attach_virtual_media")
-    fit = [drive for drive in drives if device in drive.devices]
+    found = _drives(task, "attach_virtual_media") if seen is None else seen
+    fit = [drive for drive in found if device in drive.devices]
     if not fit:
-        has = ", ".join(sorted({word for drive in drives for word in drive.devices}))
+        has = ", ".join(sorted({word for drive in found for word in drive.devices}))
         reason = f"this machine has no virtual {device}, only {has or 'none'}"
         raise errors.InvalidParameter(path="device_type", reason=reason)
     readers = _readers(fit, image)
@@ -190,15 +206,23 @@ class _Image:
         )
         return cls(bare.geturl(), parts.scheme, user, password)
 
+    @property
+    def protocol(self) -> str | None:
+        """Return the TransferProtocolType; None where sushy finds it out, if a BMC wants it."""
+        return None if self.scheme in {"http", "https"} else PROTOCOLS[self.scheme]
+
     def hide(self, error: errors.HardwareError) -> errors.HardwareError:
-        """Return an error without the password, should the BMC repeat it."""
-        if not self.password:
-            return error
-        facts = {
-            name: fact.replace(self.password, masking.MASK) if isinstance(fact, str) else fact
-            for name, fact in error.facts.items()
-        }
-        return type(error)(error.message.replace(self.password, masking.MASK), **facts)
+        """Return an error without the password, a signed address's key, and what of a medium's
+        name nobody can guess: BMCs repeat them.
+        """
+        query = urllib.parse.urlsplit(self.url).query
+        for secret in filter(None, (self.password, query, masking.unguessable(self.url))):
+            facts = {
+                name: fact.replace(secret, masking.MASK) if isinstance(fact, str) else fact
+                for name, fact in error.facts.items()
+            }
+            error = type(error)(error.message.replace(secret, masking.MASK), **facts)
+        return error
 
 
 def _readers(drives: list[Drive], image: _Image) -> list[Drive]:
@@ -274,15 +298,16 @@ def _fill(task: base.Task, drives: list[Drive], image: _Image) -> None:
         refusal = _insist(task, functools.partial(_insert, drive=drive, image=image))
         if refusal is None:
             if not _becomes(task, drive, full=True):
+                shown = masking.address(image.url)
                 reason = (
-                    f"The BMC took {masking.mask(image.url)} and does not show it in {drive.path}. "
+                    f"The BMC took {shown} and does not show it in {drive.path}. "
                     "Check that the BMC reaches that address, and that it is an image."
                 )
                 raise errors.HardwareError(reason=reason)
             return
         refusals.append(f"{drive.path}: {refusal}")
     raise errors.HardwareError(
-        reason=f"The BMC refused the image {image.url}: {'; '.join(refusals)}."
+        reason=f"The BMC refused the image {masking.address(image.url)}: {'; '.join(refusals)}."
     )
 
 
@@ -290,7 +315,12 @@ def _insert(link: connection.Link, drive: Drive, image: _Image) -> str | None:
     """Tell the drive; sushy knows what BMCs want along with an image. Return a refusal."""
     try:
         medium = virtual_media.VirtualMedia(link.wire, drive.path)
-        medium.insert_media(image.url, username=image.user, password=image.password)
+        medium.insert_media(
+            image.url,
+            username=image.user,
+            password=image.password,
+            transfer_protocol=image.protocol,
+        )
     except sushy.exceptions.MissingActionError:
         return "it cannot be filled over Redfish"
     except sushy.exceptions.HTTPError as error:
@@ -301,7 +331,12 @@ def _insert(link: connection.Link, drive: Drive, image: _Image) -> str | None:
 
 
 def _empty(task: base.Task, drive: Drive) -> bool:
-    """Eject what a drive holds; tell whether the BMC shows it empty."""
+    """Eject what a drive holds; tell whether the BMC shows it empty.
+
+    One that was full is looked at again: the same drive may have been emptied by another path.
+    """
+    if not drive.full:
+        return True
     now = documents.read(task, drive.path)
     if now is None or not Drive(drive.path, now).full:
         return True
@@ -313,7 +348,7 @@ def _eject(link: connection.Link, drive: Drive) -> None:
     action = documents.value(drive.document, "Actions", "#VirtualMedia.EjectMedia")
     target = documents.text(action, "target")
     if target is None:
-        link.wire.patch(drive.path, data={"Image": None, "Inserted": False})
+        documents.patch(link, drive.path, {"Image": None, "Inserted": False})
         return
     try:
         link.wire.post(target, data={})

@@ -8,13 +8,12 @@ conductor that died or over a connection that broke, is looked for before it is 
 from __future__ import annotations
 
 import dataclasses
-import secrets
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-import orjson
 import requests
 import sushy.exceptions
 
@@ -28,17 +27,12 @@ CREATE, DELETE = "create", "delete"
 NEW, SENT, DONE = "new", "sent", "done"
 IMMEDIATE, ON_RESET = "Immediate", "OnReset"
 
-SILENCE_SECONDS = 900.0
-"""A BMC that starts anew takes one to five minutes; after this long it will not come."""
 FIRST_PAUSE = 5.0
 """Seconds before the first look at a task; they double up to raid_config_status_interval."""
 FORGOTTEN_LOOKS = 5
-"""How often a volume is looked for whose task the BMC does not know any more."""
-LIFE = secrets.token_hex(8)
-"""This process: an order that another one was about to send may have been sent."""
-
-_WAITING = frozenset({"New", "Pending", "Suspended"})
-_RECENT = 10
+"""How often it is looked whether an order is carried out whose task has ended, or is forgotten."""
+PATIENT_LOOKS = 5
+"""How often a task may wait, of which the BMC did not say that it wants a restart: two minutes."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -46,8 +40,9 @@ class Order:
     """A volume to create or delete.
 
     ``path`` is the collection, or the volume; ``name`` is for sentences. ``when`` is the apply time
-    asked for. ``uris`` lead to the task, ``volume`` to what was created, ``by`` is the process
-    that is to send it.
+    asked for. ``uris`` lead to the task, ``volume`` to what was created, ``by`` is the claim of the
+    process that is to send it. ``found``: the task was found after a crash; it may be of other
+    work.
     """
 
     do: str
@@ -59,6 +54,7 @@ class Order:
     uris: list[str] = dataclasses.field(default_factory=list)
     volume: str | None = None
     by: str | None = None
+    found: bool = False
 
 
 @dataclasses.dataclass(slots=True)
@@ -115,6 +111,8 @@ def go_on(task: base.Task, work: Work) -> float | None:
     if coming and (not under_way or coming[0].when == ON_RESET):
         return _next(task, work, coming)
     seen = [_look(task, work, one) for one in under_way]
+    if any(one.state == NEW for one in under_way):
+        return 0.0
     if not all(word == DONE for word in seen):
         return _wait(task, work, under_way, seen)
     work.rebooted = False
@@ -125,7 +123,7 @@ def go_on(task: base.Task, work: Work) -> float | None:
 def _next(task: base.Task, work: Work, coming: list[Order]) -> float:
     """Send an order; others that wait for the same restart follow at once."""
     order = coming[0]
-    unsure, order.by = order.by != LIFE, None
+    unsure, order.by = not jobs.CLAIMS.use(order.by), None
     connection.call(task, lambda link: _send(link, work, order, unsure=unsure), read=False)
     work.looks = 0
     _hand_to_us(work)
@@ -136,13 +134,15 @@ def _next(task: base.Task, work: Work, coming: list[Order]) -> float:
 def _hand_to_us(work: Work) -> None:
     """Mark what this process is going to send: saved before, so nobody else takes it for unsent."""
     for order in work.orders:
-        if order.state == NEW:
-            order.by = LIFE
+        if order.state == NEW and not jobs.CLAIMS.holds(order.by):
+            order.by = jobs.CLAIMS.make()
 
 
 def _wait(task: base.Task, work: Work, under_way: list[Order], seen: list[str]) -> float:
     """Wait for tasks; restart the machine if that is what they wait for."""
-    asked = any(one.when == ON_RESET for one in under_way)
+    # A BMC that does not say when it can change volumes may want a restart all the same.
+    late = work.looks >= PATIENT_LOOKS and not set(seen) - jobs.WAITING
+    asked = any(one.when == ON_RESET or (late and one.when is None) for one in under_way)
     begun = any(word in {DONE, "Running"} for word in seen)
     if asked and not begun and not work.rebooted:
         _restart(task)
@@ -157,9 +157,13 @@ def _pause(work: Work) -> float:
     return min(longest, FIRST_PAUSE * 2.0 ** min(work.looks, 10))
 
 
-def retry_pause() -> float:
-    """Return the seconds after which a silent BMC is asked again."""
-    return min(float(config.CONF.redfish.raid_config_status_interval), 2 * FIRST_PAUSE)
+def retry_pause(why: errors.HardwareError) -> float:
+    """Return the seconds after which a silent BMC is asked again.
+
+    One that refuses the login is asked seldom: it may lock the user after some attempts.
+    """
+    longest = float(config.CONF.redfish.raid_config_status_interval)
+    return longest if isinstance(why, errors.BmcAccessDenied) else min(longest, 2 * FIRST_PAUSE)
 
 
 def _restart(task: base.Task) -> None:
@@ -167,6 +171,7 @@ def _restart(task: base.Task) -> None:
     power = task.driver.power
     if power.get_power_state(task) == base.POWER_ON:
         power.reboot(task)
+        task.forget_agent(keep_token=True)
     else:
         power.set_power_state(task, base.POWER_ON)
     task.node.power_state = base.POWER_ON
@@ -194,16 +199,12 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
             raise
         said = faults.detail(error, link.node)
         raise _failed(f"the BMC at {link.node.address} refused to {order.name}: {said}") from None
-    document = _document(response)
+    accepted = response.status_code == HTTPStatus.ACCEPTED
     place = response.headers.get("Location")
-    if response.status_code == HTTPStatus.ACCEPTED:
-        body = document.get("@odata.id") if "TaskState" in document else None
-        order.uris = [uri for uri in (body, place) if isinstance(uri, str)]
-        order.state = SENT
-        return
     if response.status_code == HTTPStatus.CREATED and place:
         order.volume = _path(place)
-    order.state = SENT if order.when == ON_RESET else DONE
+    order.uris = jobs.places(response)
+    order.state = SENT if accepted or order.when == ON_RESET else DONE
 
 
 def _ask(link: connection.Link, order: Order, quirk: quirks.Quirk) -> requests.Response:
@@ -231,24 +232,10 @@ def _was_sent(link: connection.Link, work: Work, order: Order) -> bool:
         order.state = DONE
         return True
     known = {uri for one in work.orders for uri in one.uris}
-    for path, document in _recent_tasks(link):
-        told = (document.get("Payload") or {}).get("TargetUri")
-        state = document.get("TaskState")
-        if path in known or state in jobs.FAILED or state == "Completed" or not state:
-            continue
-        if told is None or _path(told).rstrip("/") == order.path.rstrip("/"):
-            order.uris, order.state = [path], SENT
-            return True
-    return False
-
-
-def _recent_tasks(link: connection.Link) -> Iterable[tuple[str, Json]]:
-    root = link.wire.document(link.node.root_prefix)
-    service = (root.get("Tasks") or {}).get("@odata.id")
-    place = service and (link.wire.document(service).get("Tasks") or {}).get("@odata.id")
-    members = (link.wire.document(place).get("Members") or []) if place else []
-    for member in reversed(members[-_RECENT:]):
-        yield member["@odata.id"], link.wire.document(member["@odata.id"])
+    order.uris = jobs.running(link, order.path, known)
+    order.found = bool(order.uris)
+    order.state = SENT if order.found else order.state
+    return order.found
 
 
 # -- following -------------------------------------------------------------------------------
@@ -260,27 +247,32 @@ def _look(task: base.Task, work: Work, order: Order) -> str:
     :raises errors.StepFailed: the task has failed, or has gone without a result.
     """
     word, said = connection.call(task, lambda link: _state(link, work, order))
-    if word in jobs.FAILED:
+    if order.found and (not word or word in jobs.FAILED):
+        # It was other work: this one was not begun.
+        order.state, order.uris, order.found = NEW, [], False
+    elif word in jobs.FAILED:
         what = said or "the BMC does not say why"
         raise _failed(
             f"the BMC could not {order.name}: its task {order.uris[0]} ended as {word}: {what}"
         )
-    if word == DONE:
+    elif word == DONE:
         order.state = DONE
     elif not word and order.uris and work.looks > FORGOTTEN_LOOKS:
         raise _failed(
-            f"the BMC forgot its task {order.uris[0]} to {order.name}, and did not do it. "
-            "Look at its log, and run the step again"
+            f"the BMC does not know its task {order.uris[0]} to {order.name} any more, or calls it "
+            "done, and did not do it. Look at its log, and run the step again"
         )
     return word
 
 
 def _state(link: connection.Link, work: Work, order: Order) -> tuple[str, str]:
-    """Return DONE or a TaskState, and what the BMC says of it."""
+    """Return DONE, a TaskState, or nothing if the task has ended; and what the BMC says of it."""
     word, said = jobs.look(link, order.uris)
-    if word == jobs.FORGOTTEN:
-        return (DONE if _is_there(link, work, order) else "", "")
-    return (DONE if word == jobs.DONE else word), said
+    if word == jobs.DONE and order.do == CREATE and not order.found:
+        return DONE, said  # all that were created are compared in the end
+    if word in {jobs.DONE, jobs.FORGOTTEN}:
+        return (DONE if _is_there(link, work, order) else ""), said
+    return word, said
 
 
 def _is_there(link: connection.Link, work: Work, order: Order) -> bool:
@@ -290,30 +282,24 @@ def _is_there(link: connection.Link, work: Work, order: Order) -> bool:
         order.volume = found.path if found else order.volume
         return found is not None
     # Not by asking for the volume: a BMC that is starting finds nothing of all it has.
-    members = link.wire.document(order.path.rpartition("/")[0]).get("Members")
-    left = [one.get("@odata.id") for one in members or () if isinstance(one, dict)]
-    return isinstance(members, list) and order.path not in left
+    page = link.wire.document(order.path.rpartition("/")[0])
+    return isinstance(page.get("Members"), list) and order.path not in storage.listed(link, page)
 
 
 def find(work: Work, order: Order, there: Iterable[storage.Volume]) -> storage.Volume | None:
-    """Return the volume that an order has created: by its path, or its level and disks."""
+    """Return the volume that an order has created: by its path, or level, disks and size."""
     others = {one.volume for one in work.orders if one is not order} | set(work.before)
     drives = {one["@odata.id"] for one in order.body["Links"]["Drives"]}
+    alike = []
     for volume in there:
         if volume.path == order.volume:
             return volume
-        alike = storage.RAID_TYPES.get(volume.level or "") == order.body["RAIDType"]
-        if alike and volume.path not in others and set(volume.drives) in (drives, set()):
-            return volume
-    return None
-
-
-def _document(response: requests.Response) -> Json:
-    try:
-        found = orjson.loads(response.content)
-    except orjson.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        level = storage.RAID_TYPES.get(volume.level or "")
+        if level == order.body["RAIDType"] and volume.path not in others:
+            alike += [volume] if set(volume.drives) in (drives, set()) else []
+    # Several may share their disks; what has no size was to have all there is.
+    asked = order.body.get("CapacityBytes", sys.maxsize)
+    return min(alike, key=lambda one: abs(asked - one.size), default=None)
 
 
 def _path(url: str) -> str:

@@ -65,6 +65,16 @@ def choose(task: base.Task, device: str, *, persistent: bool) -> None:
         task.keep(NOTE, None if kept else device)
 
 
+def choose_stick(task: base.Task) -> None:
+    """Boot once from USB: where a BMC shows media as sticks only.
+
+    :raises errors.HardwareError: see `connection.call`.
+    """
+    connection.call(
+        task, lambda link: _send(link, link.system(), sushy.BootSource.USB, ONCE), read=False
+    )
+
+
 def restore(task: base.Task) -> None:
     """Set a device kept in a note for the coming boot, unless another was chosen for that one."""
     device = task.recall(NOTE)
@@ -123,11 +133,11 @@ def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
         reason = f"{device} is not offered by this machine, only {names or 'nothing'}"
         raise errors.InvalidParameter(path="boot_device", reason=reason)
     try:
-        _send(link, system, device, ALWAYS if persistent else ONCE)
+        _send(link, system, TARGETS[device], ALWAYS if persistent else ONCE)
     except sushy.exceptions.HTTPError as error:
         if not (persistent and faults.is_refusal(error)):
             raise
-        _send(link, link.system(), device, ONCE)
+        _send(link, link.system(), TARGETS[device], ONCE)
         return False
     return True
 
@@ -135,20 +145,20 @@ def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
 def _restore(link: connection.Link, device: str) -> None:
     system = link.system()
     if _boot(system).get("BootSourceOverrideEnabled") != ONCE.value:
-        _send(link, system, device, ONCE)
+        _send(link, system, TARGETS[device], ONCE)
 
 
 def _send(
     link: connection.Link,
     system: Any,
-    device: str,
+    target: sushy.BootSource,
     enabled: sushy.BootSourceOverrideEnabled,
 ) -> None:
     rest = _rest(link, system)
     same = _boot(system).get("BootSourceOverrideEnabled") == enabled.value
     if rest or not same or _quirks(link, system).repeats_enabled:
         rest["enabled"] = enabled
-    system.set_system_boot_options(**{**rest, "target": TARGETS[device]})
+    system.set_system_boot_options(**{**rest, "target": target})
 
 
 def _rest(link: connection.Link, system: Any) -> dict[str, Any]:

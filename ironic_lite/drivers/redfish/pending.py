@@ -1,7 +1,8 @@
 """Settings that a machine may only take up when it starts: seen through to the end.
 
-Most BMCs say at once that a setting is so. Some make a job of it that runs when the machine starts;
-then it is started for that, and brought back to the power state it had.
+Most BMCs say at once that a setting is so, or some seconds after they have accepted it (202). Some
+make a job of it that runs when the machine starts; then it is started for that, and brought back to
+the power state it had.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ LOG = logging.getLogger(__name__)
 PAUSE = 15.0
 """Seconds between two looks whether it is so; a job of firmware settings takes minutes."""
 
+LOOKS, LOOK_PAUSE = 4, 2.0
+"""How often and how far apart is looked before a machine is restarted for it."""
+
 OCCUPIED = frozenset({states.State.ACTIVE, states.State.RESCUE})
 """Machines with an instance are not restarted unasked (S5.24)."""
 
@@ -31,7 +35,7 @@ def see_through(task: base.Task, what: str, is_so: Look) -> None:
     :raises errors.HardwareError: it is not so after [redfish]boot_mode_config_timeout seconds; or
         the machine holds an instance.
     """
-    if is_so(task):
+    if _soon(task, is_so):
         return
     if task.node.provision_state in OCCUPIED:
         raise errors.HardwareError(
@@ -52,6 +56,14 @@ def see_through(task: base.Task, what: str, is_so: Look) -> None:
             f"{_seconds()} s. Look at the job queue and the firmware settings on the BMC, or "
             "raise [redfish]boot_mode_config_timeout."
         )
+
+
+def _soon(task: base.Task, is_so: Look) -> bool:
+    for _ in range(LOOKS - 1):
+        if is_so(task):
+            return True
+        task.pause(LOOK_PAUSE)
+    return is_so(task)
 
 
 def _watch(task: base.Task, is_so: Look) -> bool:

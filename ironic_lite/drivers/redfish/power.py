@@ -1,4 +1,4 @@
-"""Power of machines by Redfish: ComputerSystem.Reset, and polling until the machine got there."""
+"""Power of machines by Redfish: ComputerSystem.Reset. `switching` looks until they got there."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import sushy
 import sushy.exceptions
 
-from ironic_lite import config, errors
-from ironic_lite.drivers import base
+from ironic_lite import errors
+from ironic_lite.drivers import base, switching
 from ironic_lite.drivers.redfish import connection, faults, interface, override
+from ironic_lite.drivers.switching import Way
 
 LOG = logging.getLogger(__name__)
 
@@ -25,10 +26,6 @@ ON, OFF = "On", "Off"
 STATES: Mapping[str, str] = {ON: base.POWER_ON, OFF: base.POWER_OFF}
 BETWEEN = frozenset({"PoweringOn", "PoweringOff", "Paused"})
 """The other words of DSP0268, Resource.PowerState: the machine is on its way."""
-"""Redfish's words that are an answer. PoweringOn, PoweringOff, Paused and null are none yet."""
-
-FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 0.1, 1.5, 2.0
-"""Seconds between two looks at the power state, and how they grow."""
 
 CONFLICT_TRIES = 6
 CONFLICT_SECONDS = 5.0
@@ -37,47 +34,22 @@ CONFLICT_SECONDS = 5.0
 SILENCE_SECONDS = 2.0
 """A BMC that does not answer when it is told to switch is told again after so long."""
 
-SETTLE_SECONDS = 15.0
-"""After a restart in one go the state reads On all the time; when it is read first, so late."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Way:
-    """How to get to a power state: the reset types that lead there, best first, and its word.
-
-    ``repeatable``: a machine that was told twice is where it would be had it been told once.
-    """
-
-    target: str
-    resets: tuple[sushy.ResetType, ...]
-    reached: str
-    soft: bool = False
-    repeatable: bool = False
-
-    @property
-    def timeout(self) -> float:
-        """Return the configured time-out in seconds."""
-        options = config.CONF.conductor
-        seconds = (
-            options.soft_power_off_timeout if self.soft else options.power_state_change_timeout
-        )
-        return float(seconds)
-
-
-TURN_ON = Way(base.POWER_ON, (sushy.ResetType.ON, sushy.ResetType.FORCE_ON), ON, repeatable=True)
-TURN_OFF = Way(base.POWER_OFF, (sushy.ResetType.FORCE_OFF,), OFF, repeatable=True)
+# The orders are reset types that lead there, best first.
+TURN_ON = Way(base.POWER_ON, (sushy.ResetType.ON, sushy.ResetType.FORCE_ON), ON)
+TURN_OFF = Way(base.POWER_OFF, (sushy.ResetType.FORCE_OFF,), OFF)
 SHUT_DOWN = Way(base.SOFT_POWER_OFF, (sushy.ResetType.GRACEFUL_SHUTDOWN,), OFF, soft=True)
 RESTART = Way(base.REBOOT, (sushy.ResetType.FORCE_RESTART, sushy.ResetType.POWER_CYCLE), ON)
 SOFT_RESTART = Way(base.SOFT_REBOOT, (sushy.ResetType.GRACEFUL_RESTART,), ON, soft=True)
-WAYS: Mapping[str, Way] = {way.target: way for way in (TURN_ON, TURN_OFF, SHUT_DOWN)}
+Resets = tuple[sushy.ResetType, ...]
 
 
-class RedfishPower(interface.RedfishInterface, base.Power):
+class RedfishPower(interface.RedfishInterface, switching.SwitchingPower):
     """The power interface ``redfish``."""
 
-    def get_supported_power_states(self, task: base.Task) -> tuple[str, ...]:
-        """Return all targets: on, off, reboot, and the two soft ones."""
-        return (*WAYS, base.REBOOT, base.SOFT_REBOOT)
+    ways: ClassVar[Mapping[str, Way[Any]]] = {
+        way.target: way for way in (TURN_ON, TURN_OFF, SHUT_DOWN)
+    }
+    settle_seconds = 15.0
 
     def get_power_state(self, task: base.Task) -> str | None:
         """Ask the BMC: one GET on a warm session; None while it is between on and off.
@@ -85,22 +57,6 @@ class RedfishPower(interface.RedfishInterface, base.Power):
         :raises errors.HardwareError: see `connection.call`; or a word that Redfish does not have.
         """
         return connection.call(task, _state)
-
-    def set_power_state(self, task: base.Task, target: str, timeout: float | None = None) -> None:
-        """Bring the machine on, off or softly off, and return when it is there.
-
-        :param timeout: seconds; None takes [conductor]power_state_change_timeout, or
-            soft_power_off_timeout for a soft power off.
-        :raises errors.PowerFailure: refused by the BMC, or not there in time.
-        :raises errors.InvalidParameter: no such target.
-        """
-        way = WAYS.get(target)
-        if way is None:
-            reason = f"{target!r} is not one of {', '.join(WAYS)}"
-            raise errors.InvalidParameter(path="target", reason=reason)
-        if way is TURN_ON:
-            override.restore(task)
-        _go(task, way, timeout)
 
     def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
         """Power off, softly if asked, and on again; a machine that is off is just powered on.
@@ -110,18 +66,40 @@ class RedfishPower(interface.RedfishInterface, base.Power):
         :param timeout: seconds for each half; of a soft reboot, for the first half.
         :raises errors.PowerFailure: refused by the BMC, or not there in time.
         """
-        deadline = time.monotonic() + (timeout or RESTART.timeout)
+        deadline = time.monotonic() + RESTART.seconds(timeout)
         word, known = _awaited(task, lambda: connection.call(task, _look), deadline)
         down, restart = (SHUT_DOWN, SOFT_RESTART) if soft else (TURN_OFF, RESTART)
-        one_go = task.node.disable_power_off or not known.intersection(down.resets)
-        if word == OFF or not (one_go and known.intersection(restart.resets)):
-            self.set_power_state(task, down.target, timeout)
-            self.set_power_state(task, base.POWER_ON, None if soft else timeout)
-            return
+        one_go = task.node.disable_power_off or not known.intersection(down.order)
+        if word == OFF or not (one_go and known.intersection(restart.order)):
+            self.off_and_on(task, timeout, soft=soft)
+        else:
+            self.restart(task, restart, timeout)
+
+    def restore_boot_device(self, task: base.Task) -> None:
+        """See `override.restore`."""
         override.restore(task)
-        _send(task, restart, time.monotonic() + (timeout or restart.timeout))
-        task.pause(SETTLE_SECONDS)
-        _watch(task, TURN_ON, timeout or TURN_ON.timeout)
+
+    def tell(self, task: base.Task, way: Way[Resets], deadline: float) -> bool:
+        """Send the reset type, again while the BMC is at another change.
+
+        :raises errors.PowerFailure: the BMC refuses, or knows no such reset type.
+        """
+        for left in reversed(range(CONFLICT_TRIES)):
+            refusal = _insist(task, way, deadline)
+            if refusal is _ALREADY:
+                return False
+            if refusal is None:
+                return True
+            later = time.monotonic() + CONFLICT_SECONDS < deadline
+            if not (refusal.retry and left and later):
+                raise errors.PowerFailure(target=way.target, reason=refusal.reason)
+            LOG.info("Node %s: %s; trying again.", task.node.uuid, refusal.reason)
+            task.pause(CONFLICT_SECONDS)
+        raise errors.PowerFailure(target=way.target, reason="the BMC stays busy")
+
+    def look(self, task: base.Task, seconds: float) -> str | None:
+        """Ask the BMC, in the time that any answer may take."""
+        return connection.call(task, connection.Link.power_word)
 
 
 def _look(link: connection.Link) -> tuple[str | None, set[sushy.ResetType]]:
@@ -130,33 +108,7 @@ def _look(link: connection.Link) -> tuple[str | None, set[sushy.ResetType]]:
     return system.json.get("PowerState"), system.get_allowed_reset_system_values()
 
 
-def _go(task: base.Task, way: Way, timeout: float | None) -> None:
-    seconds = way.timeout if timeout is None else timeout
-    start = time.monotonic()
-    if _send(task, way, start + seconds):
-        _watch(task, way, seconds, start=start)
-
-
-def _send(task: base.Task, way: Way, deadline: float) -> bool:
-    """Tell the BMC to go; False if the machine is there already.
-
-    :raises errors.PowerFailure: the BMC refuses, or knows no such reset type.
-    """
-    for left in reversed(range(CONFLICT_TRIES)):
-        refusal = _insist(task, way, deadline)
-        if refusal is _ALREADY:
-            return False
-        if refusal is None:
-            return True
-        later = time.monotonic() + CONFLICT_SECONDS < deadline
-        if not (refusal.retry and left and later):
-            raise errors.PowerFailure(target=way.target, reason=refusal.reason)
-        LOG.info("Node %s: %s; trying again.", task.node.uuid, refusal.reason)
-        task.pause(CONFLICT_SECONDS)
-    raise errors.PowerFailure(target=way.target, reason="the BMC stays busy")
-
-
-def _insist(task: base.Task, way: Way, deadline: float) -> _Refusal | None:
+def _insist(task: base.Task, way: Way[Resets], deadline: float) -> _Refusal | None:
     """Tell the BMC to go; one that is restarting is waited for, if twice is as good as once.
 
     :raises errors.BmcUnreachable: it is not back at the deadline.
@@ -188,59 +140,31 @@ class _Refusal:
 
 
 _ALREADY = _Refusal("the machine is in that state", retry=False)
-_RESTARTS = frozenset({RESTART.target, SOFT_RESTART.target})
 
 
-def _reset(link: connection.Link, way: Way) -> _Refusal | None:
+def _reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
     """Send the best reset type; a BMC that refuses what is so already has done its work."""
     system = link.system()
-    already = way.target not in _RESTARTS and system.json.get("PowerState") == way.reached
+    already = not way.restarts and system.json.get("PowerState") == way.reached
     if already:
         return _ALREADY
     known = system.get_allowed_reset_system_values()
-    best = next((reset for reset in way.resets if reset in known), None)
+    best = next((reset for reset in way.order if reset in known), None)
     if best is None:
         words = ", ".join(sorted(reset.value for reset in known))
-        wanted = " or ".join(reset.value for reset in way.resets)
+        wanted = " or ".join(reset.value for reset in way.order)
         return _Refusal(f"the BMC at {link.node.address} knows {words}, not {wanted}", retry=False)
     try:
         system.reset_system(best)
     except sushy.exceptions.HTTPError as error:
         if not faults.is_refusal(error):
             raise
-        if link.power_word() == way.reached and way.target not in _RESTARTS:
+        if link.power_word() == way.reached and not way.restarts:
             return _ALREADY
         said = faults.detail(error, link.node)
         reason = f"the BMC at {link.node.address} refused {best.value}: {said}"
         return _Refusal(reason, retry=error.status_code == HTTPStatus.CONFLICT)
     return None
-
-
-def _watch(task: base.Task, way: Way, seconds: float, *, start: float | None = None) -> None:
-    """Look until the machine is there. A BMC that is silent for a while is no failure yet.
-
-    :raises errors.PowerFailure: it was not there in time; tells the last state seen.
-    """
-    start = time.monotonic() if start is None else start
-    pause, seen = FIRST_PAUSE, "nothing"
-    while True:
-        try:
-            word = connection.call(task, connection.Link.power_word)
-        except (errors.BmcUnreachable, errors.BmcBadAnswer) as silence:
-            word, seen = None, f"this: {silence}"
-        else:
-            seen = f"the state {word}"
-        if word == way.reached:
-            return
-        left = start + seconds - time.monotonic()
-        if left <= 0:
-            raise errors.PowerFailure(
-                target=way.target,
-                reason=f"not reached within {seconds:g} s; the BMC last showed {seen}",
-                seconds=seconds,
-            )
-        task.pause(min(pause, left))
-        pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)
 
 
 def _state(link: connection.Link) -> str | None:

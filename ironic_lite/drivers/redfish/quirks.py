@@ -29,12 +29,19 @@ class Quirk:
     unlicensed: tuple[str, ...] = ()
     """In refusals of what is there, and not paid for."""
 
+    installs_own_order: bool = False
+    """In UEFI mode, a boot device that is set for good hides the entry of an installed system."""
+
     media_boots: frozenset[int] | None = None
     """Versions of BMC firmware under which Cd as boot device means the virtual drive."""
 
     delete_without_time: str | None = None
     """A word of the error with which the BMC refuses an apply time when a volume is deleted,
     though it lists such times; it is then told without."""
+
+    foreign: tuple[tuple[tuple[str, ...], str], ...] = ()
+    """Where a disk says that it holds volumes of another controller: (path in its document, word).
+    They can be imported there, so nobody but an operator may decide that they go."""
 
 
 TABLE: tuple[Quirk, ...] = (
@@ -44,11 +51,13 @@ TABLE: tuple[Quirk, ...] = (
         busy=("SYS518",),
         media_boots=frozenset({6, 7}),
         delete_without_time="SYS029",
+        foreign=((("Oem", "Dell", "DellPhysicalDisk", "RaidStatus"), "Foreign"),),
     ),
     Quirk(
         ("hpe", "hewlett packard enterprise"),
         busy=("InvalidOperationForSystemState", "UnableToModifyDuringSystemPOST"),
     ),
+    Quirk(("lenovo",), installs_own_order=True),
     Quirk(("supermicro",), repeats_enabled=True, unlicensed=("OemLicenseNotPassed",)),
 )
 
@@ -56,6 +65,7 @@ NONE = Quirk()
 
 BUSY = tuple(word for row in TABLE for word in row.busy)
 UNLICENSED = tuple(word for row in TABLE for word in row.unlicensed)
+FOREIGN = tuple(place for row in TABLE for place in row.foreign)
 """Words are of no maker but one, so they count whoever says them."""
 
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ironic_lite import errors, raid
+from ironic_lite import config, errors, raid
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, interface, orders, selection, storage
+from ironic_lite.drivers.redfish import connection, interface, jobs, orders, selection, storage
 
 Json = dict[str, Any]
 
@@ -116,7 +116,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         try:
             pause = orders.go_on(task, work)
             built = self._result(task, work) if pause is None else []
-        except (errors.BmcUnreachable, errors.BmcBadAnswer) as why:
+        except (errors.BmcUnreachable, errors.BmcBadAnswer, errors.BmcAccessDenied) as why:
             return self._silence(task, work, why)
         if pause is None:
             self.show_raid(task, built)
@@ -135,7 +135,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         emptied = raid.flag("delete_existing", delete_existing)
         there = connection.call(task, storage.read)
         offered = [one.offered(emptied=emptied) for one in there]
-        choices = selection.choose(wanted, offered)
+        choices = sorted(selection.choose(wanted, offered), key=lambda one: one.last)
         creations = [_creation(choice, there) for choice in choices]
         disks = [dict(choice.wanted) for choice in choices]
         deletions = _deletions(there) if emptied else []
@@ -155,7 +155,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         going = {one.path for one in work if one.do == orders.DELETE}
         volumes = [one.path for each in there for one in each.volumes]
         for order in work:
-            order.by = orders.LIFE
+            order.by = jobs.CLAIMS.make()
         plan = orders.Work(
             orders=work,
             until=time.time() + orders.timeout(),
@@ -170,18 +170,21 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
     def _silence(
         self, task: base.Task, work: orders.Work, why: errors.HardwareError
     ) -> base.Outcome:
-        """Wait for a BMC that does not answer, or not usably: it may be starting anew."""
+        """Wait for a BMC that does not answer, or not usably: it may be starting anew.
+
+        While it starts it may know its users no more than its volumes.
+        """
         now = time.time()
         work.silent = work.silent or now
-        if now - work.silent >= orders.SILENCE_SECONDS or now > work.until:
+        if now - work.silent >= config.CONF.redfish.bmc_silence_timeout or now > work.until:
             doing = work.stage[0].name if work.stage else "read the volumes"
             reason = (
-                f"the BMC has been away for {now - work.silent:.0f} s while it was to {doing}: "
-                f"{why} Then look at the volumes of the machine, and run the step again"
+                f"no usable answer of the BMC for {now - work.silent:.0f} s while it was to "
+                f"{doing}: {why} Then look at the volumes of the machine, and run the step again"
             )
             raise errors.StepFailed(step="raid", reason=reason)
         task.keep(NOTE, work.saved())
-        task.wake_after(orders.retry_pause())
+        task.wake_after(orders.retry_pause(why))
         return base.WAIT
 
     # -- the result -----------------------------------------------------------------------
@@ -200,6 +203,11 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         new = {(one["controller"], one["id"]) for one in found}
         places = {(each.name, one.ident): one.path for each in there for one in each.volumes}
         known = (task.node.raid_config or {}).get("logical_disks") or []
+        if any(map(raid.is_root, found)):
+            # There is one root volume: the one asked for last.
+            known = [
+                {**one, "is_root_volume": False} if raid.is_root(one) else one for one in known
+            ]
         kept = [
             one
             for one in known

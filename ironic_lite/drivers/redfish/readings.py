@@ -8,7 +8,6 @@ that its BMC does not tell is null.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -114,7 +113,7 @@ def _with_units(fan: Json) -> Json:
     speed = documents.value(fan, "SpeedPercent")
     units = documents.text(fan, "ReadingUnits")
     if isinstance(speed, dict):
-        units = "Percent" if _as_number(speed.get("SpeedRPM")) is None else "RPM"
+        units = "Percent" if documents.as_number(speed.get("SpeedRPM")) is None else "RPM"
     return {**fan, "ReadingUnits": _UNITS.get(units or "", units)}
 
 
@@ -218,7 +217,7 @@ def _fact(fact: Fact, entry: Json) -> Any:
     """Return the first usable value; BMCs write N/A, empty words and lists where they have none."""
     for place in fact.places:
         found = documents.value(entry, *place.split("/"))
-        usable = _as_word(found) if fact.word else _as_number(found)
+        usable = _as_word(found) if fact.word else documents.as_number(found)
         if usable is not None:
             return usable
     return None
@@ -228,14 +227,3 @@ def _as_word(found: Any) -> str | None:
     if isinstance(found, int) and not isinstance(found, bool):
         return str(found)
     return (found.strip() or None) if isinstance(found, str) else None
-
-
-def _as_number(found: Any) -> int | float | None:
-    if isinstance(found, str):
-        try:
-            found = float(found)
-        except ValueError:
-            return None
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return None
-    return found if math.isfinite(found) else None

@@ -72,13 +72,21 @@ class Controller:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """A volume to build: ``size`` in bytes, None for all there is; ``room`` what there is."""
+    """A volume to build: ``size`` in bytes, None for all there is; ``room`` what there is.
+
+    ``last``: others lie on its disks, and it takes what they leave, so they are built before it.
+    """
 
     wanted: Json
     controller: Controller
     disks: tuple[Disk, ...]
     size: int | None
     room: int
+
+    @property
+    def last(self) -> bool:
+        """Tell whether the volumes with a size must be there before it."""
+        return self.size is None and self.wanted.get("share_physical_disks") is True
 
 
 @dataclasses.dataclass(slots=True)
@@ -108,10 +116,8 @@ def capacity(level: str, count: int, least: int) -> int:
     return LEVELS[level].data(count) * least
 
 
-def _turn(disk: Json) -> int:
-    if "physical_disks" in disk:
-        return 0
-    return 2 if disk["size_gb"] == raid.MAX else 1
+def _turn(disk: Json) -> tuple[bool, bool]:
+    return ("physical_disks" not in disk, disk["size_gb"] == raid.MAX)
 
 
 class _Plan:
@@ -147,7 +153,11 @@ class _Plan:
     def _able(self, path: str, disk: Json) -> list[Controller]:
         """Return the controllers that are meant and make the level; the sure ones if there are."""
         level, name = disk["raid_level"], disk.get("controller")
-        meant = [one for one in self._controllers if name in {None, one.name, one.label}]
+        meant = [one for one in self._controllers if name in {None, one.name}]
+        meant = meant or [one for one in self._controllers if name == one.label]
+        if "physical_disks" in disk and len(meant) > 1:
+            names = ", ".join(one.name for one in meant)
+            raise _no(f"{path}/controller", f"{name!r} may be any of {names}; say which")
         if not meant:
             known = ", ".join(one.name for one in self._controllers) or "none"
             where = path if name is None else f"{path}/controller"

@@ -7,12 +7,12 @@ for a fault of all.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import sushy.exceptions
 
-from ironic_lite.drivers.redfish import connection, selection, transport
+from ironic_lite.drivers.redfish import connection, documents, quirks, selection, transport
 
 Json = dict[str, Any]
 
@@ -38,6 +38,8 @@ _KINDS = {"HDD": "hdd", "SSD": "ssd"}
 _INTERFACES = {"SATA": "sata", "SAS": "sas", "SCSI": "scsi", "NVMe": "nvme", "PCIe": "nvme"}
 _MOST = 512
 """Members of one collection; more is not a machine but a fault of the BMC."""
+_LOCKED = frozenset({"Locked", "Foreign"})
+"""Words of DSP0268 (Drive.EncryptionStatus): what is on the disk cannot be reached just now."""
 _WWN_DIGITS = 16
 APPLY = "@Redfish.OperationApplyTime"
 
@@ -46,7 +48,8 @@ APPLY = "@Redfish.OperationApplyTime"
 class Volume:
     """A volume that is there. ``size`` in bytes; ``drives`` are the paths of its disks.
 
-    ``raw`` is a disk that the controller passes through and only calls a volume.
+    ``raw`` is a disk that the controller passes through and only calls a volume, or a namespace of
+    an NVMe drive: it is not deleted, the drive would be left without any room.
     """
 
     path: str
@@ -79,18 +82,39 @@ class Controller:
 
     def offered(self, *, emptied: bool) -> selection.Controller:
         """Return it for `selection.choose`; ``emptied``: its volumes are going to be deleted."""
-        staying = {} if emptied else {one.path: one.name for one in self.volumes if not one.raw}
-        taken: dict[str, str] = {}
-        for volume in self.volumes:
-            if volume.path in staying:
-                taken.update(dict.fromkeys(volume.drives, volume.name))
-        for drive in self.drives:
-            # Some BMCs say it at the volume, some at the drive.
-            for path in _paths((drive.get("Links") or {}).get("Volumes")):
-                if path in staying:
-                    taken[_link(drive)] = staying[path]
-        disks = tuple(_disk(drive, taken, emptied=emptied) for drive in self.drives)
+        uses = self._uses(set() if not emptied else {one.ident for one in self.volumes})
+        disks = tuple(_disk(one, uses.get(_link(one)), emptied=emptied) for one in self.drives)
         return selection.Controller(self.name, disks, self.levels, self.label)
+
+    def _uses(self, going: Collection[str]) -> dict[str, str]:
+        """Return path of a disk -> what it is used for, but for the volumes that are going to go.
+
+        Some BMCs tell it at the volume, some at the disk. A volume of which neither tells may be on
+        any disk.
+        """
+        there = {one.ident: one for one in self.volumes}
+        on = {_link(drive): self._on(drive) for drive in self.drives}
+        placed = set().union(*on.values(), going)
+        lost = [one.name for ident, one in there.items() if ident not in placed]
+        found = {path: f"it may be in volume {lost[0]}, which tells no disk" for path in on if lost}
+        for path, idents in on.items():
+            for ident in sorted(idents - set(going)):
+                one = there.get(ident)
+                found[path] = _used(one) if one else f"it is in volume {ident}, which is not listed"
+        return found
+
+    def _on(self, drive: Json) -> set[str]:
+        """Return the last words of the paths of the volumes that a disk is in."""
+        path = _plain(_link(drive))
+        here = {one.ident for one in self.volumes if path in map(_plain, one.drives)}
+        told = _paths(documents.value(drive, "Links", "Volumes"))
+        return here | {_plain(volume).rpartition("/")[2] for volume in told}
+
+
+def _used(volume: Volume) -> str:
+    if volume.raw:
+        return f"it is passed through as {volume.name} (delete_existing takes it)"
+    return f"it is in volume {volume.name} (delete_existing deletes that)"
 
 
 def read(link: connection.Link) -> list[Controller]:
@@ -101,13 +125,13 @@ def read(link: connection.Link) -> list[Controller]:
     place = link.system().json.get("Storage")
     if not isinstance(place, dict):
         return []
-    found = (_controller(link, path) for path in _members(link, _link(place)))
+    found = (_controller(link, path) for path in members(link, _link(place)))
     return [one for one in found if one is not None]
 
 
 def volumes(link: connection.Link, path: str) -> list[Volume]:
     """Return the volumes of a collection."""
-    return [_volume(link.wire.document(member)) for member in _members(link, path)]
+    return [_volume(link, member) for member in members(link, path)]
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -127,8 +151,27 @@ def _paths(values: Any) -> list[str]:
     return found
 
 
-def _members(link: connection.Link, path: str) -> list[str]:
-    return _paths(link.wire.document(path).get("Members"))
+def _plain(path: str) -> str:
+    """Return what two ways to write a path have in common."""
+    return path.rstrip("/")
+
+
+def members(link: connection.Link, path: str) -> list[str]:
+    """Return the paths of all members of a collection."""
+    return listed(link, link.wire.document(path))
+
+
+def listed(link: connection.Link, page: Json) -> list[str]:
+    """Return the members of a collection, also those of its further pages (DSP0266)."""
+    found = _paths(page.get("Members"))
+    while (more := page.get("Members@odata.nextLink")) is not None:
+        if not isinstance(more, str) or len(found) > _MOST:
+            raise transport.NotJson(f"a list of {len(found)} members or more has no end")
+        page = link.wire.document(more)
+        found += _paths(page.get("Members"))
+        if not page.get("Members"):
+            break
+    return found
 
 
 def _controller(link: connection.Link, path: str) -> Controller | None:
@@ -142,7 +185,6 @@ def _controller(link: connection.Link, path: str) -> Controller | None:
         return None
     place = _link(storage["Volumes"])
     collection = link.wire.document(place)
-    members = [link.wire.document(member) for member in _paths(collection.get("Members"))]
     first = cards[0] if cards else {}
     return Controller(
         name=str(storage["Id"]),
@@ -152,7 +194,7 @@ def _controller(link: connection.Link, path: str) -> Controller | None:
         volumes_path=place,
         times=_times(collection),
         drives=tuple(_drives(link, storage)),
-        volumes=tuple(map(_volume, members)),
+        volumes=tuple(_volume(link, member) for member in listed(link, collection)),
     )
 
 
@@ -162,7 +204,7 @@ def _cards(link: connection.Link, storage: Json) -> Iterator[Json]:
     if inline and "Name" in inline[0]:
         yield from inline
     elif isinstance(storage.get("Controllers"), dict):
-        for path in _members(link, _link(storage["Controllers"])):
+        for path in members(link, _link(storage["Controllers"])):
             yield link.wire.document(path)
 
 
@@ -188,16 +230,17 @@ def _times(document: Json) -> tuple[str, ...] | None:
     return tuple(told.get("SupportedValues") or ()) if isinstance(told, dict) else None
 
 
-def _volume(document: Json) -> Volume:
+def _volume(link: connection.Link, path: str) -> Volume:
+    document = link.wire.document(path)
     kind = document.get("RAIDType")
     old = document.get("VolumeType")
     return Volume(
-        path=_link(document),
+        path=path,
         name=str(document.get("Name") or document["Id"]),
         level=_LEVELS.get(kind or "") or (None if kind else _OLD_TYPES.get(old or "")),
         size=_bytes(document.get("CapacityBytes")),
         drives=tuple(_paths((document.get("Links") or {}).get("Drives"))),
-        raw=old == "RawDevice" or kind == "None",
+        raw=old == "RawDevice" or kind == "None" or not (kind or old),
         hint=_hint(document.get("Identifiers") or ()),
         times=_times(document),
     )
@@ -217,32 +260,47 @@ def _hint(identifiers: Iterable[Json]) -> dict[str, str] | None:
     return None
 
 
-def _disk(drive: Json, taken: Mapping[str, str], *, emptied: bool) -> selection.Disk:
-    path = _link(drive)
+def _disk(drive: Json, use: str | None, *, emptied: bool) -> selection.Disk:
     return selection.Disk(
-        path=path,
+        path=_link(drive),
         name=str(drive["Id"]),
         size=_bytes(drive.get("CapacityBytes")),
         kind=_KINDS.get(drive.get("MediaType") or ""),
         interface=_INTERFACES.get(drive.get("Protocol") or ""),
         label=str(drive.get("Name") or ""),
-        trouble=_trouble(drive, taken.get(path), emptied=emptied),
+        trouble=_trouble(drive, emptied=emptied) or use,
     )
 
 
-def _trouble(drive: Json, volume: str | None, *, emptied: bool) -> str | None:
-    """Return why a disk cannot be used."""
+def _trouble(drive: Json, *, emptied: bool) -> str | None:
+    """Return why a disk cannot be used, whatever volume it is in.
+
+    A hot spare of some volumes only (Dedicated) is free once those have gone.
+    """
     status = drive.get("Status") or {}
     state, health = status.get("State") or "Enabled", status.get("Health") or "OK"
-    spare = drive.get("HotspareType") or "None"
+    spare = _spare(drive)
+    free = {"None", "Dedicated"} if emptied else {"None"}
+    lock = drive.get("EncryptionStatus")
     for wrong, reason in (
-        (volume is not None, f"it is in volume {volume} (delete_existing deletes that)"),
+        (lock in _LOCKED, f"it is encrypted, and cannot be read here ({lock})"),
+        (_is_foreign(drive), "it is foreign: it holds volumes of another controller"),
         (state not in {"Enabled", "StandbyOffline"}, f"its state is {state}"),
         (health == "Critical", "its health is Critical"),
         (drive.get("FailurePredicted") is True, "it is about to fail"),
-        (spare != "None" and not emptied, f"it is a hot spare ({spare})"),
+        (spare not in free, f"it is a hot spare ({spare})"),
         (_bytes(drive.get("CapacityBytes")) <= 0, "the BMC does not say its size"),
     ):
         if wrong:
             return reason
     return None
+
+
+def _spare(drive: Json) -> str:
+    """Return the kind of hot spare; a BMC before schema 1.5 only lights its lamp as one."""
+    lamp = "Hotspare" if drive.get("StatusIndicator") == "Hotspare" else "None"
+    return str(drive.get("HotspareType") or lamp)
+
+
+def _is_foreign(drive: Json) -> bool:
+    return any(documents.value(drive, *place) == word for place, word in quirks.FOREIGN)

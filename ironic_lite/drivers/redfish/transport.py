@@ -7,12 +7,8 @@ handed to sushy; nothing it is told to do lasts longer than its time-outs or lea
 from __future__ import annotations
 
 import functools
-import http.client
-import io
 import os
-import socket
 import ssl
-import time
 import urllib.parse
 from http import HTTPStatus
 from typing import Any
@@ -27,13 +23,21 @@ import sushy.exceptions
 import urllib3.connection
 import urllib3.connectionpool
 
+from ironic_lite import counters
+from ironic_lite.drivers import answers, patience
 from ironic_lite.drivers.redfish import info
 
 LIMIT = 16 * 1024 * 1024
 """Bytes one answer may have; the largest real ones, message registries, have one or two million."""
 
+_REDIRECTS = 3
+_KEEPING = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
+"""Only on these is a POST or PATCH sent on as it was (RFC 9110, 15.4)."""
+
 _CHUNK = 256 * 1024
-_TOO_LARGE = f"the answer is larger than {LIMIT // 1024**2} MiB"
+_POOLS = 32
+"""BMCs whose host and port need not be parsed anew; one in use that is beyond them stays in use."""
+_TOO_LARGE = answers.too_large(LIMIT)
 
 
 class NotJson(sushy.exceptions.SushyError):  # type: ignore[misc]  # sushy ships no types
@@ -45,56 +49,13 @@ class NotJson(sushy.exceptions.SushyError):  # type: ignore[misc]  # sushy ships
 
 
 class WrongTurn(requests.exceptions.RequestException):
-    """A redirection to elsewhere: following it would hand our credentials over."""
+    """A redirection not to be followed: our credentials would be handed over, or an order lost."""
 
 
 # -- one deadline and one size for a whole answer ---------------------------------------------
 
 
-class _Reader(io.RawIOBase):
-    """Reads an answer; a socket's own time-out starts anew with each byte, this one does not."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-        self._raw = sock.makefile("rb", buffering=0)
-        timeout = sock.gettimeout()
-        self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._size = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        if self._deadline is not None:
-            left = self._deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("the answer was not complete in time")
-            self._sock.settimeout(left)
-        count = self._raw.readinto(buffer)
-        self._size += count or 0
-        if self._size > LIMIT:
-            raise http.client.HTTPException(_TOO_LARGE)
-        return count
-
-    def close(self) -> None:
-        if not self.closed:
-            self._raw.close()
-        super().close()
-
-
-class _Socket:
-    """What http.client wants of a socket once the request is sent."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._sock = sock
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Reader(self._sock))
-
-
-class _Answer(http.client.HTTPResponse):
-    def __init__(self, sock: Any, *args: Any, **kwargs: Any) -> None:
-        super().__init__(_Socket(sock), *args, **kwargs)  # type: ignore[arg-type]  # all it needs
+_Answer = answers.bounded(lambda: LIMIT)
 
 
 class _Http(urllib3.connection.HTTPConnection):
@@ -152,7 +113,7 @@ class _Adapter(requests.adapters.HTTPAdapter):
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
         self._context = context
-        super().__init__(pool_connections=1, pool_maxsize=1)
+        super().__init__(pool_connections=_POOLS, pool_maxsize=1)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
@@ -168,10 +129,34 @@ class _Adapter(requests.adapters.HTTPAdapter):
         # The context has the certificates; the method of requests would load them once more.
         conn.cert_reqs = self._mode
 
+    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> Any:
+        # Here, and not in the session: it would read the answers that redirect by itself.
+        response = super().send(request, *args, **{**kwargs, "stream": True})
+        body = bytearray()
+        for part in response.iter_content(_CHUNK):
+            body += part
+            if len(body) > LIMIT:
+                # Sixteen megabytes of compressed nothing are sixteen gigabytes unpacked; urllib3
+                # unpacks no more than a part at a time since 2.6.
+                response.close()
+                raise requests.exceptions.ContentDecodingError(_TOO_LARGE)
+        response._content = bytes(body)
+        return response
+
     @property
     def _mode(self) -> str:
         checked = self._context is not None and self._context.verify_mode is ssl.CERT_REQUIRED
         return "CERT_REQUIRED" if checked else "CERT_NONE"
+
+
+@functools.lru_cache(maxsize=64)
+def _adapter(context: ssl.SSLContext | None) -> _Adapter:
+    """Return what all BMCs with these TLS settings share.
+
+    It keeps no connection from one request to the next, so one for each BMC would be 8 KiB of locks
+    and empty queues, ten thousand times.
+    """
+    return _Adapter(context)
 
 
 # -- the connector ----------------------------------------------------------------------------
@@ -183,7 +168,8 @@ class _Session(requests.Session):
     def __init__(self, context: ssl.SSLContext | None) -> None:
         super().__init__()
         self.trust_env = False
-        adapter = _Adapter(context)
+        self.max_redirects = _REDIRECTS
+        adapter = _adapter(context)
         self.mount("http://", adapter)
         self.mount("https://", adapter)
 
@@ -193,21 +179,14 @@ class _Session(requests.Session):
             return None
         here, there = (urllib.parse.urlsplit(url) for url in (resp.url, target))
         if there.netloc and (there.scheme, there.netloc) != (here.scheme, here.netloc):
-            raise WrongTurn(f"it redirects to {there.scheme}://{there.netloc.rpartition('@')[2]}")
+            place = f"{there.scheme}://{there.netloc.rpartition('@')[2]}"
+            raise WrongTurn(f"it redirects to {place}; set redfish_address to that if it is right")
+        if resp.request.method != "GET" and resp.status_code not in _KEEPING:
+            raise WrongTurn(
+                f"it redirects a {resp.request.method} by {resp.status_code}, on which the order "
+                "itself is lost"
+            )
         return target
-
-    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
-        response = super().send(request, **{**kwargs, "stream": True})
-        body = bytearray()
-        for part in response.iter_content(_CHUNK):
-            body += part
-            if len(body) > LIMIT:
-                # Sixteen megabytes of compressed nothing are sixteen gigabytes unpacked; urllib3
-                # unpacks no more than a part at a time since 2.6.
-                response.close()
-                raise requests.exceptions.ContentDecodingError(_TOO_LARGE)
-        response._content = bytes(body)
-        return response
 
 
 class Wire(sushy.connector.Connector):  # type: ignore[misc]  # sushy ships no types
@@ -226,7 +205,7 @@ class Wire(sushy.connector.Connector):  # type: ignore[misc]  # sushy ships no t
         super().__init__(
             node.address,
             verify=node.verify,
-            response_callback=_tidy,
+            response_callback=functools.partial(_tidy, node.password),
             server_side_retries=1,
             default_request_timeout=read_timeout,
             connect_timeout=connect_timeout,
@@ -276,12 +255,25 @@ class Wire(sushy.connector.Connector):  # type: ignore[misc]  # sushy ships no t
         parts = urllib.parse.urlsplit(path)
         if parts.netloc:
             path = parts._replace(scheme="", netloc="").geturl()
+        # One login serves a sweep that is in a hurry, and a step that has time.
+        limits = self._connect_timeout, self._default_request_timeout
+        kwargs["timeout"] = tuple(map(patience.within, limits))
         kwargs.update(server_side_retries_left=0, allow_reauth=False)
-        return super()._op(method, path, *args, **kwargs)
+        with counters.BMCS.call("redfish", method) as counted:
+            try:
+                response = super()._op(method, path, *args, **kwargs)
+            except sushy.exceptions.HTTPError:
+                counted.result = counters.ERROR
+                raise
+            counted.result = counters.OK
+        return response
 
 
-def _tidy(response: requests.Response) -> None:
-    """Bring the body of an error answer into the form of DSP0266: sushy breaks on any other one."""
+def _tidy(secret: str | None, response: requests.Response) -> None:
+    """Bring the body of an error answer into the form of DSP0266: sushy breaks on any other one.
+
+    Sushy also logs what it says, so a BMC that repeats the password must not be quoted.
+    """
     if response.status_code < HTTPStatus.BAD_REQUEST:
         return
     try:
@@ -294,7 +286,19 @@ def _tidy(response: requests.Response) -> None:
     said = error.get("@Message.ExtendedInfo")
     entries = said if isinstance(said, list) else [said]
     error["@Message.ExtendedInfo"] = [entry for entry in entries if isinstance(entry, dict)]
-    response._content = orjson.dumps({"error": error})
+    response._content = orjson.dumps({"error": _without(secret, error) if secret else error})
+
+
+_NAMES = frozenset({"@odata.type", "MessageId", "RelatedProperties", "code"})
+"""What only names things, and makes a difference to us and to sushy."""
+
+
+def _without(secret: str, said: Any) -> Any:
+    if isinstance(said, str):
+        return said.replace(secret, "***")
+    if isinstance(said, dict):
+        return {key: one if key in _NAMES else _without(secret, one) for key, one in said.items()}
+    return [_without(secret, one) for one in said] if isinstance(said, list) else said
 
 
 def _parsed(response: requests.Response) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import secrets
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping
@@ -31,14 +30,15 @@ LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-LIFE = secrets.token_hex(8)
-"""This process: an order that another one was about to send may have been sent."""
 FIRST_PAUSE = 10.0
 """Seconds before the first look at a task, which may have failed at once."""
 LONGEST_PAUSE = 300.0
 """Seconds between two looks at most: each is a sign of life to whoever waits for the step."""
 BUSY_SECONDS = 900.0
 """A BMC that is at something else, or still at the order of a conductor that died, gets so long."""
+FORGOTTEN_LOOKS = 3
+"""A task is forgotten when it is unknown so often: a BMC that starts knows nothing for a while, and
+a machine must not be restarted while its firmware is being written."""
 _BUSY = frozenset({HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE})
 _ACTION = "#UpdateService.SimpleUpdate"
 _TITLE = "firmware.update"
@@ -49,9 +49,10 @@ class Work:
     """Where a list of images stands. Times are seconds since the epoch.
 
     ``index`` is the image under way, ``phase`` what is done next with it, since ``since``.
-    ``silent`` is when the BMC was heard last, if it is silent now. ``by`` is the process that is to
-    send the order, ``uris`` lead to its task, ``before`` is the version that it replaces, ``sure``
-    says that the BMC called it done. ``good`` counts answers in a row.
+    ``silent`` is when the BMC was heard last, if it is silent now. ``by`` is the claim of the
+    process that is to send the order, ``uris`` lead to its task, ``before`` is the version that it
+    replaces, ``sure`` says that the BMC called it done. ``good`` counts answers in a row, ``lost``
+    those in a row that know nothing of the task.
     """
 
     began: float
@@ -65,6 +66,7 @@ class Work:
     sure: bool = False
     rebooted: bool = False
     good: int = 0
+    lost: int = 0
 
     def enter(self, phase: str) -> None:
         """Go on to another phase."""
@@ -74,6 +76,7 @@ class Work:
         """Go on to the next image."""
         self.index += 1
         self.by, self.uris, self.before, self.sure, self.rebooted = "", [], None, False, False
+        self.lost = 0
         self.enter("look")
 
     @property
@@ -112,13 +115,13 @@ def go_on(task: base.Task, images: list[Image], work: Work) -> float | None:
 def _look(task: base.Task, image: Image, work: Work) -> float | None:
     """Note what is there, and that an order follows: it is saved before anything is sent."""
     work.before = versions.version(task, image.component)
-    work.by = LIFE
+    work.by = jobs.CLAIMS.make()
     work.enter("send")
     return 0.0
 
 
 def _send(task: base.Task, image: Image, work: Work) -> float | None:
-    unsure, work.by = work.by != LIFE, "sent"
+    unsure, work.by = not jobs.CLAIMS.use(work.by), "sent"
     if unsure and _is_new(work, versions.version(task, image.component)):
         work.enter("settle")  # the order of an earlier life has been carried out
         return None
@@ -126,14 +129,14 @@ def _send(task: base.Task, image: Image, work: Work) -> float | None:
 
     def order(link: connection.Link) -> list[str]:
         known = jobs.running(link, target) if unsure else []
-        return known or jobs.places(link.wire.post(target, data=body))
+        return known or jobs.begun(link, link.wire.post(target, data=body), target)
 
     try:
         work.uris = connection.call(task, _refusable(order), read=False)
     except errors.StepFailed as why:
         if why.facts.get("busy") and work.age < BUSY_SECONDS:
-            LOG.info("Node %s: %s", task.node.uuid, why)
-            work.by = LIFE
+            LOG.info("Node %s: %s", task.node.uuid, image.hide(str(why)))
+            work.by = jobs.CLAIMS.make()
             return _interval()
         raise failed(image, f"the BMC refused it: {why.facts['reason']}") from None
     work.enter("follow" if work.uris else "prove")
@@ -146,10 +149,13 @@ def _follow(task: base.Task, image: Image, work: Work) -> float | None:
     if word in jobs.FAILED:
         said = said or "it does not say why"
         raise failed(image, f"the BMC could not do it ({word}): {said}")
-    if word in {jobs.DONE, jobs.FORGOTTEN}:
+    work.lost = work.lost + 1 if word == jobs.FORGOTTEN else 0
+    if word == jobs.DONE or work.lost >= FORGOTTEN_LOOKS:
         work.sure = word == jobs.DONE
         work.enter("prove")
         return None
+    if work.lost:
+        return min(FIRST_PAUSE, _interval())
     if word in jobs.WAITING and not work.rebooted and image.component != arguments.BMC:
         bios = image.component == arguments.BIOS
         grace = 0 if bios else _options().firmware_update_nic_starting_wait
@@ -237,7 +243,7 @@ def _is_new(work: Work, version: str | None) -> bool:
 
 def failed(image: Image, why: str) -> errors.StepFailed:
     """Return the error for an image."""
-    reason = f"{image.component} was not updated from {image.shown}: {why}"
+    reason = f"{image.component} was not updated from {image.shown}: {image.hide(why)}"
     return errors.StepFailed(step=_TITLE, reason=reason)
 
 
@@ -293,7 +299,7 @@ def _order(task: base.Task, image: Image) -> tuple[str, Json]:
     if target is None:
         raise documents.lacking(task, "update", "it offers no SimpleUpdate")
     parts = urllib.parse.urlsplit(image.url)
-    body: Json = {"ImageURI": image.shown}
+    body: Json = {"ImageURI": image.address}
     known = documents.value(service, "Actions", _ACTION, "TransferProtocol@Redfish.AllowableValues")
     protocol = parts.scheme.upper()
     if known is None or protocol in known:

@@ -44,7 +44,7 @@ def emulated(folder: pathlib.Path, **values: Any) -> ipmi.Bmc:
     missing = ipmi.missing()
     if missing:
         names = " and ".join(missing)
-        pytest.skip(f"NOT TESTED: {names} not installed; scripts/services.sh installs them")
+        pytest.skip(f"NOT TESTED: {names} not installed; make test installs them as root on Debian")
     folder.mkdir()
     return ipmi.Bmc(folder, **values)
 

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from ironic_lite.db.session import Database
-from ironic_lite.drivers.ipmi import management
+from ironic_lite.drivers import restart
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators.ipmi import PASSWORD, Bmc
 from tests.flows.rig import configure
 from tests.spec.operator import Operator
 
 ENABLED = {
+    "DEFAULT__default_boot_interface": "fake",  # power is real, no ramdisk is booted
+    "DEFAULT__default_deploy_interface": "fake",
     "DEFAULT__enabled_hardware_types": ["ipmi", "manual-management"],
     "DEFAULT__enabled_management_interfaces": ["ipmitool", "noop"],
     "DEFAULT__enabled_power_interfaces": ["ipmitool", "fake"],
@@ -28,7 +30,7 @@ Serve = Callable[..., Operator]
 @pytest.fixture
 def serve(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """A function that starts a service which drives ipmi; options as ``group__option``."""
-    monkeypatch.setattr(management, "RESET_PAUSE", 0.05)
+    monkeypatch.setattr(restart, "PAUSE", 0.05)
     registry = Registry.load(Settings.read(configure(**ENABLED)))
     assert registry.failures == {}
     started: list[Operator] = []
@@ -101,6 +103,34 @@ def test_a_wrong_password_is_what_the_operator_reads(serve: Serve, bmc: Bmc) -> 
     assert "refused the login of user admin. Check ipmi_username" in shown["last_error"]
     assert operator.patches(node, driver_info__ipmi_password=PASSWORD).status == 200
     assert operator.provision(node, "manage")["provision_state"] == "manageable"
+
+
+def test_a_machine_that_does_not_move_is_what_the_operator_reads(serve: Serve, bmc: Bmc) -> None:
+    operator = serve()
+    node = enroll(operator, bmc)
+    bmc.jam()
+    body = {"target": "power on", "timeout": 1}
+    assert operator.api.put(f"/v1/nodes/{node}/states/power", body).status == 202
+    operator.rig.settled(node)
+    shown = operator.shows(node)
+    assert shown["power_state"] == "power off"
+    assert "not reached within 1 s; the BMC last showed the state power off" in shown["last_error"]
+
+
+def test_no_log_tells_the_password(
+    serve: Serve, bmc: Bmc, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    operator = serve()
+    node = enroll(operator, bmc)
+    bmc.stop()
+    assert operator.api.get(f"/v1/nodes/{node}/management/boot_device").status >= 400
+    assert operator.api.put(f"/v1/nodes/{node}/states/power", {"target": "power on"}).status == 202
+    operator.rig.settled(node)
+    told = operator.shows(node)["last_error"]
+    assert "does not answer on UDP port" in told
+    assert "ipmitool" in caplog.text
+    assert PASSWORD not in caplog.text + told
 
 
 def test_a_boot_device_is_set_and_shown(serve: Serve, bmc: Bmc) -> None:

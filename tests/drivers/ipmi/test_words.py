@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.drivers.ipmi import bootdevice, command, faults, flags, info, sensors, vendors
+from ironic_lite.drivers.ipmi import command, faults, flags, info, sensors, vendors
 from ironic_lite.drivers.ipmi.faults import Again
-from tests.drivers import doubles
 
 NODE = info.parse({"ipmi_address": "bmc-7", "ipmi_username": "root", "ipmi_password": "calvin"})
 NO_SESSION = "Error: Unable to establish IPMI v2 / RMCP+ session"
@@ -108,19 +107,67 @@ def test_without_a_password_none_is_asked_for() -> None:
         (
             f"Error in open session response message : insufficient resources for session\n"
             f"{NO_SESSION}",
-            errors.HardwareError,
+            errors.BmcUnreachable,
             Again.ANY,
             "for 60 s",
         ),
-        ("Get Chassis Power Status failed: Node busy", errors.HardwareError, Again.ANY, "reset"),
-        ("Get Device ID failed: Out of space", errors.HardwareError, Again.ANY, "reset"),
+        ("Get Chassis Power Status failed: Node busy", errors.BmcUnreachable, Again.ANY, "reset"),
+        ("Get Device ID failed: Out of space", errors.BmcUnreachable, Again.ANY, "reset"),
         (
             "Get Device ID failed: BMC initialization in progress",
-            errors.HardwareError,
+            errors.BmcUnreachable,
             Again.ANY,
             "reset",
         ),
-        ("Close Session failed: Timeout", errors.HardwareError, Again.HARMLESS, "reset"),
+        ("Close Session failed: Timeout", errors.BmcUnreachable, Again.HARMLESS, "reset"),
+        (
+            f"Activate Session error:\tNo session slot available\n{NO_SESSION}",
+            errors.BmcUnreachable,
+            Again.ANY,
+            "reset",
+        ),
+        (
+            "Get Device ID failed: Device firmeware in update mode",
+            errors.BmcUnreachable,
+            Again.ANY,
+            "reset",
+        ),
+        (
+            f"Activate Session error:\tRequested privilege level exceeds limit\n{NO_SESSION}",
+            errors.BmcAccessDenied,
+            Again.NEVER,
+            "ipmi_priv_level",
+        ),
+        (
+            f"Set Session Privilege Level to ADMINISTRATOR failed: Unknown (0x81)\n{NO_SESSION}",
+            errors.BmcAccessDenied,
+            Again.NEVER,
+            "ipmi_priv_level",
+        ),
+        (
+            f"Set Session Privilege Level to ADMINISTRATOR failed\n{NO_SESSION}",
+            errors.BmcUnreachable,
+            Again.NEVER,
+            "then was silent",
+        ),
+        (
+            f"Activate Session command failed\n{NO_SESSION}",
+            errors.BmcAccessDenied,
+            Again.NEVER,
+            "Check ipmi_username, ipmi_password",
+        ),
+        (
+            f"Could not open socket!\n{NO_SESSION}",
+            errors.BmcUnreachable,
+            Again.NEVER,
+            "and the network",
+        ),
+        (
+            f"Address lookup for timeout-lab failed\n{NO_SESSION}",
+            errors.BmcUnreachable,
+            Again.NEVER,
+            "cannot be resolved",
+        ),
         (NO_SESSION, errors.HardwareError, Again.NEVER, "IPMI over LAN"),
         (
             "Set Chassis Power Control to Diag failed: Invalid data field in request",
@@ -138,6 +185,14 @@ def test_what_it_says_is_understood(
     assert (type(fault.error), fault.again) == (kind, again)
     assert advice in fault.error.message
     assert "bmc-7" in fault.error.message
+
+
+def test_a_refusal_behind_a_bridge_names_what_to_check() -> None:
+    node = info.Info("bmc-7", bridge=info.Bridge((0, 0x82)))
+    said = "Get Chassis Power Status failed: Unknown (0x83)"
+    message = faults.explain(node, said, "power status", suite=3, seconds=1).error.message
+    assert "controller behind the BMC at bmc-7" in message
+    assert "ipmi_bridging" in message
 
 
 def test_an_operator_may_add_words() -> None:
@@ -229,34 +284,6 @@ def test_a_boot_device_is_read(answer: str, device: str | None, persistent: bool
 def test_what_are_no_boot_flags_is_told(answer: str) -> None:
     with pytest.raises(ValueError, match=r"no boot flags|no bytes"):
         flags.read(answer)
-
-
-@pytest.mark.parametrize(
-    ("values", "mode"),
-    [
-        ({}, "uefi"),
-        ({"boot_mode": "bios"}, "bios"),
-        ({"properties": {"capabilities": "a:b, boot_mode:bios"}, "boot_mode": "uefi"}, "bios"),
-        ({"properties": {"capabilities": {"boot_mode": "bios"}}}, "bios"),
-        ({"properties": {"capabilities": "boot_option:local"}}, "uefi"),
-        ({"properties": {"capabilities": 5}}, "uefi"),
-        (
-            {
-                "instance_info": {"capabilities": {"boot_mode": "UEFI"}},
-                "properties": {"capabilities": "boot_mode:bios"},
-            },
-            "uefi",
-        ),
-    ],
-)
-def test_the_boot_mode_is_found(values: dict[str, object], mode: str) -> None:
-    assert bootdevice.mode(doubles.node(**values)) == mode
-
-
-def test_a_boot_mode_that_is_none_is_refused() -> None:
-    node = doubles.node(properties={"capabilities": "boot_mode:legacy"})
-    with pytest.raises(errors.InvalidParameter, match="properties/capabilities"):
-        bootdevice.mode(node)
 
 
 # -- the maker, and sensors --------------------------------------------------------------------

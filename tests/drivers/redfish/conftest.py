@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import config
-from ironic_lite.drivers.redfish import connection, management, power
+from ironic_lite.drivers.redfish import connection, logins, management, power
 from tests.drivers import doubles
 from tests.emulators import bmc, redfish
 from tests.emulators import liar as liars
@@ -47,9 +47,16 @@ def task_of(machine: bmc.Machine, **driver_info: Any) -> BmcTask:
 
 
 @pytest.fixture(scope="session")
-def emulator() -> Iterator[redfish.Emulator]:
+def the_emulator() -> Iterator[redfish.Emulator]:
     with redfish.Emulator(count=40) as running:
         yield running
+
+
+@pytest.fixture
+def emulator(the_emulator: redfish.Emulator, quick: None) -> redfish.Emulator:
+    """A process of its own, which a machine with much to do may not let run for a while."""
+    config.CONF.set_override("read_timeout", 60, group="redfish")
+    return the_emulator
 
 
 @pytest.fixture(scope="session")
@@ -83,6 +90,7 @@ def liar() -> Iterator[liars.Liar]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Short time-outs, no sessions left from another test."""
     monkeypatch.setattr(connection, "LINKS", connection.Links())
+    logins._warn_of.cache_clear()
     conf = config.CONF
     conf.set_override("read_timeout", 1, group="redfish")
     conf.set_override("connect_timeout", 2, group="redfish")

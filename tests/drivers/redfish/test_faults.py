@@ -184,6 +184,43 @@ def test_an_answer_without_end_is_cut_off(
     assert "the answer is larger than" in error.message
 
 
+def test_a_redirection_with_a_body_without_end_is_cut_off(
+    liar: liars.Liar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "LIMIT", 100_000)
+    body = gzip.compress(b" " * 1_000_000)
+    turn = {"Location": liars.ROOT, "Content_Encoding": "gzip"}
+    liar.tricks[SYSTEM] = liars.says(307, body, **turn)
+    assert "the answer is larger than" in error_of(conftest.task_at(liar.address)).message
+
+
+def test_redirections_in_a_circle_end_soon(liar: liars.Liar) -> None:
+    liar.tricks[SYSTEM] = liars.says(307, Location=liars.SYSTEM)
+    config.CONF.set_override("connection_attempts", 1, group="redfish")
+    try:
+        error = error_of(conftest.task_at(liar.address))
+    finally:
+        config.CONF.clear_override("connection_attempts", group="redfish")
+    assert "Exceeded 3 redirects" in error.message
+    assert liar.log.count(SYSTEM) == 4
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+def test_a_redirection_that_turns_an_order_into_a_question_is_no_success(
+    liar: liars.Liar, status: int
+) -> None:
+    liar.tricks[f"POST {liars.RESET}"] = liars.says(status, Location=liars.SYSTEM)
+    with pytest.raises(errors.BmcBadAnswer, match=f"redirects a POST by {status}"):
+        POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+
+
+def test_a_redirection_that_keeps_an_order_is_followed(liar: liars.Liar) -> None:
+    liar.tricks["POST /old"] = liars.says(307, Location=liars.RESET)
+    liar.tree[liars.SYSTEM]["Actions"]["#ComputerSystem.Reset"]["target"] = "/old"
+    POWER.set_power_state(conftest.task_at(liar.address), base.POWER_ON)
+    assert liar.sent == ["On"]
+
+
 def test_a_redirection_to_another_host_is_not_followed(liar: liars.Liar) -> None:
     liar.users = {"root": "secret"}
     with liars.Liar() as other:
@@ -227,11 +264,14 @@ def test_several_systems_need_a_choice(emulator: redfish.Emulator) -> None:
     assert "and 30 more; name one of them" in error.message
 
 
-def test_a_bmc_that_lists_no_system_says_so(liar: liars.Liar) -> None:
+@pytest.mark.parametrize("named", [None, "/redfish/v1/Systems/9"])
+def test_a_bmc_that_lists_no_system_may_be_starting(liar: liars.Liar, named: str | None) -> None:
+    """Steps that wait for it must not end with what looks like a wrong driver_info."""
     liar.members = []
-    error = error_of(conftest.task_at(liar.address))
-    assert isinstance(error, errors.InvalidParameter)
-    assert "lists no system; name its path" in error.message
+    error = error_of(conftest.task_at(liar.address, redfish_system_id=named))
+    assert isinstance(error, errors.BmcUnreachable)
+    said = f"shows no system {named}, nor does it list any" if named else "lists no system"
+    assert f"{said}. It may be starting; retry later" in error.message
 
 
 # -- credentials ------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ def test_an_address_becomes_scheme_host_port_and_the_path_of_the_root(
         ("password", {}, "must be a string, not dict"),
         ("password", "\ud800", "halves of surrogate pairs"),
         ("verify_ca", "/no/such/file", "there is no /no/such/file here"),
+        ("verify_ca", "a" * 5000, "there is no a{255} here"),
         ("verify_ca", 1, "must be true, false, or the path"),
         ("auth_type", "magic", "must be one of auto, basic, session"),
         ("auth_type", True, "must be one of"),
@@ -122,6 +123,11 @@ def test_neither_repr_nor_error_shows_the_password() -> None:
     with pytest.raises(errors.InvalidParameter) as caught:
         parsed(redfish_address="https://root:secret@bmc")
     assert "secret" not in str(caught.value)
+
+
+def test_a_slash_at_the_end_of_a_system_id_counts_for_nothing() -> None:
+    given = parsed(redfish_system_id="/redfish/v1/Systems/1/").system_id
+    assert given == "/redfish/v1/Systems/1"
 
 
 def test_a_system_id_with_odd_characters_is_quoted_once() -> None:

@@ -154,7 +154,12 @@ def test_user_and_password_of_an_address_go_apart(
 ) -> None:
     MANAGEMENT.attach_virtual_media(task, "cdrom", "cifs://ann:p%40ss@nas/share/boot.iso")
     (sent,) = bodies(machine, "InsertMedia")
-    assert sent == {"Image": "cifs://nas/share/boot.iso", "UserName": "ann", "Password": "p@ss"}
+    assert sent == {
+        "Image": "cifs://nas/share/boot.iso",
+        "UserName": "ann",
+        "Password": "p@ss",
+        "TransferProtocolType": "CIFS",
+    }
 
 
 @pytest.mark.parametrize(
@@ -201,33 +206,6 @@ def test_a_drive_the_machine_has_not_and_one_there_is_not_are_refused(
     with unknown:
         MANAGEMENT.detach_virtual_media(task, ["tape"])
     assert machine.changes() == []
-
-
-def needs(name: str) -> bmc.Trick:
-    """Refuse to insert unless something is said that the standard leaves open."""
-
-    def play(handler: bmc.Handler) -> None:
-        if name in handler.request_read.body:
-            handler.truth()
-            return
-        info = {
-            "MessageId": "Base.1.8.ActionParameterMissing",
-            "Message": f"The action requires the parameter {name} to be present.",
-            "MessageArgs": ["InsertMedia", name],
-            "RelatedProperties": [f"#/{name}"],
-        }
-        error = {"code": "Base.1.8.ActionParameterMissing", "message": f"{name} is missing."}
-        handler.say(400, {"error": {**error, "@Message.ExtendedInfo": [info]}})
-
-    return play
-
-
-def test_a_bmc_that_wants_the_protocol_named_gets_it(
-    machine: bmc.Machine, task: conftest.BmcTask
-) -> None:
-    machine.tricks[INSERT] = needs("TransferProtocolType")
-    MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
-    assert bodies(machine, "InsertMedia")[-1] == {"Image": ISO, "TransferProtocolType": "HTTP"}
 
 
 def test_a_drive_without_actions_is_filled_and_emptied_by_patch(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import config, errors
-from ironic_lite.drivers import base
+from ironic_lite.drivers import base, switching
 from ironic_lite.drivers.redfish import power
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
@@ -45,9 +45,9 @@ def test_a_change_that_takes_seconds_is_waited_for_with_growing_pauses() -> None
         task = conftest.task_at(slow.address)
         POWER.set_power_state(task, base.POWER_ON)
         assert POWER.get_power_state(task) == base.POWER_ON
-        assert task.pauses[0] == power.FIRST_PAUSE
+        assert task.pauses[0] == switching.FIRST_PAUSE
         assert task.pauses == sorted(task.pauses)
-        assert max(task.pauses) <= power.LONGEST_PAUSE
+        assert max(task.pauses) <= switching.LONGEST_PAUSE
 
 
 def test_nothing_is_sent_to_a_machine_that_is_there_already(liar: liars.Liar) -> None:
@@ -174,7 +174,7 @@ def test_a_node_that_must_not_lose_power_is_restarted_in_one_go(liar: liars.Liar
     task.node.disable_power_off = True
     POWER.reboot(task)
     assert liar.sent == ["ForceRestart"]
-    assert task.pauses[0] == power.SETTLE_SECONDS
+    assert task.pauses[0] == POWER.settle_seconds
 
 
 def test_validate_names_all_that_is_missing_at_once() -> None:

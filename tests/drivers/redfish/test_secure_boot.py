@@ -104,6 +104,26 @@ def test_a_machine_that_needs_a_restart_gets_it_and_its_power_state_back(
     assert task.node.power_state == f"power {before.lower()}"
 
 
+def test_a_bmc_that_takes_some_seconds_costs_no_restart(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    path = f"{machine.system}/SecureBoot"
+    machine.tricks[f"PATCH {path}"] = bmc.says(202)
+    looked = 0
+
+    def shown(handler: bmc.Handler) -> None:
+        nonlocal looked
+        looked += 1
+        if looked > 4:
+            secure(machine)["SecureBootEnable"] = True
+        handler.truth()
+
+    machine.tricks[f"GET {path}"] = shown
+    MANAGEMENT.set_secure_boot_state(task, True)
+    assert machine.sent == []
+    assert task.pauses == [pending.LOOK_PAUSE] * 2
+
+
 def test_so_does_the_boot_mode(machine: bmc.Machine, task: conftest.BmcTask) -> None:
     at_boot(machine, machine.system)
     MANAGEMENT.set_boot_mode(task, "bios")

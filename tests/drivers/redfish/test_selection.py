@@ -314,3 +314,35 @@ def test_a_refusal_says_what_is_wrong_and_what_there_is(asked: Json, said: str) 
 def test_disks_count_as_people_do() -> None:
     disks = tuple(disk(f"Bay {number}") for number in (10, 9, 2, 1))
     assert chosen([wish("1")], Controller("A", disks, None)) == [["Bay 1", "Bay 2"]]
+
+
+def test_of_two_controllers_of_one_name_it_must_be_said_whose_disks_are_named() -> None:
+    """Their disks have the same names too: the wrong ones would be taken, with all on them."""
+    twins = [
+        Controller(name, (disk("0"), disk("1")), frozenset(LEVELS), "PERC H755")
+        for name in ("RAID.Slot.1", "RAID.Slot.2")
+    ]
+    named: Json = {"physical_disks": ["0", "1"]}
+    assert refused([wish(controller="PERC H755", **named)], *twins) == (
+        "d/0/controller: 'PERC H755' may be any of RAID.Slot.1, RAID.Slot.2; say which"
+    )
+    for one in twins:
+        [choice] = choose([("d", wish(controller=one.name, **named))], twins)
+        assert choice.controller is one
+    assert chosen([wish(controller="PERC H755")], *twins) == [["0", "1"]]
+
+
+def test_an_id_is_meant_before_a_name() -> None:
+    first = Controller("A", (disk("a0"), disk("a1")), None, "B")
+    second = Controller("B", (disk("b0"), disk("b1")), None, "A")
+    assert chosen([wish(controller="A")], first, second) == [["a0", "a1"]]
+
+
+def test_what_takes_the_rest_of_named_disks_comes_after_those_with_a_size() -> None:
+    share: Json = {"share_physical_disks": True, "controller": "A", "physical_disks": ["A0", "A1"]}
+    choices = choose(
+        [("a", wish(size_gb="MAX", **share)), ("b", wish(size_gb=40, **share))],
+        [controller(100, 100)],
+    )
+    assert [choice.room // GIB for choice in choices] == [60, 100]
+    assert [choice.last for choice in choices] == [True, False]

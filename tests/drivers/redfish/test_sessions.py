@@ -11,7 +11,7 @@ import pytest
 
 from ironic_lite import config, errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, power
+from ironic_lite.drivers.redfish import connection, interface, management, power
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
 from tests.emulators import redfish
@@ -67,6 +67,26 @@ def test_a_session_that_ran_out_is_renewed_unseen_even_for_a_change(liar: liars.
     POWER.set_power_state(task, base.POWER_ON)
     assert liar.sent == ["On"]
     assert liar.logins == 2
+
+
+def test_a_bmc_that_gives_places_of_sessions_again_keeps_those_of_others_and_ours(
+    liar: liars.Liar,
+) -> None:
+    liar.habits.session_numbers_again = True
+    task = member(liar)
+    POWER.get_power_state(task)
+
+    def restart(handler: liars.Handler) -> None:
+        liar.forget_sessions()
+        liar.start_session("another")
+        liars.hangs_up(handler)
+
+    for trick in (restart, lambda _: liar.forget_sessions()):
+        liar.tricks[READ] = liars.says_first(1, trick)
+        for _ in range(2):
+            assert POWER.get_power_state(task) == base.POWER_OFF
+        users = sorted(session.user for session in liar.sessions.values())
+        assert users == (["another", "root"] if trick is restart else ["root"])
 
 
 def test_a_broken_connection_is_repaired_unseen_for_a_read_and_leaves_no_session_behind(
@@ -207,6 +227,57 @@ def test_without_a_cache_each_call_logs_in_and_out(liar: liars.Liar, cache_of: A
     assert liar.logins == 2
     assert liar.tokens == set()
     assert len(connection.LINKS) == 0
+
+
+def test_a_certificate_that_is_not_verified_is_told_once_not_at_each_login(
+    certificate: tuple[pathlib.Path, pathlib.Path],
+    cache_of: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cache_of(0)
+    with liars.Liar(tls=(str(certificate[0]), str(certificate[1]))) as bmc:
+        for _ in range(3):
+            POWER.get_power_state(member(bmc, redfish_verify_ca=False))
+        assert bmc.logins == 3
+    assert len([text for text in caplog.messages if "is not verified" in text]) == 1
+
+
+# -- logging out ------------------------------------------------------------------------------
+
+
+def test_a_conductor_that_stops_logs_out_of_all_bmcs(liar: liars.Liar) -> None:
+    with liars.Liar() as second:
+        for bmc in (liar, second):
+            POWER.get_power_state(member(bmc))
+        POWER.close()
+        assert (liar.tokens, second.tokens, len(connection.LINKS)) == (set(), set(), 0)
+        management.RedfishManagement().close()
+        assert POWER.get_power_state(member(liar)) == base.POWER_OFF
+
+
+def test_bmcs_that_are_silent_hold_no_stop_up(
+    liar: liars.Liar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    POWER.get_power_state(member(liar))
+    liar.tricks["DELETE *"] = liars.silent
+    config.CONF.set_override("read_timeout", 60, group="redfish")
+    monkeypatch.setattr(interface, "CLOSE_SECONDS", 0.2)
+    POWER.close()
+    assert len(connection.LINKS) == 0
+
+
+def test_a_login_that_nobody_uses_any_more_is_ended(
+    liar: liars.Liar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with liars.Liar() as other:
+        POWER.get_power_state(member(liar))
+        POWER.get_power_state(member(other))
+        assert liar.tokens == {"token-1"}
+        (first, _) = connection.LINKS._links.values()
+        first.used -= connection.IDLE_SECONDS
+        POWER.get_power_state(member(other))
+        assert (liar.tokens, other.tokens) == (set(), {"token-1"})
+        assert len(connection.LINKS) == 1
 
 
 # -- threads ----------------------------------------------------------------------------------

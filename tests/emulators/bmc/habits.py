@@ -43,5 +43,7 @@ class Habits:
     session_seconds: float | None = None
     """Sessions not used for so long are forgotten."""
     session_limit: int = 16
+    session_numbers_again: bool = False
+    """The place of a session that has ended is given to the next one."""
     expands: bool = False
     """Collections are given whole, to whom asks for it (DSP0266, query parameter $expand)."""

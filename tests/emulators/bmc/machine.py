@@ -6,6 +6,7 @@ import base64
 import copy
 import dataclasses
 import functools
+import itertools
 import json
 import threading
 import time
@@ -168,7 +169,7 @@ class Machine:
         shown = copy.deepcopy(found)
         if path == shapes.ROOT and self.habits.expands:
             shown["ProtocolFeaturesSupported"] = {"ExpandQuery": {"NoLinks": True, "MaxLevels": 1}}
-        if "Members" in shown:
+        if isinstance(shown.get("Members"), list):
             shown["Members@odata.count"] = len(shown["Members"])
         return Reply(200, shown, {"ETag": etag(found)})
 
@@ -241,8 +242,11 @@ class Machine:
         if len(self.sessions) >= self.habits.session_limit:
             raise Refused(503, "SessionLimitExceeded", "There are too many sessions.")
         self.logins += 1
-        token, path = f"token-{self.logins}", f"{self.places.sessions}/{self.logins}"
-        self.sessions[token] = Session(self.logins, user, time.monotonic())
+        taken = {session.number for session in self.sessions.values()}
+        free = next(number for number in itertools.count(1) if number not in taken)
+        number = free if self.habits.session_numbers_again else self.logins
+        token, path = f"token-{self.logins}", f"{self.places.sessions}/{number}"
+        self.sessions[token] = Session(number, user, time.monotonic())
         self.add(path, shapes.document(path, "Session.v1_3_0", "User Session", UserName=user))
         return token, path
 

@@ -133,8 +133,12 @@ def _delete_volume(machine: Machine, request: Request, path: str) -> Reply:
 
 
 def _drop_volume(machine: Machine, path: str) -> None:
-    for entry in machine.tree[path]["Links"]["Drives"]:
-        machine.tree[entry["@odata.id"]]["Links"]["Volumes"].remove(shapes.link(path))
+    name = path.rpartition("/")[2]
+    for entry in machine.tree[path.partition("/Volumes/")[0]]["Drives"]:
+        # A drive may know the volume by another path.
+        links = machine.tree[entry["@odata.id"]]["Links"]
+        others = [one for one in links["Volumes"] if name not in one["@odata.id"].split("/")]
+        links["Volumes"] = others
     machine.remove(path)
 
 

@@ -11,7 +11,11 @@ from tests.emulators import bmc
 from tests.flows.rig import configure
 from tests.spec.operator import Operator
 
-OPTIONS: dict[str, Any] = {"DEFAULT__enabled_hardware_types": ["redfish"]}
+OPTIONS: dict[str, Any] = {
+    "DEFAULT__enabled_hardware_types": ["redfish"],
+    "DEFAULT__default_boot_interface": "fake",  # BMCs are real, no ramdisk is booted
+    "DEFAULT__default_deploy_interface": "fake",
+}
 
 
 @functools.cache
@@ -43,8 +47,12 @@ class RedfishOperator(Operator):
         return self.shows(node)
 
     def sweeps(self, name: str) -> None:
-        """Do once what the conductor does again and again; it remembers what it has seen."""
+        """Do once what the conductor does again and again; it remembers what it has seen.
+
+        Machines that are silent or slow are asked apart: they are waited for, too.
+        """
         self._plan[name].act()
+        assert self.rig.service.power.settle(30)
 
     @functools.cached_property
     def _plan(self) -> dict[str, Any]:

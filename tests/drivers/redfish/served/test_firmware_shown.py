@@ -9,6 +9,7 @@ import pytest
 from ironic_lite.conductor.task import Task
 from tests.drivers.redfish.served.service import RedfishOperator
 from tests.emulators import bmc
+from tests.flows.rig import wait_for
 
 INTERFACES = {"bios_interface": "redfish", "firmware_interface": "redfish"}
 
@@ -98,3 +99,25 @@ def test_a_setting_that_the_machine_ignores_fails_the_clean_by_name(
     clean(operator, node, "bios.apply_configuration", {"name": "BootMode", "value": "Bios"})
     operator.rig.reaches(node, "clean failed")
     assert "not as they were asked for: BootMode" in operator.shows(node)["last_error"]
+
+
+READ = ("", "/states", "/runs", "/runs/current", "/history")
+
+
+def test_the_login_of_an_image_reaches_the_bmc_and_no_reader(
+    operator: RedfishOperator, machine: bmc.Machine
+) -> None:
+    machine.habits.task_polls = 10**9
+    node = enroll(operator, machine)
+    image = {"component": "bmc", "url": "https://me:geheim@192.0.2.1/BMC-9.9.bin"}
+    clean(operator, node, "firmware.update", image)
+    wait_for(lambda: machine.tasks or None)
+    operator.rig.settled(node)
+    texts = [str(operator.api.get(f"/v1/nodes/{node}{path}").json) for path in READ]
+    assert "me:******@192.0.2.1" in texts[0]
+    assert not [path for path, text in zip(READ, texts, strict=True) if "geheim" in text]
+    [body] = [one.body for one in machine.requests if one.path.endswith(".SimpleUpdate")]
+    assert (body["Username"], body["Password"]) == ("me", "geheim")
+    machine.finish_tasks()
+    operator.rig.reaches(node, "manageable")
+    assert "geheim" not in str(operator.api.get(f"/v1/nodes/{node}/runs").json)

@@ -1,0 +1,41 @@
+"""Create the table of what inspections have found.
+
+A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects import mysql
+
+revision = "0006"
+down_revision = "0005"
+
+_TIME = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+_UUID = sa.String(36).with_variant(sa.String(36, collation="C"), "postgresql")
+
+
+def upgrade() -> None:
+    """Create the table; what other tables hold is not touched."""
+    op.create_table(
+        "inventories",
+        sa.Column("node_uuid", _UUID, nullable=False),
+        sa.Column("inventory", sa.JSON(), nullable=False),
+        sa.Column("plugin_data", sa.JSON(), nullable=False),
+        sa.Column("created_at", _TIME, nullable=False),
+        sa.Column("updated_at", _TIME),
+        sa.PrimaryKeyConstraint("node_uuid", name="pk_inventories"),
+        sa.ForeignKeyConstraint(
+            ["node_uuid"],
+            ["nodes.uuid"],
+            name="fk_inventories_node_uuid",
+            ondelete="CASCADE",
+        ),
+        mysql_engine="InnoDB",
+        mysql_charset="utf8mb4",
+        mysql_collate="utf8mb4_bin",
+        mariadb_engine="InnoDB",
+        mariadb_charset="utf8mb4",
+        mariadb_collate="utf8mb4_bin",
+    )

@@ -1,0 +1,67 @@
+"""Bounds what those may try who need no login: so many refusals a minute from one address.
+
+Who guesses MAC addresses or tokens is refused without a look into the database once the bound is
+reached. Agents that are refused for good reason, because their node is not yet waiting for them,
+ask again later anyway.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_lite import errors
+
+_WINDOW = 60.0  # seconds
+_MOST = 10_000  # addresses that are counted; it takes a network of one's own to have more
+
+
+class Strangers:
+    """Counts refusals by address, within the present minute; one serves all threads."""
+
+    def __init__(
+        self, conf: cfg.ConfigOpts, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._conf = conf
+        self._clock = clock
+        self._refused: dict[str, int] = {}
+        self._until = 0.0
+        self._guard = threading.Lock()
+
+    def check(self, environ: dict[str, Any]) -> None:
+        """Refuse who has been refused too often.
+
+        :raises errors.Unavailable: until the end of the minute.
+        """
+        limit = self._conf.api.ramdisk_refusals_per_minute
+        if limit and self._refused and self._refused.get(self.source(environ), 0) >= limit:
+            if self._clock() < self._until:
+                raise errors.Unavailable(
+                    f"More than {limit} requests of this address were refused within a minute "
+                    "([api]ramdisk_refusals_per_minute); retry later."
+                )
+            self._begin()
+
+    def note(self, environ: dict[str, Any]) -> None:
+        """Count a refusal."""
+        source = self.source(environ)
+        with self._guard:
+            if self._clock() >= self._until:
+                self._begin()
+            if source in self._refused or len(self._refused) < _MOST:
+                self._refused[source] = self._refused.get(source, 0) + 1
+
+    def _begin(self) -> None:
+        self._refused, self._until = {}, self._clock() + _WINDOW
+
+    def source(self, environ: dict[str, Any]) -> str:
+        """Return the address a request comes from; behind a proxy, the one the proxy has seen."""
+        if self._conf.api.enable_proxy_headers_parsing:
+            last = str(environ.get("HTTP_X_FORWARDED_FOR") or "").rpartition(",")[2].strip()
+            if last:
+                return last
+        return str(environ.get("REMOTE_ADDR") or "")

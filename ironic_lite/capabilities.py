@@ -1,0 +1,24 @@
+"""Capabilities: ``properties.capabilities`` and its like, ``"a:x,b:y"`` or ``{"a": "x"}``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def get(known: object, name: str) -> str | None:
+    """Return a capability as text, None if it is not there."""
+    if isinstance(known, str):
+        pairs = (item.partition(":") for item in known.split(","))
+        known = {key.strip(): value.strip() for key, _, value in pairs}
+    value = known.get(name) if isinstance(known, Mapping) else None
+    return None if value is None else str(value)
+
+
+def put(known: object, name: str, value: str) -> Any:
+    """Return capabilities, in the form they have, with one in its place; the others stay."""
+    if isinstance(known, Mapping):
+        return {**known, name: value}
+    words = known.split(",") if isinstance(known, str) else []
+    kept = [word for word in words if word.strip() and word.split(":")[0].strip() != name]
+    return ",".join([*kept, f"{name}:{value}"])

@@ -1,0 +1,126 @@
+"""``ironic-lite-netboot``: DHCP, TFTP and web server that fit the configuration, as files."""
+
+from __future__ import annotations
+
+from ironic_lite import threads
+
+threads.native()  # before anything imports an oslo library
+
+import argparse  # noqa: E402
+import ipaddress  # noqa: E402
+import pathlib  # noqa: E402
+import re  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from typing import Any  # noqa: E402
+
+from oslo_config import cfg  # noqa: E402
+
+from ironic_lite import config, errors  # noqa: E402
+from ironic_lite.cmd import entry  # noqa: E402
+from ironic_lite.drivers.boot import ipxe, servers  # noqa: E402
+from ironic_lite.images import published  # noqa: E402
+
+PROG = "ironic-lite-netboot"
+ABOUT = (
+    "Print, or write, a working set-up of the servers that network boot needs on Debian: dnsmasq "
+    "for DHCP and TFTP, nginx unless the conductor serves its files itself, and a script that "
+    "installs them."
+)
+
+
+def plan(conf: Any) -> servers.Plan:
+    """Return what the configuration says of network boot.
+
+    :raises config.ConfigError: it boots nothing over the network, or does not say where files are.
+    """
+    enabled = set(conf.enabled_boot_interfaces)
+    if not enabled & {"ipxe", "pxe"}:
+        reason = "[DEFAULT]enabled_boot_interfaces: has neither ipxe nor pxe"
+        raise config.ConfigError(reason=reason)
+    by_ipxe = "ipxe" in enabled
+    names = {"bios": conf.pxe.pxe_bootfile_name, "uefi": conf.pxe.uefi_pxe_bootfile_name}
+    if by_ipxe:
+        names = {"bios": conf.pxe.ipxe_bootfile_name, "uefi": conf.pxe.uefi_ipxe_bootfile_name}
+    try:
+        url = published.base()
+    except errors.MissingParameter as why:
+        raise config.ConfigError(reason=why.message) from None
+    given = conf.deploy.http_root
+    return servers.Plan(
+        http_url=url,
+        http_root=pathlib.Path(given) if given else pathlib.Path(conf.state_path) / "http",
+        own_server=conf.deploy.http_port is not None,
+        tftp_root=pathlib.Path(conf.pxe.tftp_root),
+        loaders=names,
+        script=f"{url}/{ipxe.ENTRY}" if by_ipxe else None,
+        told=conf.dhcp.dhcp_provider == "dnsmasq",
+        hosts=pathlib.Path(conf.dnsmasq.dhcp_hostsdir),
+        options=pathlib.Path(conf.dnsmasq.dhcp_optsdir),
+    )
+
+
+def _body(conf: Any) -> int:
+    asked = conf.command
+    first, last = asked.range
+    network = servers.Network(asked.interface, first, last, asked.router)
+    found = servers.files(plan(conf), network)
+    if asked.name == "show":
+        for name, text in found.items():
+            print(f"### {name}\n{text}")
+        return 0
+    folder = pathlib.Path(asked.folder)
+    for name, text in found.items():
+        published.write(folder / name, text)
+        print(folder / name)
+    return 0
+
+
+def _add_commands(commands: Any) -> None:
+    for name, about in (("show", "print the files"), ("write", "write them into a folder")):
+        parser = commands.add_parser(name, help=about, description=about)
+        parser.add_argument(
+            "--interface", required=True, type=_interface, help="towards the machines, such as eth1"
+        )
+        parser.add_argument(
+            "--range",
+            required=True,
+            type=_range,
+            help="addresses for machines that boot, as first,last",
+        )
+        parser.add_argument("--router", type=_address, help="their way out; none if not given")
+        if name == "write":
+            parser.add_argument("--folder", default=".", help="default: here")
+
+
+def _interface(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,15}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of an interface")
+    return text
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no IPv4 address") from None
+
+
+def _range(text: str) -> tuple[str, str]:
+    first, comma, last = text.partition(",")
+    found = _address(first.strip()), _address(last.strip())
+    if not comma or ipaddress.IPv4Address(found[0]) > ipaddress.IPv4Address(found[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form first,last")
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point."""
+    command = cfg.SubCommandOpt(
+        "command", title="Commands", help="What to do.", handler=_add_commands
+    )
+    sys.exit(entry.run(PROG, ABOUT, _body, argv, cli_opts=[command]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""What the agent is told about the image it writes, made of a node's instance_info. Pure.
+
+Everything that can be known to be wrong is refused here, when the deployment is asked for: an agent
+would find it out minutes later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.drivers import settings
+from ironic_lite.images import checksums, sources
+
+Json = dict[str, Any]
+
+WHERE = "instance_info"
+WHOLE_DISK, PARTITION = "whole-disk", "partition"
+RAW = "raw"
+_SOURCE = f"{WHERE}/image_source"
+_CHECKSUM = f"{WHERE}/image_checksum"
+_VALUE = f"{WHERE}/image_os_hash_value"
+
+
+def _one_of(*words: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return str(value)
+
+    return read
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("must be text")
+    return value
+
+
+def _count(least: int) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        try:
+            if isinstance(value, bool) or not isinstance(value, (int, str)):
+                raise ValueError
+            found = int(value)
+        except ValueError:
+            raise ValueError("must be a whole number") from None
+        if found < least:
+            raise ValueError(f"must be at least {least}")
+        return found
+
+    return read
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in ("true", "false"):
+        return str(value).lower() == "true"
+    raise ValueError("must be true or false")
+
+
+FIELDS: settings.Fields = {
+    "image_source": settings.Field(
+        str, "URL of the image: http, https or file. Required.", required=True
+    ),
+    "image_checksum": settings.Field(
+        str, "Its sha256 or sha512, or the URL of a file that has them."
+    ),
+    "image_os_hash_algo": settings.Field(str, "sha256 or sha512; goes with image_os_hash_value."),
+    "image_os_hash_value": settings.Field(str, "The digest of that kind, or a URL as above."),
+    "image_disk_format": settings.Field(
+        _one_of("raw", "qcow2", "gpt", "vmdk", "vdi", "vhd", "vhdx"),
+        "What the image is. Unsaid, the agent looks. raw ones are written while they arrive.",
+    ),
+    "image_type": settings.Field(
+        _one_of(WHOLE_DISK, PARTITION), "whole-disk (as it stands if unsaid) or partition."
+    ),
+    "image_download_source": settings.Field(
+        _one_of("http", "local"),
+        "Who fetches an image of http: the agent (http) or this service, which serves it (local).",
+    ),
+    "root_gb": settings.Field(_count(1), "Size of the root partition; for partition images."),
+    "swap_mb": settings.Field(_count(0), "Size of a swap partition; for partition images."),
+    "ephemeral_gb": settings.Field(_count(0), "Size of a partition for short-lived data."),
+    "ephemeral_format": settings.Field(_text, "File system of that partition."),
+    "preserve_ephemeral": settings.Field(_flag, "Keep it when the node is rebuilt."),
+}
+"""The keys of instance_info that a deployment reads."""
+
+_MARK, _LONGEST = 8, 128  # characters of an image's name
+_UNUSUAL = re.compile(r"[^\w.+-]", re.ASCII)
+_HINTS = frozenset(
+    {
+        "by_path",
+        "hctl",
+        "model",
+        "name",
+        "rotational",
+        "serial",
+        "size",
+        "vendor",
+        "wwn",
+        "wwn_vendor_extension",
+        "wwn_with_extension",
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Image:
+    """The image of an instance, as its owner asked for it.
+
+    ``checksum`` is None where the operator needs none, or where it is in a file: then
+    ``checksum_source`` is the address of that file and ``algorithm`` what was said of it, if
+    anything. ``told`` is what was read of ``FIELDS``.
+    """
+
+    source: sources.Source
+    checksum: checksums.Checksum | None
+    checksum_source: sources.Source | None
+    algorithm: str | None
+    told: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """``WHOLE_DISK`` or ``PARTITION``."""
+        return str(self.told.get("image_type", WHOLE_DISK))
+
+    @property
+    def local(self) -> bool:
+        """Whether the owner wants this service to fetch it; a file can be fetched by no other."""
+        if self.source.file is not None:
+            return True
+        return bool(self.told.get("image_download_source") == "local")
+
+
+def read(instance_info: Mapping[str, Any], *, md5: bool = False) -> Image:
+    """Return the image that an instance is to be made of.
+
+    :param md5: whether the operator still trusts md5 ([agent]allow_md5_checksum).
+    :raises errors.InvalidParameter, errors.MissingParameter: naming ``instance_info/<key>``.
+    """
+    if settings.absent(instance_info, "image_source"):
+        raise errors.MissingParameter(path=_SOURCE)
+    source = sources.read(instance_info["image_source"], _SOURCE)
+    wanted = checksums.wanted(instance_info)
+    if wanted is None:
+        text = (
+            f"Missing mandatory parameter: {_CHECKSUM}, the image's sha256 or sha512 (or "
+            "image_os_hash_algo with image_os_hash_value): nobody else would notice a broken image"
+        )
+        raise errors.MissingParameter(text, path=_CHECKSUM)
+    algorithm, value = wanted
+    path = _CHECKSUM if algorithm is None else _VALUE
+    told = settings.values(FIELDS, instance_info, WHERE)
+    if "://" in value:
+        elsewhere = sources.read(value, path)
+        if elsewhere.file is not None and source.file is None:
+            raise errors.InvalidParameter(path=path, reason="must be of http or https here")
+        found = Image(source, None, elsewhere, algorithm, told)
+    else:
+        checksum = checksums.bare(value, path, algorithm=algorithm, md5=md5)
+        found = Image(source, checksum, None, checksum.algorithm, told)
+    if found.kind == PARTITION and "root_gb" not in told:
+        raise errors.MissingParameter(path=f"{WHERE}/root_gb")
+    return found
+
+
+def check_hints(holder: Mapping[str, Any], where: str) -> None:
+    """Refuse root device hints that no agent knows.
+
+    :param holder: ``instance_info`` or ``properties``; ``where`` is its name.
+    :raises errors.InvalidParameter: naming ``<where>/root_device[/<hint>]``.
+    """
+    hints = holder.get("root_device")
+    if hints is None:
+        return
+    path = f"{where}/root_device"
+    if not isinstance(hints, Mapping):
+        raise errors.InvalidParameter(path=path, reason="must be an object of hints")
+    for name, value in hints.items():
+        if name not in _HINTS:
+            reason = f"is no hint; there are {', '.join(sorted(_HINTS))}"
+            raise errors.InvalidParameter(path=f"{path}/{name}", reason=reason)
+        if isinstance(value, (Mapping, list)) or value is None:
+            raise errors.InvalidParameter(
+                path=f"{path}/{name}", reason="must be text, a number or a boolean"
+            )
+
+
+def for_agent(
+    image: Image, *, url: str, node_uuid: str, boot_mode: str, run: str, stream: bool, **more: Any
+) -> Json:
+    """Return ``image_info`` as the step write_image wants it.
+
+    :param url: where the agent fetches the image from.
+    :param run: what no other deployment has: an agent writes an image once that has the name of the
+        one it wrote before.
+    :param boot_mode: ``bios`` or ``uefi``.
+    :param stream: whether raw images are written while they arrive.
+    :param more: further keys as they are, such as ``proxies``; None leaves one out.
+    """
+    told = image.told
+    info: Json = {
+        "id": _ident(image.source.name, run),
+        "urls": [url],
+        "node_uuid": node_uuid,
+        "image_type": image.kind,
+        "deploy_boot_mode": boot_mode,
+        "stream_raw_images": stream and image.kind == WHOLE_DISK,
+        **_sum(image),
+        **{key: value for key, value in more.items() if value is not None},
+    }
+    if "image_disk_format" in told:
+        info["disk_format"] = told["image_disk_format"]
+    if image.kind == PARTITION:
+        info |= _partitions(told)
+    return info
+
+
+def _ident(name: str, run: str) -> str:
+    """Return a name for the image that is one of a file, too: the agent makes one of it."""
+    plain = _UNUSUAL.sub("_", name).lstrip(".") or "image"
+    return f"{hashlib.sha256(run.encode()).hexdigest()[:_MARK]}-{plain[-_LONGEST:]}"
+
+
+def _sum(image: Image) -> Json:
+    if image.checksum is not None:
+        return {
+            "os_hash_algo": image.checksum.algorithm,
+            "os_hash_value": image.checksum.value,
+            "checksum": image.checksum.value,
+        }
+    assert image.checksum_source is not None  # `read` has one or the other
+    if image.algorithm is None:
+        return {"checksum": image.checksum_source.url}
+    return {"os_hash_algo": image.algorithm, "os_hash_value": image.checksum_source.url}
+
+
+def _partitions(told: Mapping[str, Any]) -> Json:
+    return {
+        "root_mb": told["root_gb"] * 1024,
+        "swap_mb": told.get("swap_mb", 0),
+        "ephemeral_mb": told.get("ephemeral_gb", 0) * 1024,
+        "ephemeral_format": told.get("ephemeral_format", "ext4"),
+        "preserve_ephemeral": told.get("preserve_ephemeral", False),
+        "boot_option": "local",
+    }

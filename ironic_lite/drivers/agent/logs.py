@@ -1,0 +1,92 @@
+"""The logs of a ramdisk, fetched before it goes and kept as files of the conductor."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import os
+import pathlib
+
+from ironic_lite import clock, config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.agent.client import Client
+
+LOG = logging.getLogger(__name__)
+
+
+def failed(task: base.Task) -> None:
+    """Fetch the logs because something has failed, unless they are never wanted.
+
+    An agent that has been silent for long is not asked: it has been given up for that.
+    """
+    agent = task.agent
+    if agent is None or config.CONF.agent.deploy_logs_collect == "never":
+        return
+    limit = float(config.CONF.api.ramdisk_heartbeat_timeout)
+    if (clock.now() - agent.heard_at).total_seconds() <= limit:
+        collect(task)
+
+
+def ended(task: base.Task) -> None:
+    """Fetch the logs at the end of a run: at a good one if they are always wanted."""
+    if task.failing:
+        failed(task)
+    elif config.CONF.agent.deploy_logs_collect == "always":
+        collect(task)
+
+
+def collect(task: base.Task) -> pathlib.Path | None:
+    """Fetch the logs of the running agent into a file, and return it.
+
+    Never raises for an agent that gives none, or a full disk: the logs are told of in our own log
+    only, and what has failed before is worth more than this.
+    """
+    if task.agent is None:
+        return None
+    try:
+        value = Client(task).call("log.collect_system_logs", {})
+        packed = base64.b64decode(value.get("system_logs") or "", validate=True)
+        path = _write(task, packed)
+    except (errors.HardwareError, OSError, binascii.Error, TypeError) as why:
+        LOG.warning("Node %s: no logs of its ramdisk were kept: %s", task.node.uuid, why)
+        return None
+    LOG.info("Node %s: the logs of its ramdisk are kept in %s", task.node.uuid, path)
+    return path
+
+
+def sent(task: base.Task, packed: object, *, failed: bool) -> None:
+    """Keep logs that a ramdisk has sent by itself, if they are wanted.
+
+    :param packed: a tar archive, packed by gzip and as base64; anything else is left.
+    :param failed: whether something has failed.
+    """
+    wanted = config.CONF.agent.deploy_logs_collect
+    if not isinstance(packed, str) or wanted == "never" or (wanted != "always" and not failed):
+        return
+    try:
+        path = _write(task, base64.b64decode(packed, validate=True))
+    except (OSError, binascii.Error, ValueError) as why:
+        LOG.warning("Node %s: no logs of its ramdisk were kept: %s", task.node.uuid, why)
+    else:
+        LOG.info("Node %s: the logs of its ramdisk are kept in %s", task.node.uuid, path)
+
+
+def _write(task: base.Task, packed: bytes) -> pathlib.Path:
+    """Write a file that only we can read: it tells of the machine whatever its tools could."""
+    folder = _folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stamp = clock.now().strftime("%Y-%m-%d-%H-%M-%S-%f")
+    path = folder / f"{task.node.uuid}_{stamp}.tar.gz"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(packed)
+    return path
+
+
+def _folder() -> pathlib.Path:
+    settings = config.CONF.agent
+    match settings.deploy_logs_storage_backend:
+        case "local" if settings.deploy_logs_local_path:
+            return pathlib.Path(settings.deploy_logs_local_path)
+        case _:
+            return pathlib.Path(config.CONF.state_path) / "agent-logs"

@@ -1,0 +1,138 @@
+"""The raid interface ``agent``: volumes that hardware managers of a ramdisk's agent build.
+
+``create_configuration`` and ``delete_configuration`` are the agent's own steps, with the priorities
+that it gives them; ``apply_configuration`` is known before there is an agent, so that templates may
+name it. What the agent says that it has built is what the node shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors, history, raid
+from ironic_lite.drivers import base
+from ironic_lite.drivers.agent import software_raid, steps
+from ironic_lite.states import State
+
+Json = dict[str, Any]
+
+CREATE, APPLY, DELETE = "create_configuration", "apply_configuration", "delete_configuration"
+_TARGET = "target_raid_config"
+
+
+class AgentRAID(steps.InBand, base.RAID):
+    """Software RAID, and whatever else the agent's hardware managers build."""
+
+    def validate(self, task: base.Task) -> None:
+        """Check the node's target_raid_config, if there is one.
+
+        :raises errors.InvalidParameter: naming the path.
+        """
+        if task.node.target_raid_config:
+            software_raid.check(task.node.target_raid_config, _TARGET)
+
+    def validate_raid_config(self, task: base.Task, config: Mapping[str, Any]) -> None:
+        """Refuse what no agent can build.
+
+        :raises errors.InvalidParameter: naming the path.
+        """
+        software_raid.check(config)
+
+    # -- steps -------------------------------------------------------------------------------
+
+    @base.deploy_step(priority=0, argsinfo=raid.APPLY_ARGS, rerunnable=True)
+    @base.service_step(argsinfo=raid.APPLY_ARGS, rerunnable=True)
+    def apply_configuration(
+        self,
+        task: base.Task,
+        *,
+        raid_config: Json,
+        create_root_volume: bool = True,
+        create_nonroot_volumes: bool = True,
+        delete_existing: bool = False,
+    ) -> base.Outcome:
+        """Have the agent build the volumes of ``raid_config``.
+
+        :raises errors.InvalidParameter: an argument is wrong; naming the path.
+        :raises errors.HardwareError: the agent cannot be spoken to, or refuses.
+        """
+        disks = raid.wanted(
+            software_raid.check(raid_config, "raid_config"),
+            create_root_volume=create_root_volume,
+            create_nonroot_volumes=create_nonroot_volumes,
+        )
+        args = {
+            "raid_config": {"logical_disks": disks},
+            "delete_existing": raid.flag("delete_existing", delete_existing),
+        }
+        kind = history.STEPPING[State(task.node.provision_state)]
+        return steps.begin(task, kind, {"step": APPLY, "interface": self.kind, "args": args})
+
+    def agent_came(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
+        """Ask the agent at once about the step that it works at."""
+        task.wake_after(0)
+        return False
+
+    def poll_step(
+        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+    ) -> base.Outcome:
+        """Ask the agent whether its step has ended.
+
+        :raises errors.HardwareError: it failed, or was lost with its agent, or built nothing.
+        :raises errors.AgentChanged: the agent refused it.
+        """
+        if not self.owns(kind, step):
+            return super().poll_step(task, kind, step)
+        found = steps.follow(task, kind, lambda: self._execute(task, step) or base.DONE)
+        if isinstance(found, base.Outcome):
+            return found
+        self.after_step(task, kind, step, found)
+        return steps.ended(task)
+
+    def after_step(
+        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any], value: Json
+    ) -> None:
+        """Write into the node what the agent has built, or that there is nothing any more.
+
+        :raises errors.StepFailed: it does not say what it has built.
+        """
+        if step["step"] in (CREATE, APPLY):
+            self.show_raid(task, _built(value.get(f"{kind}_result")))
+        elif step["step"] == DELETE:
+            self.show_raid(task, [])
+
+    def _run(
+        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+    ) -> base.Outcome | None:
+        if step["step"] == CREATE:
+            if not task.node.target_raid_config:
+                raise errors.MissingParameter(path=_TARGET)
+            software_raid.check(task.node.target_raid_config, _TARGET)
+        return super()._run(task, kind, step)
+
+
+def _built(result: object) -> list[Json]:
+    """Return the volumes of a step's result.
+
+    :raises errors.StepFailed: there are none, or they are not described as they must be.
+    """
+    disks = result.get("logical_disks") if isinstance(result, Mapping) else None
+    if not disks:
+        reason = (
+            "the agent has built nothing: none of its hardware managers makes such volumes. "
+            f'Volumes with "controller": "{software_raid.SOFTWARE}" are made by every agent'
+        )
+        raise errors.StepFailed(step="raid", reason=reason)
+    if not (isinstance(disks, list) and all(map(_described, disks))):
+        reason = "the agent does not say of each volume its raid_level and its size_gb"
+        raise errors.StepFailed(step="raid", reason=reason)
+    return [dict(disk) for disk in disks]
+
+
+def _described(disk: object) -> bool:
+    if not isinstance(disk, Mapping):
+        return False
+    size = disk.get("size_gb")
+    whole = isinstance(size, int) and not isinstance(size, bool)
+    return isinstance(disk.get("raid_level"), str) and (whole or size == raid.MAX)

@@ -1,0 +1,160 @@
+"""The image of an instance on its way to the agent: by its own address, or fetched, judged and
+served by this conductor.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.agent import image_info
+from ironic_lite.drivers.boot import modes
+from ironic_lite.images import cache, checksums, configdrive, judged, published
+
+Json = dict[str, Any]
+
+FOLDER = "images"
+"""Below http_root."""
+NOTE = "served_image_secret"
+"""The name of the image that is served for a node, which nobody else is to know."""
+_MOST_SUMS = 4 * 1024 * 1024  # bytes of a file of checksums
+_PROXIES = {"http": "image_http_proxy", "https": "image_https_proxy"}
+_NO_PROXY = "image_no_proxy"
+
+DESCRIPTIONS = {
+    "image_http_proxy": "Proxy through which the machine fetches images of http.",
+    "image_https_proxy": "The same for https.",
+    "image_no_proxy": "Hosts that it reaches without, separated by commas.",
+}
+
+
+def wanted(task: base.Task) -> image_info.Image:
+    """Return the image that the node's instance is to be made of.
+
+    :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+    """
+    info = task.node.instance_info
+    image = image_info.read(info, md5=config.CONF.agent.allow_md5_checksum)
+    cache.check(image.source, f"{image_info.WHERE}/image_source")
+    if image.checksum_source is not None:
+        cache.check(image.checksum_source, _sum_path(image))
+    for place in modes.PLACES:
+        image_info.check_hints(getattr(task.node, place) or {}, place)
+    return image
+
+
+def make_ready(task: base.Task) -> None:
+    """Fetch, judge and publish the image, if it is this conductor that serves it. Repeatable.
+
+    :raises errors.Error: it cannot be had, or is not what it should be.
+    """
+    image = wanted(task)
+    if served(image):
+        _publish(task, image)
+
+
+def for_agent(task: base.Task) -> Json:
+    """Return the arguments of the agent's step write_image.
+
+    :raises errors.Error: as `make_ready`.
+    """
+    image = wanted(task)
+    url = image.source.url
+    if served(image):
+        image, url = _publish(task, image)
+    driver_info = task.node.driver_info
+    proxies = {kind: driver_info[key] for kind, key in _PROXIES.items() if driver_info.get(key)}
+    info = image_info.for_agent(
+        image,
+        url=url,
+        node_uuid=task.node.uuid,
+        run=task.step_id,
+        boot_mode=modes.wanted(task.node),
+        stream=config.CONF.agent.stream_raw_images,
+        proxies=proxies or None,
+        no_proxy=driver_info.get(_NO_PROXY),
+        disk_label=modes.capability(task.node.instance_info, "disk_label"),
+    )
+    return {"image_info": info, "configdrive": _drive(task)}
+
+
+def remove(task: base.Task) -> None:
+    """Serve the image no more. Repeatable.
+
+    :raises errors.LocalFileError: it cannot be removed.
+    """
+    name = task.recall(NOTE)
+    if name:
+        published.remove(published.root() / name)
+        task.keep(NOTE, None)
+
+
+def lacks_files(task: base.Task) -> bool:
+    """Tell whether an image of this node was served, and is not here."""
+    name = task.recall(NOTE)
+    return bool(name) and not (published.root() / name).exists()
+
+
+def take_over(task: base.Task) -> None:
+    """Serve here what another conductor has served until now.
+
+    :raises errors.Error: as `make_ready`.
+    """
+    if lacks_files(task):
+        make_ready(task)
+
+
+def served(image: image_info.Image) -> bool:
+    """Tell whether this service hands the image out; the owner's word goes before the option."""
+    said = image.told.get("image_download_source")
+    return image.local or (said or config.CONF.agent.image_download_source) == "local"
+
+
+@cache.holding()
+def _publish(task: base.Task, image: image_info.Image) -> tuple[image_info.Image, str]:
+    """Return the image with its checksum and format known, and where it is served."""
+    path = f"{image_info.WHERE}/image_source"
+    file = cache.fetch(image.source.url, path)
+    checksum = image.checksum or _looked_up(image)
+    said = image.told.get("image_disk_format")
+    form = judged.check(file, checksum, said=said, shown=image.source.shown)
+    name = task.recall(NOTE) or f"{FOLDER}/{published.secret_name(task.node.uuid, '')}"
+    task.keep(NOTE, name)
+    published.place(file, published.root() / name)
+    known = dataclasses.replace(
+        image,
+        checksum=checksum,
+        checksum_source=None,
+        algorithm=checksum.algorithm,
+        told={**image.told, "image_disk_format": form},
+    )
+    return known, published.url(name)
+
+
+def _looked_up(image: image_info.Image) -> checksums.Checksum:
+    source, path = image.checksum_source, _sum_path(image)
+    assert source is not None  # `image_info.read` has one or the other
+    file = cache.fetch(source.url, path)
+    if file.stat().st_size > _MOST_SUMS:
+        raise errors.ImageUnusable(image=source.shown, reason="it is too large for checksums")
+    digits = checksums.listed(file.read_text("utf-8", "replace"), image.source.name)
+    if digits is None:
+        reason = f"it has no checksum of {image.source.name}"
+        raise errors.ImageUnusable(image=source.shown, reason=reason)
+    md5 = config.CONF.agent.allow_md5_checksum
+    return checksums.bare(digits, path, algorithm=image.algorithm, md5=md5)
+
+
+def _sum_path(image: image_info.Image) -> str:
+    key = "image_checksum" if image.algorithm is None else "image_os_hash_value"
+    return f"{image_info.WHERE}/{key}"
+
+
+def _drive(task: base.Task) -> str | None:
+    """Return the configuration drive as the agent takes it: a URL, or gzip in base64."""
+    given = task.node.instance_info.get("configdrive")
+    if isinstance(given, dict):
+        return configdrive.build(given, uuid=task.node.uuid, name=task.node.name)
+    return str(given) if given else None

@@ -1,0 +1,84 @@
+"""What the agent's own software RAID can build, of what a configuration may say. Pure.
+
+The rules are those of ironic-python-agent; one that says so minutes later, on a machine that has
+lost its volumes by then, is no help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ironic_lite import errors, raid
+
+Json = dict[str, Any]
+
+SOFTWARE = "software"
+"""The ``controller`` of volumes that the machine's own system makes."""
+FIRST = "1"
+"""The level of the first volume: the machine boots from it."""
+SECOND = ("0", "1", "5", "6", "1+0")
+MOST = 2
+"""Volumes there may be."""
+_UNREAD = ("number_of_physical_disks", "disk_type", "interface_type")
+"""What the agent does not look at: without ``physical_disks`` it takes every disk it finds."""
+
+
+def check(config: Any, root: str = "") -> list[Json]:
+    """Return the logical disks of a configuration that an agent may be asked for.
+
+    :param root: the path of the configuration itself, ``target_raid_config`` for one.
+    :raises errors.InvalidParameter: naming the path.
+    """
+    disks = raid.check(config, root)
+    for fault in faults(disks):
+        path = "/".join(filter(None, (root, fault.path)))
+        raise errors.InvalidParameter(path=path, reason=fault.reason)
+    return disks
+
+
+def faults(disks: Sequence[Mapping[str, Any]]) -> Iterator[raid.Fault]:
+    """Yield what no agent can build; nothing for volumes of controllers of the machine."""
+    if not any(disk.get("controller") == SOFTWARE for disk in disks):
+        return
+    for place, disk in enumerate(disks):
+        yield from _of_disk(f"logical_disks/{place}", disk)
+    if len(disks) > MOST:
+        path, reason = f"logical_disks/{MOST}", f"software RAID makes {MOST} volumes at most"
+        yield raid.Fault(path, reason)
+    if disks[0]["raid_level"] != FIRST:
+        reason = f"the first volume of software RAID must be of level {FIRST}"
+        yield raid.Fault("logical_disks/0/raid_level", reason)
+    for place, disk in enumerate(disks[1:], 1):
+        yield from _of_further(f"logical_disks/{place}", disk, disks[:place])
+
+
+def _of_disk(path: str, disk: Mapping[str, Any]) -> Iterator[raid.Fault]:
+    if disk.get("controller") != SOFTWARE:
+        reason = f'must be "{SOFTWARE}" for all volumes or for none'
+        yield raid.Fault(f"{path}/controller", reason)
+    if disk["size_gb"] == 0:
+        yield raid.Fault(f"{path}/size_gb", "a volume has 1 GiB at least")
+    if any(isinstance(one, str) for one in disk.get("physical_disks", ())):
+        reason = 'must be objects with hints, such as {"size": ">= 100"}, for software RAID'
+        yield raid.Fault(f"{path}/physical_disks", reason)
+    for name in _UNREAD:
+        if name in disk:
+            reason = (
+                "is not looked at by software RAID, which would take all disks: choose disks by "
+                'hints in physical_disks, such as {"rotational": false}'
+            )
+            yield raid.Fault(f"{path}/{name}", reason)
+
+
+def _of_further(
+    path: str, disk: Mapping[str, Any], before: Sequence[Mapping[str, Any]]
+) -> Iterator[raid.Fault]:
+    if disk["raid_level"] not in SECOND:
+        reason = f"{disk['raid_level']} is not one of {', '.join(SECOND)}, for software RAID"
+        yield raid.Fault(f"{path}/raid_level", reason)
+    if disk["size_gb"] == raid.MAX and any(one["size_gb"] == raid.MAX for one in before):
+        yield raid.Fault(f"{path}/size_gb", f'only one volume can have "{raid.MAX}"')
+    name = disk.get("volume_name")
+    if name is not None and any(one.get("volume_name") == name for one in before):
+        yield raid.Fault(f"{path}/volume_name", f"{name!r} is the name of another volume")

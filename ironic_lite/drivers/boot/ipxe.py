@@ -1,0 +1,53 @@
+"""The boot interface ``ipxe``: a machine's loader is given iPXE by TFTP, and all else by HTTP."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from ironic_lite import config
+from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import dnsmasq, loaders, modes, network, parameters
+from ironic_lite.images import published
+
+ENTRY = "boot.ipxe"
+"""The script that a DHCP server names; it leads each machine to its own."""
+
+
+class IPXEBoot(network.NetworkBoot):
+    """Scripts by the address of the card, below ``[deploy]http_root``."""
+
+    def root(self) -> pathlib.Path:
+        """Return ``[deploy]http_root``."""
+        return published.root()
+
+    def texts(
+        self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
+    ) -> Mapping[str, str]:
+        """Return a script for each card, and the one that leads to them."""
+        kernel, ramdisk = (published.url(f"{node.uuid}/{part}") for part in network.PARTS)
+        scripts = {
+            _script(address): loaders.ipxe(kernel, ramdisk, network.with_card(words, address))
+            for address in addresses
+        }
+        return {ENTRY: loaders.ipxe_entry(), **scripts}
+
+    def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
+        """Return the scripts of the cards."""
+        return [_script(address) for address in addresses]
+
+    def boot_files(self, node: base.Node) -> Mapping[str, str]:
+        """Return iPXE for loaders that are something else, and the script for iPXE."""
+        conf = config.CONF.pxe
+        uefi = modes.wanted(node) == "uefi"
+        loader = conf.uefi_ipxe_bootfile_name if uefi else conf.ipxe_bootfile_name
+        return {"!ipxe": loader, "ipxe": published.url(ENTRY)}
+
+    def check_settings(self) -> None:
+        """Check that machines can be told where the files are."""
+        published.base()
+        dnsmasq.tftp_server()
+
+
+def _script(address: str) -> str:
+    return f"pxelinux.cfg/{parameters.dashed(address)}"

@@ -1,0 +1,135 @@
+"""The boot medium of one node: a file below ``[deploy]http_root`` that its BMC shows to it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import pathlib
+import uuid
+from collections.abc import Mapping, Sequence
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import loaders, modes, parameters, sources
+from ironic_lite.images import cache, iso, published
+
+LOG = logging.getLogger(__name__)
+
+FOLDER = "media"
+"""Below http_root."""
+
+SUFFIX = ".iso"
+"""Some BMCs look at the name to know what they are given."""
+
+
+def new_name(task: base.Task) -> str:
+    """Return a name for the next medium of a node; who does not know it cannot read it."""
+    return f"{FOLDER}/{published.secret_name(task.node.uuid, SUFFIX)}"
+
+
+@cache.holding()
+def make(task: base.Task, parts: sources.Parts, words: Sequence[str], name: str) -> None:
+    """Make the medium that boots kernel and ramdisk with these parameters.
+
+    :param parts: with kernel and ramdisk.
+    :param words: from `words`.
+    :param name: from `new_name`.
+    :raises errors.Error: a part cannot be had, or the medium cannot be made.
+    """
+    if parts.kernel is None or parts.ramdisk is None:
+        raise errors.MissingParameter(path=f"{parts.place}kernel, {parts.place}ramdisk")
+    publisher = str(uuid.uuid4())
+    recipe = _recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
+    line = [*words, f"ir_pub_id={publisher}"]
+    text = (
+        loaders.grub(iso.KERNEL, iso.RAMDISK, line, label=iso.LABEL)
+        if recipe.uefi
+        else loaders.syslinux(iso.KERNEL, iso.RAMDISK, line)
+    )
+    target = published.root() / name
+    published.reached(target.parent)
+    _bases().make(recipe, target, text, publisher)
+
+
+def words(task: base.Task, params: Mapping[str, str], mode: str) -> list[str]:
+    """Return the command line of a ramdisk, but for what names the medium itself.
+
+    :param params: what the caller has to say to it.
+    :param mode: one of ``base.RAMDISKS``, or ``sources.INSTANCE``.
+    """
+    if mode == sources.INSTANCE:
+        return parameters.words({}, parameters.of_instance(task.node))
+    own = {
+        parameters.API_URL: sources.api_url(),
+        **params,
+        "boot_method": "vmedia",
+        "BOOTIF": parameters.bootif(cards(task)),
+        "ipa-debug": "1" if LOG.isEnabledFor(logging.DEBUG) else None,
+    }
+    append = parameters.appended(task.node, config.CONF.redfish.kernel_append_params)
+    return parameters.words(own, append)
+
+
+@cache.holding()
+def publish(task: base.Task, url: str, path: str, name: str) -> None:
+    """Put a whole image that is a local file where the BMC finds it.
+
+    :param path: where the URL stands, for sentences.
+    """
+    published.place(cache.fetch(url, path), published.root() / name)
+
+
+def remove(task: base.Task, *, but: str | None = None) -> None:
+    """Remove the media of a node that were made here, however many."""
+    folder = published.root() / FOLDER
+    kept = None if but is None else published.root() / but
+    found = [path for path in folder.glob(f"{task.node.uuid}-*{SUFFIX}") if path != kept]
+    published.remove(*found)
+
+
+def cards(task: base.Task) -> list[str]:
+    """Return the addresses of the cards that a node may boot from."""
+    return [port.address for port in task.ports if port.pxe_enabled]
+
+
+def check(node: base.Node, mode: str) -> None:
+    """Refuse a node whose medium could not be made or found, without speaking to anybody.
+
+    :raises errors.InvalidParameter, errors.MissingParameter: naming all that is wrong.
+    """
+    parts = sources.parts(node, mode, whole=True)
+    boot_mode = modes.wanted(node)
+    if mode == sources.INSTANCE:
+        parameters.of_instance(node)
+    parameters.appended(node, config.CONF.redfish.kernel_append_params)
+    if parts.iso is not None and not parts.iso.lower().startswith("file:"):
+        return
+    published.base(node.driver_info)
+    if parts.iso is None:
+        if mode != sources.INSTANCE:
+            sources.api_url()
+        if boot_mode == "uefi":
+            sources.bootloader(node)
+
+
+def _recipe(node: base.Node, kernel: str, ramdisk: str, place: str) -> iso.Recipe:
+    conf = config.CONF
+    got_kernel = cache.fetch(kernel, f"{place}kernel")
+    got_ramdisk = cache.fetch(ramdisk, f"{place}ramdisk")
+    if modes.wanted(node) == "bios":
+        loader, module = pathlib.Path(conf.isolinux_bin), pathlib.Path(conf.ldlinux_c32)
+        return iso.Recipe(got_kernel, got_ramdisk, loader, module)
+    own = "driver_info/" if node.driver_info.get("bootloader") else "[conductor]"
+    loader = cache.fetch(sources.bootloader(node), f"{own}bootloader")
+    return iso.Recipe(got_kernel, got_ramdisk, loader, config=conf.grub_config_path)
+
+
+def _bases() -> iso.Bases:
+    conf = config.CONF
+    folder = config.state_path() / "media-bases"
+    return _of(folder, conf.deploy.iso_cache_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _of(folder: pathlib.Path, limit: int) -> iso.Bases:
+    return iso.Bases(folder, limit)

@@ -1,0 +1,91 @@
+"""In which mode a machine boots: what its node says, brought to the machine if it differs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import capabilities, config, errors
+from ironic_lite.drivers import base
+
+LOG = logging.getLogger(__name__)
+
+PLACES = ("instance_info", "properties")
+"""Where capabilities stand, what counts first coming first."""
+
+
+def capability(values: Mapping[str, Any], name: str) -> str | None:
+    """Return a capability of ``instance_info`` or ``properties``, in lower case.
+
+    Capabilities are an object, the JSON text of one, or ``key:value,key:value``.
+    """
+    given = values.get("capabilities")
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            return None
+    found = capabilities.get(given, name)
+    return None if found is None else found.lower()
+
+
+def wanted(node: base.Node) -> str:
+    """Return the mode of a node: ``bios`` or ``uefi``.
+
+    The capability ``boot_mode`` of ``instance_info`` comes first, then that of ``properties``, then
+    the node's ``boot_mode``, then ``[deploy]default_boot_mode``. Secure boot is one of UEFI.
+
+    :raises errors.InvalidParameter: a capability is neither, or the two differ.
+    """
+    said = {place: _said(place, getattr(node, place) or {}) for place in PLACES}
+    first, second = (said[place] for place in PLACES)
+    if first and second and first != second:
+        reason = (
+            f"boot_mode {first} is not the {second} of properties/capabilities; "
+            "change one of them, or leave it out"
+        )
+        raise errors.InvalidParameter(path="instance_info/capabilities", reason=reason)
+    recorded = node.boot_mode if node.boot_mode in base.BOOT_MODES else None
+    return first or second or recorded or str(config.CONF.deploy.default_boot_mode)
+
+
+def _said(place: str, values: Mapping[str, Any]) -> str | None:
+    mode = capability(values, "boot_mode")
+    secure = capability(values, "secure_boot") == "true"
+    if mode is None:
+        return "uefi" if secure else None
+    if mode not in base.BOOT_MODES:
+        reason = f"boot_mode {mode!r} is not one of {', '.join(base.BOOT_MODES)}"
+        raise errors.InvalidParameter(path=f"{place}/capabilities", reason=reason)
+    if mode == "bios" and secure:
+        raise errors.InvalidParameter(
+            path=f"{place}/capabilities", reason="secure_boot needs boot_mode uefi"
+        )
+    return mode
+
+
+def bring(task: base.Task, mode: str) -> None:
+    """Set the machine's mode if it says that it has another; one that says nothing is left alone.
+
+    :raises errors.HardwareError: the BMC refused, or did not get there in time.
+    """
+    management = task.driver.management
+    try:
+        now = management.get_boot_mode(task)
+    except errors.UnsupportedDriverExtension:
+        return
+    if now is None or now == mode:
+        return
+    LOG.info("Node %s: its boot mode is %s, and becomes %s", task.node.uuid, now, mode)
+    management.set_boot_mode(task, mode)
+    task.node.boot_mode = mode
+
+
+def settle(task: base.Task, device: str, *, persistent: bool) -> None:
+    """Choose a boot device; a machine whose devices are chosen by hand is left alone."""
+    try:
+        task.driver.management.set_boot_device(task, device, persistent=persistent)
+    except errors.UnsupportedDriverExtension:
+        LOG.info("Node %s: see that it boots from %s", task.node.uuid, device)

@@ -1,0 +1,200 @@
+"""Booting over the network: what the interfaces ``ipxe`` and ``pxe`` share.
+
+A machine finds its files by the addresses of its cards. Everybody on its network can read them, so
+they hold no secrets: the agent is given its token when it first asks.
+"""
+
+from __future__ import annotations
+
+import abc
+import logging
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import dnsmasq, modes, parameters, sources
+from ironic_lite.images import cache, published
+
+LOG = logging.getLogger(__name__)
+
+NOTE = "network_boot"
+"""What the machine was given to boot: ``{"params": {...}, "mode": ...}``."""
+
+PARTS = ("kernel", "ramdisk")
+_URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_params")
+
+
+class NetworkBoot(base.Boot):
+    """Writes the files of a node, tells the DHCP server, and sets the boot device."""
+
+    # -- what differs ---------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def root(self) -> pathlib.Path:
+        """Return the folder of all files."""
+
+    @abc.abstractmethod
+    def texts(
+        self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
+    ) -> Mapping[str, str]:
+        """Return what each loader is to read: path below `root` -> text.
+
+        :param words: the command line, but for BOOTIF.
+        """
+
+    @abc.abstractmethod
+    def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
+        """Return the paths of all texts that this node can have, in either boot mode."""
+
+    @abc.abstractmethod
+    def boot_files(self, node: base.Node) -> Mapping[str, str]:
+        """Return what a DHCP server names, see `dnsmasq.option_lines`."""
+
+    def check_settings(self) -> None:
+        """Check the options that this way of booting needs.
+
+        :raises errors.MissingParameter: naming one.
+        """
+
+    # -- settings -------------------------------------------------------------------------
+
+    def get_properties(self) -> dict[str, str]:
+        """Return what driver_info may hold."""
+        return dict(sources.DESCRIPTIONS)
+
+    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+        """Refuse nonsense in driver_info.
+
+        :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+        """
+        sources.check(driver_info, _URLS)
+
+    def validate(self, task: base.Task) -> None:
+        """Check that a ramdisk could be booted to deploy; see `check_ramdisk`."""
+        self.check_ramdisk(task, "deploy")
+
+    def check_ramdisk(self, task: base.Task, mode: str) -> None:
+        """Check that a ramdisk could be booted.
+
+        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        """
+        sources.parts(task.node, mode)
+        modes.wanted(task.node)
+        _words(task.node, {}, mode)
+        self.check_settings()
+        _cards(task)
+
+    # -- ramdisk --------------------------------------------------------------------------
+
+    def prepare_ramdisk(
+        self, task: base.Task, params: Mapping[str, str], mode: str = "deploy"
+    ) -> None:
+        """Write the files, tell the DHCP server, and boot from the network once.
+
+        :raises errors.Error: a part cannot be had or written, or the BMC refused.
+        """
+        self._put(task, params, mode)
+        task.keep(NOTE, {"params": dict(params), "mode": mode})
+        modes.bring(task, modes.wanted(task.node))
+        modes.settle(task, "pxe", persistent=False)
+
+    def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
+        """Remove the files; the DHCP server takes no more notice of the machine."""
+        node, addresses = task.node, [port.address for port in task.ports]
+        dnsmasq.turn_away(node, addresses)
+        texts = [self.root() / name for name in self.names(node, addresses)]
+        parts = [self.root() / node.uuid / part for part in PARTS]
+        published.remove(*texts, *parts)
+        published.remove_folder(self.root() / node.uuid)
+        task.keep(NOTE, None)
+
+    # -- instance -------------------------------------------------------------------------
+
+    def prepare_instance(self, task: base.Task) -> None:
+        """Boot from the disk from now on, or over the network if the instance is a ramdisk."""
+        if task.driver.deploy.boots_ramdisk:
+            self._put(task, {}, sources.INSTANCE)
+            task.keep(NOTE, {"params": {}, "mode": sources.INSTANCE})
+            modes.settle(task, "pxe", persistent=True)
+            return
+        self.clean_up_ramdisk(task)
+        modes.settle(task, "disk", persistent=True)
+
+    def clean_up_instance(self, task: base.Task) -> None:
+        """Remove what there may be."""
+        self.clean_up_ramdisk(task)
+
+    # -- another conductor ----------------------------------------------------------------
+
+    def lacks_files(self, task: base.Task) -> bool:
+        """Tell whether the machine was given files that are not here, or are older ones here: a
+        node may come back to a conductor that it has left.
+        """
+        note = task.recall(NOTE)
+        if not note:
+            return False
+        words = _words(task.node, note["params"], note["mode"])
+        wanted = self.texts(task.node, _cards(task), words)
+        return any(_read(self.root() / name) != text for name, text in wanted.items())
+
+    def take_over(self, task: base.Task) -> None:
+        """Write the files anew, and tell the DHCP server."""
+        if self.lacks_files(task):
+            note = task.recall(NOTE)
+            LOG.info("Node %s: its boot files are written here again", task.node.uuid)
+            self._put(task, note["params"], note["mode"])
+
+    # -- how ------------------------------------------------------------------------------
+
+    @cache.holding()
+    def _put(self, task: base.Task, params: Mapping[str, str], mode: str) -> None:
+        node, addresses = task.node, _cards(task)
+        parts = sources.parts(node, mode)
+        texts = self.texts(node, addresses, _words(node, params, mode))
+        # What is named in a text is there before the text is.
+        for name, url in zip(PARTS, (parts.kernel, parts.ramdisk), strict=True):
+            local = cache.fetch(str(url), f"{parts.place}{name}")
+            published.place(local, self.root() / node.uuid / name)
+        for path, text in texts.items():
+            published.write(self.root() / path, text)
+        stale = set(self.names(node, addresses)) - set(texts)
+        published.remove(*(self.root() / name for name in stale))
+        dnsmasq.invite(node, addresses, self.boot_files(node))
+
+
+def _read(file: pathlib.Path) -> str | None:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _cards(task: base.Task) -> list[str]:
+    """Return the addresses of the cards that may boot.
+
+    :raises errors.MissingParameter: there is none.
+    """
+    found = [port.address for port in task.ports if port.pxe_enabled]
+    if not found:
+        raise errors.MissingParameter(
+            f"Node {task.node.uuid} has no port with pxe_enabled, and boots over the network: add "
+            "one with the address of its card by POST /v1/ports.",
+            path="ports",
+        )
+    return found
+
+
+def _words(node: base.Node, params: Mapping[str, str], mode: str) -> list[str]:
+    if mode == sources.INSTANCE:
+        return parameters.words({}, parameters.of_instance(node))
+    debug = "1" if LOG.isEnabledFor(logging.DEBUG) else None
+    own = {parameters.API_URL: sources.api_url(), **params, "ipa-debug": debug}
+    append = parameters.appended(node, config.CONF.pxe.kernel_append_params)
+    return parameters.words(own, append)
+
+
+def with_card(words: Sequence[str], address: str) -> list[str]:
+    """Return a command line that says from which card it was booted."""
+    return [*words, f"BOOTIF=01-{parameters.dashed(address)}"]

@@ -1,0 +1,60 @@
+"""The boot interface ``pxe``: everything by TFTP, for machines that cannot run iPXE."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from ironic_lite import config
+from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import dnsmasq, loaders, modes, network, parameters
+
+GRUB_ENTRY = "grub/grub.cfg"
+"""What GRUB reads first; it leads each machine to the file of its card."""
+
+
+class PXEBoot(network.NetworkBoot):
+    """Files by the address of the card, below ``[pxe]tftp_root``: for pxelinux, and for GRUB."""
+
+    def root(self) -> pathlib.Path:
+        """Return ``[pxe]tftp_root``."""
+        return pathlib.Path(config.CONF.pxe.tftp_root)
+
+    def texts(
+        self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
+    ) -> Mapping[str, str]:
+        """Return a file for each card, for the loader of the node's boot mode."""
+        kernel, ramdisk = (f"/{node.uuid}/{part}" for part in network.PARTS)
+        lines = {address: network.with_card(words, address) for address in addresses}
+        if modes.wanted(node) == "bios":
+            return {
+                _pxelinux(address): loaders.syslinux(kernel, ramdisk, line)
+                for address, line in lines.items()
+            }
+        files = {
+            _grub(address): loaders.grub(kernel, ramdisk, line) for address, line in lines.items()
+        }
+        return {GRUB_ENTRY: loaders.grub_entry(), **files}
+
+    def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
+        """Return the files of both loaders."""
+        return [name(address) for address in addresses for name in (_pxelinux, _grub)]
+
+    def boot_files(self, node: base.Node) -> Mapping[str, str]:
+        """Return the loader of the node's boot mode."""
+        conf = config.CONF.pxe
+        uefi = modes.wanted(node) == "uefi"
+        return {"": conf.uefi_pxe_bootfile_name if uefi else conf.pxe_bootfile_name}
+
+    def check_settings(self) -> None:
+        """Check that machines can be told where the TFTP server is."""
+        if config.CONF.dhcp.dhcp_provider == "dnsmasq":
+            dnsmasq.tftp_server()
+
+
+def _pxelinux(address: str) -> str:
+    return f"pxelinux.cfg/01-{parameters.dashed(address)}"
+
+
+def _grub(address: str) -> str:
+    return f"{address.lower()}.conf"

@@ -1,0 +1,164 @@
+"""Files for the servers beside this service that network boot needs, on Debian. Pure.
+
+They follow from the configuration, so that both sides agree: dnsmasq for DHCP and TFTP, a web
+server unless the conductor serves its files itself, and the commands that put loaders in place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import urllib.parse
+from collections.abc import Mapping, Sequence
+
+from ironic_lite.drivers.boot import dnsmasq, ipxe, loaders, pxe
+
+DNSMASQ, NGINX, SETUP = "dnsmasq.conf", "nginx.conf", "setup.sh"
+_MARK = "# Written by ironic-lite-netboot from the configuration of ironic-lite.\n"
+_ARCHES: Mapping[str, Sequence[int]] = {"bios": (0,), "uefi": (7, 9)}
+"""Client architectures of RFC 4578, 2.1: x86 with a BIOS; x86-64 with UEFI, as two numbers."""
+
+_SOURCES: Mapping[str, str] = {
+    "undionly.kpxe": "/usr/lib/ipxe/undionly.kpxe",
+    "snponly.efi": "/usr/lib/ipxe/snponly.efi",
+    "ipxe.efi": "/usr/lib/ipxe/ipxe.efi",
+    "pxelinux.0": "/usr/lib/PXELINUX/pxelinux.0",
+    "bootx64.efi": "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed",
+}
+"""Where Debian keeps loaders, by the names the options have by default."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Network:
+    """The network of the machines.
+
+    :param interface: of this machine, towards them.
+    :param first: and ``last``: the addresses for machines that boot.
+    :param router: their way out, None for none.
+    """
+
+    interface: str
+    first: str
+    last: str
+    router: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """What the configuration says of network boot.
+
+    ``loaders`` maps a boot mode to a file of ``tftp_root``; with iPXE, ``script`` is the URL of its
+    first script, else None. ``told`` says whether dnsmasq reads files of each node.
+    """
+
+    http_url: str
+    http_root: pathlib.Path
+    own_server: bool
+    tftp_root: pathlib.Path
+    loaders: Mapping[str, str]
+    script: str | None
+    told: bool
+    hosts: pathlib.Path
+    options: pathlib.Path
+
+
+def files(plan: Plan, network: Network) -> dict[str, str]:
+    """Return what is to be written: name -> text."""
+    found = {DNSMASQ: dnsmasq_conf(plan, network), SETUP: setup(plan)}
+    if not plan.own_server:
+        found[NGINX] = nginx_conf(plan)
+    return found
+
+
+def dnsmasq_conf(plan: Plan, network: Network) -> str:
+    """Return a configuration of dnsmasq that answers machines, and serves them loaders."""
+    lines = [
+        "port=0",
+        f"interface={network.interface}",
+        "bind-interfaces",
+        f"dhcp-range={network.first},{network.last},10m",
+        f"dhcp-option=option:router{',' + network.router if network.router else ''}",
+        "enable-tftp",
+        f"tftp-root={plan.tftp_root}",
+        "dhcp-match=set:ipxe,175",
+        *(_by_node(plan) if plan.told else _for_all(plan)),
+    ]
+    return _MARK + "".join(f"{line}\n" for line in lines)
+
+
+def _by_node(plan: Plan) -> list[str]:
+    return [
+        "# Machines that ironic-lite does not boot are not answered.",
+        f"dhcp-ignore=tag:!{dnsmasq.KNOWN}",
+        f"dhcp-hostsdir={plan.hosts}",
+        f"dhcp-optsdir={plan.options}",
+    ]
+
+
+def _for_all(plan: Plan) -> list[str]:
+    lines = [
+        f"dhcp-match=set:{mode},option:client-arch,{arch}"
+        for mode, numbers in _ARCHES.items()
+        for arch in numbers
+    ]
+    other = "tag:!ipxe," if plan.script else ""
+    lines += [f"dhcp-boot={other}tag:{mode},{name}" for mode, name in plan.loaders.items()]
+    return [*lines, f"dhcp-boot=tag:ipxe,{plan.script}"] if plan.script else lines
+
+
+def nginx_conf(plan: Plan) -> str:
+    """Return a server of nginx for ``[deploy]http_root``."""
+    parts = urllib.parse.urlsplit(plan.http_url)
+    host = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
+    prefix = parts.path.rstrip("/")
+    place = f"alias {plan.http_root}/;" if prefix else f"root {plan.http_root};"
+    return (
+        f"{_MARK}server {{\n"
+        f"    listen {host}:{parts.port or 80};\n"
+        f"    location {prefix}/ {{\n"
+        f"        {place}\n"
+        "        autoindex off;\n"
+        "        disable_symlinks on;\n"
+        "    }\n"
+        "    # Who knows the name of a medium can read it.\n"
+        "    access_log off;\n"
+        "    location ~ /\\. { deny all; }\n"
+        "}\n"
+    )
+
+
+def setup(plan: Plan) -> str:
+    """Return a shell script that installs what is needed and makes the folders; run by root."""
+    packages = ["dnsmasq", *([] if plan.own_server else ["nginx-light"])]
+    packages += ["ipxe"] if plan.script else ["pxelinux", "syslinux-common"]
+    packages += [] if plan.script else ["grub-efi-amd64-signed"]
+    folders = [plan.http_root, plan.tftp_root, plan.tftp_root / "pxelinux.cfg"]
+    folders += [plan.tftp_root / "grub"] + ([plan.hosts, plan.options] if plan.told else [])
+    copies = [
+        f"cp {_SOURCES[name]} {plan.tftp_root}/{name}"
+        if name in _SOURCES
+        else f"echo 'Put the loader {name} into {plan.tftp_root} yourself.'"
+        for name in dict.fromkeys(plan.loaders.values())
+    ]
+    if not plan.script:
+        copies.append(f"cp /usr/lib/syslinux/modules/bios/ldlinux.c32 {plan.tftp_root}/")
+        copies.append(f"cat > {plan.tftp_root}/{pxe.GRUB_ENTRY} <<'END'\n{loaders.grub_entry()}END")
+    else:
+        copies.append(f"cat > {plan.http_root}/{ipxe.ENTRY} <<'END'\n{loaders.ipxe_entry()}END")
+    lines = [
+        "#!/bin/sh",
+        "# Run by root, beside the other files. OWNER is the user of the conductor.",
+        "set -eu",
+        'owner="${OWNER:-ironic-lite}"',
+        f"apt-get install -y --no-install-recommends {' '.join(packages)}",
+        *(f'install -d -o "$owner" -m 755 {folder}' for folder in folders),
+        *copies,
+        f'chown -R "$owner" {plan.http_root} {plan.tftp_root}',
+        f"cp {DNSMASQ} /etc/dnsmasq.d/ironic-lite.conf",
+        "dnsmasq --test --conf-file=/etc/dnsmasq.d/ironic-lite.conf",
+        "service dnsmasq restart",
+    ]
+    if not plan.own_server:
+        lines += [f"cp {NGINX} /etc/nginx/sites-enabled/ironic-lite.conf", "nginx -t"]
+        lines += ["service nginx restart"]
+    return "\n".join(lines) + "\n"

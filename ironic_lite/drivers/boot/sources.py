@@ -1,0 +1,164 @@
+"""What ramdisks are booted from: what the node says, else what the configuration says.
+
+What belongs together comes from one place: a node's kernel with another's ramdisk boots nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import parameters
+from ironic_lite.images import sources
+
+INSTANCE = "instance"
+"""The ramdisk that is the instance itself (``base.Deploy.boots_ramdisk``)."""
+
+PREFIXES: Mapping[str, str] = {"deploy": "deploy", "rescue": "rescue", "inspect": "deploy"}
+"""How the names begin that say where its parts are."""
+
+BY_ARCH: Mapping[str, str] = {
+    "deploy_kernel": "deploy_kernel_by_arch",
+    "deploy_ramdisk": "deploy_ramdisk_by_arch",
+    "rescue_kernel": "rescue_kernel_by_arch",
+    "rescue_ramdisk": "rescue_ramdisk_by_arch",
+    "bootloader": "bootloader_by_arch",
+}
+"""Options of [conductor]: the one for all machines, and the one by their architecture."""
+
+DESCRIPTIONS: Mapping[str, str] = {
+    "deploy_kernel": "URL of the kernel of the ramdisk that cleans and deploys. Required, with "
+    "deploy_ramdisk, unless [conductor]deploy_kernel is set.",
+    "deploy_ramdisk": "URL of that ramdisk.",
+    "rescue_kernel": "URL of the kernel of the ramdisk that rescues. Required for rescues, with "
+    "rescue_ramdisk, unless [conductor]rescue_kernel is set.",
+    "rescue_ramdisk": "URL of that ramdisk.",
+    "kernel_append_params": "Further kernel parameters of ramdisks; %default% stands for those of "
+    "the configuration.",
+}
+MEDIA: Mapping[str, str] = {
+    "deploy_iso": "URL of a whole image to boot for cleaning and deploying, in place of kernel and "
+    "ramdisk. It must bring its own parameters.",
+    "rescue_iso": "URL of a whole image to boot for rescues, in place of kernel and ramdisk.",
+    "bootloader": "URL of the image of an EFI system partition, from which a machine in UEFI mode "
+    "starts its kernel. Required for those, unless [conductor]bootloader is set.",
+    "external_http_url": "Where the machine's BMC finds the files of [deploy]http_root, if not "
+    "under [deploy]http_url.",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parts:
+    """Where the parts of a ramdisk are: a whole image, or kernel and ramdisk.
+
+    ``place`` is how the names begin that said so, such as ``driver_info/deploy_``.
+    """
+
+    place: str
+    iso: str | None = None
+    kernel: str | None = None
+    ramdisk: str | None = None
+
+
+def parts(node: base.Node, mode: str, *, whole: bool = False) -> Parts:
+    """Return what the ramdisk is booted from.
+
+    :param mode: one of ``base.RAMDISKS``, or ``INSTANCE``.
+    :param whole: a whole image may be named, too; it comes before kernel and ramdisk.
+    :raises errors.MissingParameter: naming all that is missing.
+    :raises errors.InvalidParameter: naming the one that is no URL.
+    """
+    if mode == INSTANCE:
+        return _of_instance(node.instance_info, whole=whole)
+    prefix = PREFIXES[mode]
+    info = node.driver_info
+    iso = f"{prefix}_iso"
+    if whole and info.get(iso):
+        return Parts(f"driver_info/{prefix}_", iso=_url(info[iso], f"driver_info/{iso}"))
+    names = (f"{prefix}_kernel", f"{prefix}_ramdisk")
+    place, given = "driver_info/", {name: info.get(name) for name in names}
+    if not any(given.values()):
+        configured = {name: _configured(node, name) for name in names}
+        if any(configured.values()):
+            place, given = "[conductor]", configured
+    missing = [f"driver_info/{name}" for name in names if not given[name]]
+    if missing:
+        raise errors.MissingParameter(path=_advice(missing, iso if whole else None))
+    kernel, ramdisk = (_url(given[name], f"{place}{name}") for name in names)
+    return Parts(f"{place}{prefix}_", kernel=kernel, ramdisk=ramdisk)
+
+
+def _of_instance(told: Mapping[str, Any], *, whole: bool) -> Parts:
+    if whole and told.get("boot_iso"):
+        return Parts("instance_info/boot_", iso=_url(told["boot_iso"], "instance_info/boot_iso"))
+    names = ("kernel", "ramdisk")
+    missing = [f"instance_info/{name}" for name in names if not told.get(name)]
+    if missing:
+        other = " (or instance_info/boot_iso)" if whole else ""
+        raise errors.MissingParameter(path=f"{', '.join(missing)}{other}")
+    kernel, ramdisk = (_url(told[name], f"instance_info/{name}") for name in names)
+    return Parts("instance_info/", kernel=kernel, ramdisk=ramdisk)
+
+
+def bootloader(node: base.Node) -> str:
+    """Return where the EFI system partition is from which kernels are started.
+
+    :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/bootloader``.
+    """
+    given = node.driver_info.get("bootloader")
+    if given:
+        return _url(given, "driver_info/bootloader")
+    configured = _configured(node, "bootloader")
+    if not configured:
+        raise errors.MissingParameter(path=_advice(["driver_info/bootloader"], None))
+    return _url(configured, "[conductor]bootloader")
+
+
+def check(driver_info: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuse what is no URL, and kernel parameters that are none, when they are written.
+
+    :param names: the keys that hold URLs.
+    :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+    """
+    for name in names:
+        given = driver_info.get(name)
+        if given is not None and given != "":
+            _url(given, f"driver_info/{name}")
+    if driver_info.get("kernel_append_params") is not None:
+        parameters.check(driver_info["kernel_append_params"], "driver_info/kernel_append_params")
+
+
+def api_url() -> str:
+    """Return where agents find the API, without ``/v1``.
+
+    :raises errors.MissingParameter: no option says so, and the API's own address is no help.
+    """
+    conf = config.CONF
+    given = conf.service_catalog.endpoint_override or conf.api.public_endpoint
+    if not given:
+        raise errors.MissingParameter(
+            "Missing option [service_catalog]endpoint_override: the URL at which the ramdisks of "
+            "machines reach the API, such as http://192.0.2.10:6385",
+            path="[service_catalog]endpoint_override",
+        )
+    return str(given).rstrip("/").removesuffix("/v1")
+
+
+def _configured(node: base.Node, name: str) -> str | None:
+    conductor = config.CONF.conductor
+    arch = str(node.properties.get("cpu_arch") or "")
+    found: str | None = conductor[BY_ARCH[name]].get(arch) or conductor[name]
+    return found
+
+
+def _url(given: object, path: str) -> str:
+    return sources.read(given, path).url
+
+
+def _advice(missing: Sequence[str], iso: str | None) -> str:
+    options = ", ".join(name.replace("driver_info/", "[conductor]") for name in missing)
+    other = f", or driver_info/{iso}" if iso else ""
+    return f"{', '.join(missing)} (or the options {options}{other})"

@@ -1,0 +1,119 @@
+"""What a BMC can be asked and told about its machine, besides the power."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ironic_lite.drivers.contract.interface import Interface
+from ironic_lite.drivers.contract.task import Task
+
+
+class Management(Interface):
+    """Boot device, boot mode and the rest of a BMC's housekeeping."""
+
+    kind = "management"
+
+    def get_supported_boot_devices(self, task: Task) -> list[str]:
+        """Return the names accepted by ``set_boot_device``."""
+        raise self.unsupported(task, "get_supported_boot_devices")
+
+    def set_boot_device(self, task: Task, device: str, *, persistent: bool = False) -> None:
+        """Choose what the next boot (or each, if ``persistent``) starts from."""
+        raise self.unsupported(task, "set_boot_device")
+
+    def get_boot_device(self, task: Task) -> dict[str, Any]:
+        """Return ``{"boot_device": str | None, "persistent": bool | None}``."""
+        raise self.unsupported(task, "get_boot_device")
+
+    def get_supported_boot_modes(self, task: Task) -> list[str]:
+        """Return which of ``bios`` and ``uefi`` can be set."""
+        raise self.unsupported(task, "get_supported_boot_modes")
+
+    def set_boot_mode(self, task: Task, mode: str) -> None:
+        """Set ``bios`` or ``uefi``."""
+        raise self.unsupported(task, "set_boot_mode")
+
+    def get_boot_mode(self, task: Task) -> str | None:
+        """Return ``bios``, ``uefi`` or None when unknown."""
+        raise self.unsupported(task, "get_boot_mode")
+
+    def get_secure_boot_state(self, task: Task) -> bool | None:
+        """Tell whether the firmware checks signatures, None when unknown."""
+        raise self.unsupported(task, "get_secure_boot_state")
+
+    def set_secure_boot_state(self, task: Task, state: bool) -> None:
+        """Switch secure boot on (True) or off; returns when the BMC says that it is so.
+
+        :raises errors.HardwareError: the BMC refused, or did not get there in time.
+        """
+        raise self.unsupported(task, "set_secure_boot_state")
+
+    def inject_nmi(self, task: Task) -> None:
+        """Give the machine a non-maskable interrupt at once."""
+        raise self.unsupported(task, "inject_nmi")
+
+    def get_supported_indicators(
+        self, task: Task, component: str | None = None
+    ) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return the lamps: ``{component: {indicator: {"readonly": bool, "states": [str]}}}``.
+
+        :param component: one of ``COMPONENTS``, to see only its lamps; None for all. A component
+            that the machine has not is left out.
+        """
+        raise self.unsupported(task, "get_supported_indicators")
+
+    def get_indicator_state(self, task: Task, component: str, indicator: str) -> str:
+        """Return one of ``INDICATOR_STATES``, or ``unknown``.
+
+        :raises errors.InvalidParameter: there is no such ``component`` or ``indicator``.
+        """
+        raise self.unsupported(task, "get_indicator_state")
+
+    def set_indicator_state(self, task: Task, component: str, indicator: str, state: str) -> None:
+        """Bring a lamp to one of ``INDICATOR_STATES``.
+
+        :raises errors.InvalidParameter: no such ``component`` or ``indicator``, or it does not know
+            this ``state``.
+        """
+        raise self.unsupported(task, "set_indicator_state")
+
+    def get_sensors_data(self, task: Task) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return what the sensors say: ``{type: {sensor: {fact: JSON value}}}``.
+
+        :raises errors.HardwareError: no answer, or not a usable one.
+        """
+        raise self.unsupported(task, "get_sensors_data")
+
+    def detect_vendor(self, task: Task) -> str | None:
+        """Return the maker's name as the BMC gives it, None if it gives none."""
+        raise self.unsupported(task, "detect_vendor")
+
+    def get_mac_addresses(self, task: Task) -> list[str]:
+        """Return the addresses of the machine's network cards, ``aa:bb:cc:dd:ee:ff``."""
+        raise self.unsupported(task, "get_mac_addresses")
+
+    def get_virtual_media(self, task: Task) -> list[dict[str, Any]]:
+        """Return the virtual drives, each ``{"media_types": [str], "inserted": bool, "image": str |
+        None}`` and what else the BMC says of it, keys in lower case with underscores.
+
+        Addresses of images come without passwords.
+        """
+        raise self.unsupported(task, "get_virtual_media")
+
+    def attach_virtual_media(self, task: Task, device_type: str, image_url: str) -> None:
+        """Put an image into a virtual drive, in place of what it holds.
+
+        :param device_type: one of ``VIRTUAL_MEDIA``.
+        :param image_url: of ``IMAGE_SCHEMES``; the BMC reads it, not this service.
+        :raises errors.InvalidParameter: the machine has no such ``device_type``, or its BMC cannot
+            read this ``image_url``.
+        """
+        raise self.unsupported(task, "attach_virtual_media")
+
+    def detach_virtual_media(self, task: Task, device_types: Sequence[str] | None = None) -> None:
+        """Empty the virtual drives of these types, None for all; empty ones may stay as they are.
+
+        :param device_types: of ``VIRTUAL_MEDIA``.
+        """
+        raise self.unsupported(task, "detach_virtual_media")

@@ -1,0 +1,84 @@
+"""Inspection by Redfish: what a BMC tells of its machine, which may be off meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ironic_lite import capabilities, config, errors, inspection
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import interface, survey
+
+LOG = logging.getLogger(__name__)
+
+ESSENTIAL = ("memory_mb", "local_gb", "cpu_arch")
+"""Properties without which no inspection has ended well."""
+
+
+class RedfishInspect(interface.RedfishInterface, base.Inspect):
+    """The inspect interface ``redfish``."""
+
+    def inspect_hardware(self, task: base.Task) -> base.Outcome:
+        """Write properties, ports and inventory; nothing is written unless all could be found.
+
+        What the BMC does not tell is left as an operator has written it.
+
+        :raises errors.HardwareError: a property of ``ESSENTIAL`` is neither told nor known, or a
+            hook cannot go on.
+        """
+        found = survey.Survey(task)
+        inventory, plugin_data, local_gb = found.take()
+        properties = dict(task.node.properties or {})
+        _describe(properties, inventory, local_gb)
+        _without_disks(task, properties, disks_told=found.disks_told)
+        _refuse(properties, found.faults)
+        options = config.CONF.inspector
+        case = inspection.Case(
+            inventory,
+            plugin_data,
+            properties,
+            options.add_ports,
+            extra=dict(task.node.extra or {}),
+            aliases=dict(config.CONF.pci_devices.alias or ()),
+        )
+        inspection.run(config.CONF.redfish.inspection_hooks, case)
+        for remark in (*case.remarks, *found.faults):
+            LOG.warning("Node %s: %s", task.node.uuid, remark)
+        if found.faults:
+            case.plugin_data["faults"] = found.faults
+        task.add_ports(case.ports)
+        task.node.properties, task.node.extra = case.properties, case.extra
+        task.keep_inventory(inventory, case.plugin_data)
+        return base.DONE
+
+
+def _describe(properties: dict[str, Any], inventory: dict[str, Any], local_gb: int | None) -> None:
+    """Write what the BMC has told; the boot mode only where none is chosen."""
+    told = {
+        "memory_mb": inventory["memory"].get("physical_mb"),
+        "local_gb": local_gb,
+        "cpu_arch": inventory["cpu"].get("architecture"),
+        "cpus": inventory["cpu"].get("count"),
+        "vendor": inventory["system_vendor"].get("manufacturer"),
+    }
+    properties.update({name: value for name, value in told.items() if value is not None})
+    mode, known = inventory["boot"]["current_boot_mode"], properties.get("capabilities")
+    if mode is not None and capabilities.get(known, "boot_mode") is None:
+        properties["capabilities"] = capabilities.put(known, "boot_mode", mode)
+
+
+def _without_disks(task: base.Task, properties: dict[str, Any], *, disks_told: bool) -> None:
+    """Take a machine for one without disks if its BMC could be asked for them and shows none."""
+    if disks_told and inspection.lacking(properties, ["local_gb"]):
+        LOG.warning("Node %s: its BMC shows no disk; local_gb is 0 then.", task.node.uuid)
+        properties["local_gb"] = 0
+
+
+def _refuse(properties: dict[str, Any], faults: list[str]) -> None:
+    missing = inspection.lacking(properties, ESSENTIAL)
+    if missing:
+        why = f" It could not be read: {'; '.join(faults)}." if faults else ""
+        raise errors.HardwareError(
+            reason=f"The BMC does not tell {', '.join(missing)}.{why} Switch the machine on once, "
+            "or write them into the node's properties, and inspect it again."
+        )

@@ -1,0 +1,155 @@
+"""What a caller can do something about: mend the request, wait, or undo another thing first."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from ironic_lite.errors.root import Error
+
+# -- 400: the request is wrong ---------------------------------------------------------------
+
+
+class InvalidRequest(Error):
+    status = HTTPStatus.BAD_REQUEST
+    text = "The request is not valid."
+
+
+class InvalidParameter(InvalidRequest):
+    text = "{path}: {reason}"
+
+
+class MissingParameter(InvalidRequest):
+    text = "Missing mandatory parameter: {path}"
+
+
+class InvalidState(InvalidRequest):
+    text = (
+        'The requested action "{verb}" can not be performed on node "{node}" '
+        'while it is in state "{state}".'
+    )
+
+
+class NodeInMaintenance(InvalidRequest):
+    text = (
+        "The {verb} operation can't be performed on node {node} because it's in maintenance mode. "
+        "End the maintenance with DELETE /v1/nodes/{node}/maintenance first."
+    )
+
+
+class InterfaceNotFound(InvalidRequest):
+    text = (
+        "Could not find the following interface in the '{kind}' interfaces of hardware type "
+        "{driver}: {name}. Valid interfaces are {valid}. {advice}"
+    )
+
+
+class IncompatibleInterface(InvalidRequest):
+    text = (
+        "Hardware type {driver} does not work with the {kind} interface {name}. "
+        "Valid interfaces are {valid}; name one of them with {kind}_interface, or none."
+    )
+
+
+class NoValidDefaultForInterface(InvalidRequest):
+    text = "Hardware type {driver} has no default {kind} interface here: {reason}. {advice}"
+
+
+class UnsupportedDriverExtension(InvalidRequest):
+    text = "Driver {driver} does not support {extension} (disabled or not implemented)."
+
+
+class NoValidHost(InvalidRequest):
+    text = (
+        'No conductor of group "{group}" which supports driver {driver} could be found. '
+        "GET /v1/drivers and /v1/conductors tell which there are."
+    )
+
+
+# -- 401, 403, 404, 406 ----------------------------------------------------------------------
+
+
+class Unauthorized(Error):
+    status = HTTPStatus.UNAUTHORIZED
+    text = "Authentication is required."
+
+
+class Forbidden(Error):
+    status = HTTPStatus.FORBIDDEN
+    text = "Access to {what} is refused."
+
+
+class NodeProtected(Forbidden):
+    text = (
+        "Node {node} is protected and cannot be undeployed, rebuilt or deleted. "
+        "Set protected to false first."
+    )
+
+
+class NotFound(Error):
+    status = HTTPStatus.NOT_FOUND
+    text = "{what} {ident} could not be found."
+
+
+class NodeNotFound(NotFound):
+    text = "Node {node} could not be found."
+
+
+class PortNotFound(NotFound):
+    text = "Port {port} could not be found."
+
+
+class ChassisNotFound(NotFound):
+    text = "Chassis {chassis} could not be found."
+
+
+class DeployTemplateNotFound(NotFound):
+    text = "Deploy template {template} could not be found."
+
+
+class DriverNotFound(NotFound):
+    text = "Could not find the following driver(s) or hardware type(s): {driver}."
+
+
+class ConductorNotFound(NotFound):
+    text = "Conductor {conductor} could not be found."
+
+
+class NotAcceptable(Error):
+    status = HTTPStatus.NOT_ACCEPTABLE
+    text = "Request not acceptable. {what} needs API version 1.{since} or newer."
+
+
+# -- 409, 413: wait, undo the other thing first, or send less --------------------------------
+
+
+class Conflict(Error):
+    status = HTTPStatus.CONFLICT
+    text = "The state of node {node} does not allow this: {reason}"
+
+
+class NodeLocked(Conflict):
+    text = (
+        "Node {node} is locked by host {host}, please retry after the current operation is "
+        "completed."
+    )
+    retryable = True
+
+
+class LockLost(Conflict):
+    text = "The lock on node {node} was lost to another conductor; this worker stops."
+
+
+class Duplicate(Conflict):
+    text = "A {what} with {key} {value} already exists."
+
+
+class NodeRetired(Conflict):
+    text = (
+        "Node {node} is retired and cannot be made available. Set retired to false to take it "
+        "back into service."
+    )
+
+
+class TooLarge(Error):
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    text = "The request body is larger than {limit} KiB."

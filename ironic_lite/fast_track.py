@@ -1,0 +1,45 @@
+"""Fast track: whether a ramdisk that runs between two verbs is used by the next one. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors
+
+KEY = "fast_track"
+"""In driver_info: decides for a node."""
+
+_WORDS: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
+def wanted(driver_info: Mapping[str, Any], default: bool) -> bool:
+    """Tell whether a node is on the fast track.
+
+    :param default: ``[deploy]fast_track``.
+    """
+    return default if (found := _read(driver_info.get(KEY))) is None else found
+
+
+def check(driver_info: Mapping[str, Any]) -> None:
+    """Refuse what does not say yes or no.
+
+    :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
+    """
+    given = driver_info.get(KEY)
+    if given is not None and _read(given) is None:
+        reason = f"{given!r} is neither true nor false"
+        raise errors.InvalidParameter(path=f"driver_info/{KEY}", reason=reason)
+
+
+def fresh(heard_at: datetime.datetime, now: datetime.datetime, seconds: float) -> bool:
+    """Tell whether an agent was heard within so many seconds; both times are naive UTC."""
+    return now - heard_at <= datetime.timedelta(seconds=seconds)
+
+
+def _read(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else _WORDS.get(str(value).strip().lower())

@@ -1,0 +1,109 @@
+"""What an image must add up to: checksums as operators write them, and files full of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import hmac
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors
+
+LENGTHS: Mapping[str, int] = {"sha512": 128, "sha256": 64, "md5": 32}
+"""Hexadecimal digits of each kind, by which a bare one is told (the agent does it so, too)."""
+
+_HEX = re.compile(r"[0-9a-fA-F]+")
+_BSD = re.compile(r"[\w-]+ *\((?P<name>.+)\) *= *(?P<value>[0-9a-fA-F]+)")
+_GNU = re.compile(r"(?P<value>[0-9a-fA-F]+)[ \t]+[*]?(?P<name>\S.*)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checksum:
+    """``value``: lower-case hexadecimal digits; ``algorithm``: one of ``LENGTHS``."""
+
+    algorithm: str
+    value: str
+
+    def matches(self, digest: str) -> bool:
+        """Tell whether a digest, hexadecimal, is this one."""
+        return hmac.compare_digest(self.value, digest.lower())
+
+
+def bare(value: str, path: str, *, algorithm: str | None = None, md5: bool = False) -> Checksum:
+    """Return a checksum given as digits.
+
+    :param path: where it stands, such as ``instance_info/image_checksum``.
+    :param algorithm: said beside it; None tells it by the length.
+    :param md5: whether the operator still allows it ([agent]allow_md5_checksum).
+    :raises errors.InvalidParameter: naming ``path``.
+    """
+    digits = value.strip()
+    said = algorithm.lower() if algorithm else _by_length(digits)
+    if said not in LENGTHS or not _HEX.fullmatch(digits) or len(digits) != LENGTHS[said]:
+        some = ", ".join(f"{count} of {name}" for name, count in LENGTHS.items())
+        raise _wrong(path, f"must be hexadecimal digits: {some}; or a URL of a file with them")
+    if said == "md5" and not md5:
+        raise _wrong(path, "is md5, which anybody can forge: give sha256 or sha512")
+    return Checksum(said, digits.lower())
+
+
+def _by_length(digits: str) -> str:
+    return next((name for name, count in LENGTHS.items() if count == len(digits)), "")
+
+
+def listed(text: str, name: str) -> str | None:
+    """Return the digits that a checksum file says for the image ``name``; None if it says none.
+
+    The file has one bare checksum, or lines as of sha256sum or of BSD's sha256.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if len(lines) == 1 and _HEX.fullmatch(lines[0]) and _by_length(lines[0]):
+        return lines[0]
+    for line in lines:
+        found = _BSD.fullmatch(line) or _GNU.fullmatch(line)
+        if found and found["name"].strip().rpartition("/")[2] == name:
+            return found["value"]
+    return None
+
+
+def wanted(info: Mapping[str, Any], where: str = "instance_info") -> tuple[str | None, str] | None:
+    """Return ``(algorithm or None, digits or URL)`` as an instance's settings say it, None unsaid.
+
+    ``image_os_hash_algo`` with ``image_os_hash_value`` goes before ``image_checksum``.
+
+    :raises errors.InvalidParameter, errors.MissingParameter: naming ``<where>/<key>``.
+    """
+    algorithm, value = info.get("image_os_hash_algo"), info.get("image_os_hash_value")
+    if algorithm is not None or value is not None:
+        for key in ("image_os_hash_algo", "image_os_hash_value"):
+            if not info.get(key):
+                raise errors.MissingParameter(path=f"{where}/{key}")
+        _text(algorithm, f"{where}/image_os_hash_algo")
+        if str(algorithm).lower() not in LENGTHS:
+            raise _wrong(f"{where}/image_os_hash_algo", f"must be one of {', '.join(LENGTHS)}")
+        return str(algorithm).lower(), _text(value, f"{where}/image_os_hash_value")
+    value = info.get("image_checksum")
+    return None if value is None else (None, _text(value, f"{where}/image_checksum"))
+
+
+def digest(file: pathlib.Path, algorithm: str) -> str:
+    """Return the digest of a file, in lower-case hexadecimal digits.
+
+    :raises OSError: it cannot be read.
+    """
+    with file.open("rb", buffering=0) as stream:
+        return hashlib.file_digest(stream, algorithm).hexdigest()
+
+
+def _text(value: Any, path: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _wrong(path, "must be text")
+    return value.strip()
+
+
+def _wrong(path: str, reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path=path, reason=reason)

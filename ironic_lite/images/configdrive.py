@@ -1,0 +1,84 @@
+"""Configuration drives: what an instance is told at its first boot, as one small file system.
+
+A caller gives a JSON object, the finished file system as gzip in base64, or its URL. The first is
+made into the second here; the other two go to the agent as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pycdlib
+
+from ironic_lite import errors
+
+Json = dict[str, Any]
+
+LABEL = "config-2"
+"""By which cloud-init and its like find the drive."""
+MOST_BYTES = 64 * 1024 * 1024
+"""What the agent takes, unpacked."""
+VERSIONS = ("2012-08-10", "latest")
+"""Folders of the OpenStack layout that are filled alike: the oldest, and the one asked for."""
+
+
+def build(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> str:
+    """Return the drive that a JSON object describes, as gzip in base64.
+
+    :param drive: ``meta_data``, ``network_data``, ``vendor_data`` (objects) and ``user_data``
+        (text, or an object that is written as JSON), each optional.
+    :param uuid: what the meta data say where they have no ``uuid`` themselves.
+    :param name: the same for ``name``; None leaves it out.
+    :raises errors.InvalidParameter: it is larger than ``MOST_BYTES``.
+    """
+    image = _iso(files(drive, uuid=uuid, name=name))
+    if len(image) > MOST_BYTES:
+        reason = f"makes a drive of more than {MOST_BYTES // 1024**2} MiB"
+        raise errors.InvalidParameter(path="instance_info/configdrive", reason=reason)
+    return base64.b64encode(gzip.compress(image, mtime=0)).decode()
+
+
+def files(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> Mapping[str, bytes]:
+    """Return what the drive holds: path below its root -> content."""
+    meta = {"uuid": uuid, **({"name": name} if name else {}), **(drive.get("meta_data") or {})}
+    found = {"meta_data.json": orjson.dumps(meta)}
+    user = drive.get("user_data")
+    if user is not None:
+        found["user_data"] = user.encode() if isinstance(user, str) else orjson.dumps(user)
+    for key in ("network_data", "vendor_data"):
+        if drive.get(key) is not None:
+            found[f"{key}.json"] = orjson.dumps(drive[key])
+    return {f"openstack/{version}/{at}": data for version in VERSIONS for at, data in found.items()}
+
+
+def _iso(content: Mapping[str, bytes]) -> bytes:
+    """Return an ISO 9660 image; the names that count are those of Rock Ridge and Joliet."""
+    iso = pycdlib.PyCdlib()
+    iso.new(interchange_level=3, vol_ident=LABEL, joliet=3, rock_ridge="1.09")
+    known: dict[str, str] = {"": ""}
+    for path, data in content.items():
+        folder, _, name = path.rpartition("/")
+        at = _folder(iso, known, folder)
+        plain = f"{at}/F{len(known)}.BIN;1"
+        known[path] = plain
+        iso.add_fp(
+            io.BytesIO(data), len(data), plain, rr_name=name, joliet_path=f"/{folder}/{name}"
+        )
+    out = io.BytesIO()
+    iso.write_fp(out)
+    iso.close()
+    return out.getvalue()
+
+
+def _folder(iso: Any, known: dict[str, str], path: str) -> str:
+    """Make a folder and those above it, once; return its plain name."""
+    if path not in known:
+        above, _, name = path.rpartition("/")
+        known[path] = f"{_folder(iso, known, above)}/D{len(known)}"
+        iso.add_directory(known[path], rr_name=name, joliet_path=f"/{path}")
+    return known[path]

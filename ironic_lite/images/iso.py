@@ -1,0 +1,355 @@
+"""Bootable media made of a kernel and a ramdisk: one base for all nodes, one small text for each.
+
+A base holds everything that is the same for all nodes, and a file of blanks where the loader
+looks for its text. It is kept under the digest of what it is made of. The medium of a node is a
+copy of it in which that file and the publisher have been written over: the size and the place of
+all else stay, so nothing has to be laid out again (ECMA-119; El Torito 1.0; UEFI 2.10, 13.3.2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import hashlib
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import struct
+import tempfile
+import threading
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import pycdlib
+from pycdlib import pycdlibexception
+
+from ironic_lite import errors
+from ironic_lite.images import checksums, once
+
+LABEL = "VMEDIA_BOOT_ISO"
+SECTOR = 2048
+CONFIG_BYTES = 16 * 1024
+"""Room for the loader's text: four times the longest command line, every character quoted."""
+
+KERNEL, RAMDISK = "/vmlinuz", "/initrd"
+"""Where the loader finds them."""
+
+_LAYOUT = 1  # part of a base's name: raise it when bases are laid out otherwise
+_ESP = "/boot/grub/efiboot.img"
+_ISOLINUX = "/isolinux/isolinux.bin"
+_ISOLINUX_CONFIG = "/isolinux/isolinux.cfg"
+_LDLINUX = "/isolinux/ldlinux.c32"
+_GRUB_CONFIG = "/boot/grub/grub.cfg"
+_CATALOG = "/BOOT.CAT;1"
+
+_PUBLISHER = (16 * SECTOR + 318, 128)  # ECMA-119 8.4.20: where it stands, and its length
+_EFI = 0xEF  # El Torito platform id, and MBR type of an EFI system partition
+_SHORT = 0xFFFF  # the most sectors El Torito can count
+_VIRTUAL_SECTOR = 512
+_ISOLINUX_SECTORS = 4
+_COPY_BYTES = 64 * 1024 * 1024
+_MIB = 1024 * 1024
+_TRIES = 3  # a base that others need the room of just then is built again
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a base is made of: local files.
+
+    :param loader: the image of an EFI system partition (at most 4 GiB); in BIOS mode isolinux.bin.
+    :param module: ldlinux.c32 in BIOS mode, of the same release as isolinux.bin; else None.
+    :param config: where the loader looks for its text, besides ``/boot/grub/grub.cfg``.
+    """
+
+    kernel: pathlib.Path
+    ramdisk: pathlib.Path
+    loader: pathlib.Path
+    module: pathlib.Path | None = None
+    config: str = "EFI/BOOT/grub.cfg"
+
+    @property
+    def uefi(self) -> bool:
+        """Whether it starts machines in UEFI mode; else in BIOS mode."""
+        return self.module is None
+
+    @property
+    def key(self) -> str:
+        """The digest of all that is in it, 64 hexadecimal characters."""
+        files = (self.kernel, self.ramdisk, self.loader, *([self.module] if self.module else ()))
+        facts = [_LAYOUT, self.config, *(_digest(path) for path in files)]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+
+class Bases:
+    """Keeps bases in a folder, up to a size; what was used longest ago goes first.
+
+    :param folder: on the file system of the media that are made: some copy without reading there.
+    :param limit_mib: MiB that all bases may take; the one in use stays, however large. 0 keeps
+        that one alone.
+    """
+
+    def __init__(self, folder: pathlib.Path, limit_mib: int) -> None:
+        self._folder = folder
+        self._limit = limit_mib * _MIB
+        self._guard = threading.Lock()
+        self._building: dict[str, threading.Lock] = {}
+
+    def make(self, recipe: Recipe, target: pathlib.Path, text: str, publisher: str) -> None:
+        """Write the medium of one node, replacing ``target`` at once.
+
+        :param text: what the loader is to read.
+        :param publisher: the publisher identifier, at most 128 ASCII characters.
+        :raises errors.InvalidParameter: the text is too long.
+        :raises errors.Unavailable: the disk is full.
+        :raises errors.LocalFileError: a file cannot be read or written.
+        """
+        config = _padded(text)
+        with _told(recipe, target), self._opened(recipe) as base, _replacing(target) as made:
+            _copy(base, made)
+            _patch(made, recipe, config, publisher)
+
+    @contextlib.contextmanager
+    def _opened(self, recipe: Recipe) -> Iterator[BinaryIO]:
+        """Give the base, built if it is not there; once open, nobody can take it away."""
+        key = recipe.key
+        path = self._folder / f"{key}.iso"
+        with self._guard:
+            building = self._building.setdefault(key, threading.Lock())
+        with building:
+            base = self._base(recipe, path)
+        with base:
+            os.utime(base.fileno())
+            self._trim(keep=path)
+            yield base
+
+    def _base(self, recipe: Recipe, path: pathlib.Path) -> BinaryIO:
+        for _ in range(_TRIES):
+            with contextlib.suppress(FileNotFoundError):
+                return path.open("rb")
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_room(recipe)
+            with _replacing(path, lasting=True) as made:
+                _build(recipe, made)
+        return path.open("rb")
+
+    def _make_room(self, recipe: Recipe) -> None:
+        coming = sum(path.stat().st_size for path in (recipe.kernel, recipe.ramdisk, recipe.loader))
+        self._trim(coming=coming)
+
+    def _trim(self, *, keep: pathlib.Path | None = None, coming: int = 0) -> None:
+        """Remove bases until those that stay fit, with ``coming`` bytes more."""
+        with self._guard:
+            found = []
+            for path in self._folder.glob("*.iso"):
+                with contextlib.suppress(FileNotFoundError):
+                    stat = path.stat()
+                    found.append((stat.st_mtime_ns, stat.st_size, path))
+            total = coming + sum(size for _, size, _ in found)
+            for _, size, path in sorted(found):
+                if total <= self._limit:
+                    return
+                if path != keep:
+                    path.unlink(missing_ok=True)
+                    total -= size
+
+
+# -- digests --------------------------------------------------------------------------------------
+
+
+_DIGESTS: once.Once[str] = once.Once(64)
+
+
+def _digest(path: pathlib.Path) -> str:
+    """Return the SHA-256 of a file; one that has not changed is not read again."""
+    stat = path.stat()
+    stamp = (path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+    return _DIGESTS.get(stamp, lambda: checksums.digest(path, "sha256"))
+
+
+# -- building -------------------------------------------------------------------------------------
+
+
+def _build(recipe: Recipe, made: BinaryIO) -> None:
+    """Lay out and write a base."""
+    disc = pycdlib.PyCdlib()
+    disc.new(interchange_level=3, vol_ident=LABEL, rock_ridge="1.09", joliet=3)
+    tree = _Tree(disc)
+    blanks = _padded("")
+    with contextlib.ExitStack() as opened:
+        places = {KERNEL: recipe.kernel, RAMDISK: recipe.ramdisk}
+        if recipe.uefi:
+            places[_ESP] = recipe.loader
+        elif recipe.module is not None:
+            places |= {_ISOLINUX: recipe.loader, _LDLINUX: recipe.module}
+        for name, path in places.items():
+            file = opened.enter_context(path.open("rb"))
+            tree.add(name, file, path.stat().st_size)
+        for name in _configs(recipe):
+            tree.add(name, io.BytesIO(blanks), len(blanks))
+        _make_bootable(disc, recipe)
+        disc.write_fp(made)
+        if recipe.uefi:
+            _partition(disc, made, recipe.loader.stat().st_size)
+    disc.close()
+
+
+class _Tree:
+    """Adds files by their plain paths; folders come by themselves."""
+
+    def __init__(self, disc: pycdlib.PyCdlib) -> None:
+        self._disc = disc
+        self._folders = {""}
+
+    def add(self, name: str, file: BinaryIO | io.BytesIO, length: int) -> None:
+        """Add one file at ``/folder/name``."""
+        self._reach(name.rpartition("/")[0])
+        plain = name.rpartition("/")[2]
+        self._disc.add_fp(file, length, iso_path=f"{_iso(name)};1", rr_name=plain, joliet_path=name)
+
+    def _reach(self, folder: str) -> None:
+        if folder in self._folders:
+            return
+        self._reach(folder.rpartition("/")[0])
+        plain = folder.rpartition("/")[2]
+        self._disc.add_directory(_iso(folder), rr_name=plain, joliet_path=folder)
+        self._folders.add(folder)
+
+
+def _iso(name: str) -> str:
+    """Return a path in the few characters of ISO 9660; readers of Rock Ridge see the other."""
+    return re.sub(r"[^A-Z0-9_/.]", "_", name.upper())
+
+
+def _configs(recipe: Recipe) -> tuple[str, ...]:
+    if not recipe.uefi:
+        return (_ISOLINUX_CONFIG,)
+    given = "/" + recipe.config.strip("/")
+    same = given.upper() == _GRUB_CONFIG.upper()
+    return (_GRUB_CONFIG,) if same else (given, _GRUB_CONFIG)
+
+
+def _make_bootable(disc: pycdlib.PyCdlib, recipe: Recipe) -> None:
+    if not recipe.uefi:
+        disc.add_eltorito(
+            f"{_iso(_ISOLINUX)};1",
+            _CATALOG,
+            boot_load_size=_ISOLINUX_SECTORS,
+            boot_info_table=True,
+        )
+        return
+    sectors = -(-recipe.loader.stat().st_size // _VIRTUAL_SECTOR)
+    # Less than two sectors mean all up to the medium's end, for what cannot be counted.
+    disc.add_eltorito(
+        f"{_iso(_ESP)};1",
+        _CATALOG,
+        boot_load_size=sectors if sectors <= _SHORT else 0,
+        platform_id=_EFI,
+        efi=True,
+    )
+
+
+def _partition(disc: pycdlib.PyCdlib, made: BinaryIO, length: int) -> None:
+    """Show the EFI system partition to firmware that takes the medium for a disk (a USB stick)."""
+    start = _place(disc, _ESP) // _VIRTUAL_SECTOR
+    count = -(-length // _VIRTUAL_SECTOR)
+    entry = struct.pack("<B3sB3sII", 0, b"\xfe\xff\xff", _EFI, b"\xfe\xff\xff", start, count)
+    made.seek(446)
+    made.write(entry)
+    made.seek(510)
+    made.write(b"\x55\xaa")
+
+
+# -- patching -------------------------------------------------------------------------------------
+
+
+def _padded(text: str) -> bytes:
+    """Return a loader's text, blank lines up to the size of its file.
+
+    :raises errors.InvalidParameter: it does not fit.
+    """
+    data = text.encode("ascii")
+    if len(data) > CONFIG_BYTES:
+        reason = f"make a boot configuration of {len(data)} bytes; {CONFIG_BYTES} are possible"
+        raise errors.InvalidParameter(path="kernel_append_params", reason=reason)
+    return data.ljust(CONFIG_BYTES, b"\n")
+
+
+def _patch(made: BinaryIO, recipe: Recipe, config: bytes, publisher: str) -> None:
+    offset, length = _PUBLISHER
+    disc = pycdlib.PyCdlib()
+    disc.open_fp(made)
+    places = [_place(disc, name) for name in _configs(recipe)]
+    disc.close()
+    for place in places:
+        made.seek(place)
+        made.write(config)
+    made.seek(offset)
+    made.write(publisher.encode("ascii").ljust(length)[:length])
+
+
+def _place(disc: pycdlib.PyCdlib, name: str) -> int:
+    """Return at which byte of the medium a file begins."""
+    record = disc.get_record(iso_path=f"{_iso(name)};1")
+    return int(record.extent_location()) * SECTOR
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _replacing(target: pathlib.Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
+    """Give a file that takes the place of ``target`` if all goes well, and is gone if not.
+
+    :param lasting: it is used for ever once it is there: not before the disk has all of it.
+    Who may read it is decided by the folder: BMCs read it through a web server.
+    """
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            yield file
+            os.fchmod(file.fileno(), 0o644)
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
+        pathlib.Path(name).replace(target)
+    except BaseException:
+        pathlib.Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _copy(source: BinaryIO, target: BinaryIO) -> None:
+    """Copy a file; file systems that can share its blocks do (copy_file_range(2))."""
+    left = os.fstat(source.fileno()).st_size
+    try:
+        while left:
+            done = os.copy_file_range(source.fileno(), target.fileno(), min(left, _COPY_BYTES))
+            if not done:
+                break
+            left -= done
+    except OSError as why:
+        if why.errno not in {errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}:
+            raise
+    if left:
+        source.seek(0)
+        target.seek(0)
+        shutil.copyfileobj(source, target, _MIB)
+
+
+@contextlib.contextmanager
+def _told(recipe: Recipe, target: pathlib.Path) -> Iterator[None]:
+    """Say in our words what went wrong with files."""
+    try:
+        yield
+    except pycdlibexception.PyCdlibException as why:
+        raise errors.LocalFileError(
+            path=str(recipe.loader), reason=f"no bootable medium can be made with it: {why}"
+        ) from None
+    except OSError as why:
+        path = str(why.filename or target)
+        if why.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise errors.DiskFull(path=path) from None
+        raise errors.LocalFileError(path=path, reason=why.strerror or str(why)) from None

@@ -1,0 +1,73 @@
+"""Whether an image is what its owner says: its digest, and what its content shows it to be.
+
+Both read the whole file, so what was found is remembered for as long as the file stays as it is.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from oslo_utils.imageutils import format_inspector
+
+from ironic_lite import config, errors
+from ironic_lite.images import checksums, once
+
+_KNOWN = 256  # files whose digest and format are remembered
+_DIGESTS: once.Once[str] = once.Once(_KNOWN)
+_FORMATS: once.Once[tuple[str, str | None]] = once.Once(_KNOWN)
+
+
+def check(file: pathlib.Path, checksum: checksums.Checksum, *, said: str | None, shown: str) -> str:
+    """Return the format of an image that is what it should be.
+
+    :param said: the format its owner gave, if any.
+    :param shown: the image's address, for sentences.
+    :raises errors.ImageUnusable: it is another file, of another format, or of one not permitted.
+    :raises errors.LocalFileError: it cannot be read.
+    """
+    try:
+        about = file.stat()
+        stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+        found = _DIGESTS.get(
+            (file, checksum.algorithm, *stamp), lambda: checksums.digest(file, checksum.algorithm)
+        )
+        if not checksum.matches(found):
+            reason = f"its {checksum.algorithm} is {found}, not {checksum.value}"
+            raise errors.ImageUnusable(image=shown, reason=reason)
+        return _checked_format(file, stamp, said, shown)
+    except OSError as why:
+        raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
+
+
+def _checked_format(
+    file: pathlib.Path, stamp: tuple[int, ...], said: str | None, shown: str
+) -> str:
+    conf = config.CONF.conductor
+    if conf.disable_deep_image_inspection:
+        return said or "raw"
+    found, unsafe = _FORMATS.get((file, *stamp), lambda: _format(file))
+    if unsafe is not None:
+        raise errors.ImageUnusable(image=shown, reason=unsafe)
+    if found not in conf.permitted_image_formats:
+        some = ", ".join(conf.permitted_image_formats)
+        reason = f"it is {found}; [conductor]permitted_image_formats has {some}"
+        raise errors.ImageUnusable(image=shown, reason=reason)
+    # A partition table at the front of a raw image is no other format.
+    if said is not None and {said, found} not in ({said}, {"raw", "gpt"}):
+        reason = f"it is {found}, and instance_info/image_disk_format says {said}"
+        raise errors.ImageUnusable(image=shown, reason=reason)
+    return said or ("raw" if found == "gpt" else found)
+
+
+def _format(file: pathlib.Path) -> tuple[str, str | None]:
+    """Return what a file is, and why it must not be read, if so."""
+    try:
+        inspector = format_inspector.detect_file_format(str(file))
+        if inspector is None:
+            return "unknown", "its content is of no known format"
+        inspector.safety_check()
+    except format_inspector.SafetyCheckFailed as why:
+        return "unsafe", f"it is not safe to read: {', '.join(sorted(why.failures))}"
+    except format_inspector.ImageFormatError as why:
+        return "unknown", f"its content is of no single format: {why}"
+    return str(inspector), None

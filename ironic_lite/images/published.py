@@ -1,0 +1,167 @@
+"""Files that machines and BMCs fetch by HTTP, below ``[deploy]http_root``: whole, or not there.
+
+Names that hold secrets of one machine are not to be guessed; `secret_name` makes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pathlib
+import secrets
+import shutil
+import tempfile
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ironic_lite import config, errors
+
+_NAME_BYTES = 16
+_FOLDER_MODE = 0o755
+_FILE_MODE = 0o644
+
+
+def root() -> pathlib.Path:
+    """Return the folder, made if it is not there; whoever serves it must be able to read it.
+
+    :raises errors.LocalFileError: it cannot be made.
+    """
+    return reached(folder())
+
+
+def folder() -> pathlib.Path:
+    """Return the same folder, there or not."""
+    given = config.CONF.deploy.http_root
+    return pathlib.Path(given) if given else config.state_path() / "http"
+
+
+def reached(place: pathlib.Path) -> pathlib.Path:
+    """Return a folder, made with those above it if it is not there.
+
+    :raises errors.LocalFileError: it cannot be made.
+    """
+    with _told(place):
+        place.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    return place
+
+
+def url(name: str, driver_info: Mapping[str, Any] | None = None) -> str:
+    """Return where a file is found.
+
+    :param name: its path below `root`.
+    :param driver_info: of the node whose BMC fetches it; None for what a machine itself fetches.
+    :raises errors.MissingParameter: no option says where.
+    """
+    return f"{base(driver_info)}/{name}"
+
+
+def base(driver_info: Mapping[str, Any] | None = None) -> str:
+    """Return where `root` is found, see `url`."""
+    conf = config.CONF.deploy
+    found = conf.http_url or own_url(conf)
+    if driver_info is not None:
+        found = driver_info.get("external_http_url") or conf.external_http_url or found
+    if not found:
+        raise errors.MissingParameter(
+            "Missing option [deploy]http_url: where machines and BMCs find the files of "
+            "[deploy]http_root; or set [deploy]http_port for the conductor to serve them",
+            path="[deploy]http_url",
+        )
+    return str(found).rstrip("/")
+
+
+def host(address: str) -> str:
+    """Return the host of a URL, without brackets."""
+    return urllib.parse.urlsplit(address).hostname or ""
+
+
+def own_url(conf: Any) -> str | None:
+    """Return where the conductor's own file server is found, None if it does not serve."""
+    if conf.http_port is None:
+        return None
+    host = str(conf.http_host).strip("[]")
+    return f"http://[{host}]:{conf.http_port}" if ":" in host else f"http://{host}:{conf.http_port}"
+
+
+def secret_name(stem: str, suffix: str) -> str:
+    """Return a name that nobody can guess, ``<stem>-<random><suffix>``."""
+    return f"{stem}-{secrets.token_urlsafe(_NAME_BYTES)}{suffix}"
+
+
+def write(file: pathlib.Path, text: str) -> None:
+    """Write a small file; who reads it meanwhile gets the one before.
+
+    :raises errors.LocalFileError, errors.DiskFull: it cannot be written.
+    """
+    with _told(file):
+        file.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
+        made = pathlib.Path(name)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as out:
+                out.write(text)
+                os.fchmod(out.fileno(), _FILE_MODE)
+            made.replace(file)
+        finally:
+            made.unlink(missing_ok=True)
+
+
+def place(source: pathlib.Path, file: pathlib.Path) -> None:
+    """Put a large file in place: the same file under another name, where that is possible.
+
+    :raises errors.LocalFileError, errors.DiskFull: it cannot be put there.
+    """
+    with _told(file):
+        file.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        made = file.with_name(f".new-{secrets.token_hex(8)}")
+        try:
+            if not _linked(source, made):
+                shutil.copyfile(source, made)
+                made.chmod(_FILE_MODE)
+            made.replace(file)
+        finally:
+            made.unlink(missing_ok=True)
+
+
+def _linked(source: pathlib.Path, made: pathlib.Path) -> bool:
+    """Give a file a second name; False where that does not do, or others could not read it."""
+    if not source.stat().st_mode & 0o004:
+        return False
+    try:
+        # Of a symbolic link, link(2) makes a second one, which leads nowhere from there.
+        os.link(os.path.realpath(source), made)
+    except OSError as why:
+        if why.errno in {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}:
+            return False
+        raise
+    return True
+
+
+def remove(*files: pathlib.Path) -> None:
+    """Remove files; what is not there may be so.
+
+    Their folders stay: others are about to write there, and DHCP servers watch them.
+    """
+    for file in files:
+        with _told(file):
+            file.unlink(missing_ok=True)
+
+
+def remove_folder(place: pathlib.Path) -> None:
+    """Remove the folder of one node, if it is empty."""
+    with contextlib.suppress(OSError):
+        place.rmdir()
+
+
+@contextlib.contextmanager
+def _told(file: pathlib.Path) -> Iterator[None]:
+    """Say in our words what went wrong with a file."""
+    try:
+        yield
+    except OSError as why:
+        if why.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise errors.DiskFull(path=str(file)) from None
+        path = str(why.filename or file)
+        raise errors.LocalFileError(path=path, reason=why.strerror or str(why)) from None

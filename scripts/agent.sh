@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Make the virtual environment of the ramdisk's agent that tests run: scripts/agent.sh FOLDER
+#
+# Tests run an unmodified ironic-python-agent as a process without any rights. Root gives it to user
+# 65534, so interpreter and folder must be ones that this user can read: what is not is looked for
+# elsewhere (/usr/bin/python3, /var/tmp), and FOLDER is a link then. Says nothing if all is there.
+set -euo pipefail
+
+folder=${1:?usage: agent.sh FOLDER}
+wanted='ironic-python-agent>=13,<14'
+cd "$(dirname "$0")/.."
+
+nobody() { # run a command as the agent will be run
+    if [ "$(id -u)" = 0 ]; then
+        setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs -- "$@"
+    else
+        "$@"
+    fi
+}
+
+ready() {
+    nobody "$folder/bin/python" -c '
+import importlib.metadata, sys
+sys.exit(not importlib.metadata.version("ironic-python-agent").startswith("13."))' 2> /dev/null
+}
+
+interpreter() {
+    local name
+    for name in ${PYTHON:-python3 python3.13 python3.12 python3.11 /usr/bin/python3}; do
+        if nobody "$name" -c 'import ensurepip, sys, venv
+sys.exit(sys.version_info < (3, 10))' > /dev/null 2>&1; then
+            command -v "$name"
+            return
+        fi
+    done
+    echo "No Python of 3.10 or newer with venv that user 65534 may run" >&2
+    return 1
+}
+
+if ready; then exit 0; fi
+
+python=$(interpreter)
+rm -rf "$folder"
+if nobody ls . > /dev/null 2>&1; then
+    place=$folder
+else
+    place=/var/tmp/ironic-lite-agent-$(id -u)-$(pwd | cksum | cut -d ' ' -f 1)
+    ln -s "$place" "$folder"
+fi
+echo "installing $wanted into $place"
+"$python" -m venv --clear "$place"
+"$place/bin/python" -m pip install --quiet --disable-pip-version-check "$wanted"
+ready

@@ -1,0 +1,237 @@
+"""Real ramdisk agents against real processes of ours: clean, fail, die, change, be left alone.
+
+Machines are fake: switching one on does nothing, so a test starts its agent where the machine would
+have booted it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance.service import Service, service, until
+from tests.emulators.agent import process
+
+MAC = "52:54:00:00:00:01"
+Json = dict[str, Any]
+
+SETTINGS = """
+node_locked_retry_interval = 1
+recovery_interval = 1
+clean_callback_timeout = {timeout}
+check_provision_state_interval = 1
+[DEFAULT]
+enabled_deploy_interfaces = custom-agent,fake
+enabled_raid_interfaces = no-raid,fake
+[agent]
+deploy_logs_local_path = {logs}
+"""
+
+
+@pytest.fixture
+def machine() -> Iterator[process.Agent]:
+    """A machine with a real agent, not started."""
+    with process.agent([MAC]) as found:
+        yield found
+
+
+@pytest.fixture
+def up(machine: process.Agent) -> Iterator[Service]:
+    """A service that the machine's agent knows as its own."""
+    more = SETTINGS.format(timeout=1800, logs=machine.folder / "kept")
+    with service(more) as found:
+        found.start()
+        found.up()
+        machine.api = found.url
+        yield found
+
+
+def enrol(up: Service, **fields: Any) -> str:
+    """Create a manageable node of the machine and return its UUID."""
+    node = up.create("m1", deploy_interface="custom-agent", **fields)
+    answer = up.ask("POST", "/v1/ports", {"node_uuid": node, "address": MAC})
+    assert answer.status_code == 201, answer.text
+    up.provision("m1", "manage", "manageable")
+    return node
+
+
+def asks(up: Service, target: str, **body: Any) -> None:
+    answer = up.ask("PUT", "/v1/nodes/m1/states/provision", {"target": target, **body})
+    assert answer.status_code == 202, answer.text
+
+
+def cleans(up: Service, *names: str, **args: Any) -> None:
+    """Ask for these steps of the agent, and let the node wait for its ramdisk."""
+    steps = [{"interface": "deploy", "step": name, "args": args.get(name, {})} for name in names]
+    asks(up, "clean", clean_steps=steps)
+    reaches(up, "clean wait")
+
+
+def reaches(up: Service, state: str) -> Json:
+    """Return the node when it rests in a state, whatever is said of it."""
+
+    def look() -> Json | None:
+        node: Json | None = up.get("/v1/nodes/m1")
+        return node if node and node["provision_state"] == state else None
+
+    found = until(look, f"m1 {state}")
+    assert found is not None
+    return found
+
+
+def lingers(up: Service, machine: process.Agent) -> None:
+    """Return when the agent is at work on the step ``linger`` and the service waits for it."""
+    until(lambda: machine.ran() == ["linger"], "linger")
+    until(lambda: up.get("/v1/nodes/m1")["clean_step"].get("step") == "linger", "clean_step")
+    reaches(up, "clean wait")
+
+
+def test_an_automated_clean_is_done_by_the_agent(up: Service, machine: process.Agent) -> None:
+    node = enrol(up)
+    (machine.folder / "disk.img").write_bytes(b"old" * 1000)
+    asks(up, "provide")
+    reaches(up, "clean wait")
+    machine.start()
+    settled = up.settled("m1", "available")
+    assert (settled["clean_step"], settled["power_state"]) == ({}, "power off")
+    assert machine.ran() == ["erase_devices_metadata", "scrub", "erase_devices"]
+    assert machine.told()[1]["node"] == node
+    assert machine.told()[1]["ports"] == [MAC]
+    assert set((machine.folder / "disk.img").read_bytes()) == {0}
+    told = settled["driver_internal_info"]
+    assert not [key for key in told if key.startswith("agent_")]
+    assert told["hardware_manager_version"]["FileMachine"] == "1"
+    listed = up.get("/v1/nodes/m1/cleaning/steps")
+    assert {"scrub", "linger"} <= {one["step"] for one in listed}
+
+
+def test_what_a_step_says_of_its_failure_is_told_and_its_logs_are_kept(
+    up: Service, machine: process.Agent
+) -> None:
+    node = enrol(up)
+    cleans(up, "break_down", "scrub", break_down={"words": "disk sda is on fire"})
+    machine.start()
+    failed = reaches(up, "clean failed")
+    assert "deploy.break_down" in failed["last_error"]
+    assert "disk sda is on fire" in failed["last_error"]
+    assert (failed["maintenance"], failed["fault"]) == (True, "clean failure")
+    assert failed["power_state"] == "power on"
+    assert machine.ran() == ["break_down"]
+    logs = list((machine.folder / "kept").iterdir())
+    assert [path.name.startswith(node) for path in logs] == [True]
+
+
+def test_a_new_ramdisk_lists_its_steps_anew_and_gets_its_step_again(
+    up: Service, machine: process.Agent
+) -> None:
+    """The step ``renew`` wants a reboot, after which the hardware manager is of version 2."""
+    enrol(up)
+    cleans(up, "renew", "scrub")
+    machine.start()
+    until(lambda: machine.ran() == ["renew"], "renew")
+    until(lambda: told(up).get("agent_url") is None, "the reboot")
+    machine.kill()
+    machine.version = "2"
+    machine.start()
+    settled = up.settled("m1", "manageable")
+    assert machine.ran() == ["renew", "scrub"]
+    assert settled["driver_internal_info"]["hardware_manager_version"]["FileMachine"] == "2"
+
+
+def told(up: Service) -> Json:
+    found: Json = up.get("/v1/nodes/m1")["driver_internal_info"]
+    return found
+
+
+def test_an_agent_that_is_killed_in_mid_step_and_comes_back_fails_the_step(
+    up: Service, machine: process.Agent
+) -> None:
+    """It has the token and the certificate of before, as an agent that its ramdisk restarts."""
+    enrol(up)
+    cleans(up, "linger")
+    machine.start()
+    lingers(up, machine)
+    token = _secret(up)
+    machine.kill()
+    machine.parameters["agent_token"] = token
+    machine.environment["MACHINE_KEEPS_TLS"] = "yes"
+    machine.start()
+    failed = reaches(up, "clean failed")
+    assert "started anew while it ran this step" in failed["last_error"]
+
+
+def _secret(up: Service) -> str:
+    """Return the node's token out of the database."""
+    path = up.folder / "state" / "ironic-lite.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (text,) = connection.execute("SELECT driver_internal_info FROM nodes").fetchone()
+    return str(json.loads(text)["agent_secret_token"])
+
+
+def test_a_conductor_that_is_killed_finds_the_step_that_went_on_without_it(
+    up: Service, machine: process.Agent
+) -> None:
+    enrol(up)
+    cleans(up, "linger", "scrub")
+    machine.start()
+    until(lambda: machine.ran() == ["linger"], "linger")
+    for one in up.running():
+        one.clear()
+    machine.flag()
+    up.start()
+    up.up()
+    up.settled("m1", "manageable")
+    assert machine.ran() == ["linger", "scrub"]
+
+
+def test_an_agent_that_never_comes_back_is_waited_for_no_longer_than_was_said(
+    machine: process.Agent,
+) -> None:
+    more = SETTINGS.format(timeout=5, logs=machine.folder / "kept")
+    with service(more) as up:
+        up.start()
+        up.up()
+        machine.api = up.url
+        enrol(up)
+        cleans(up, "linger")
+        machine.start()
+        lingers(up, machine)
+        machine.kill()
+        failed = reaches(up, "clean failed")
+        assert "Timeout reached while cleaning" in failed["last_error"]
+        assert "deploy.linger" in failed["last_error"]
+
+
+def test_servicing_is_done_by_the_agent_beside_the_instance(
+    up: Service, machine: process.Agent
+) -> None:
+    enrol(up)
+    up.provision("m1", "adopt", "active")
+    steps = [{"interface": "deploy", "step": "scrub"}]
+    asks(up, "service", service_steps=steps)
+    reaches(up, "service wait")
+    machine.start()
+    up.settled("m1", "active")
+    assert machine.ran() == ["scrub"]
+
+
+def test_a_deployment_is_done_by_the_agents_steps(up: Service, machine: process.Agent) -> None:
+    """A step of the agent has a priority of its own among those of the deploy interface."""
+    enrol(up)
+    asks(up, "provide")
+    reaches(up, "clean wait")
+    machine.start()
+    up.settled("m1", "available")
+    machine.kill()
+    machine.forget()
+    asks(up, "active")
+    reaches(up, "wait call-back")
+    machine.start()
+    settled = up.settled("m1", "active")
+    assert settled["power_state"] == "power on"
+    assert machine.ran() == ["scrub"]

@@ -1,0 +1,37 @@
+"""Bodies that are no JSON are refused at a price that grows with their length, and not faster."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.api import faults, intake, schemas
+
+JSON = "application/json"
+
+
+@pytest.mark.parametrize("end", [b"", b"\\", b"\\\\", b"\xc3\xa9"], ids=str)
+def test_a_string_without_an_end_goes_to_the_end(end: bytes) -> None:
+    """Else each quote in it would begin a string that is looked through to the end once more: half
+    a megabyte would take an hour, of anybody who may send a body."""
+    for times in (40, 200_000):
+        with pytest.raises(errors.InvalidRequest, match="not valid JSON"):
+            intake.parse(b'"' + b'\\"[' * times + end, JSON)
+
+
+@pytest.mark.parametrize("body", [b"[" * 26, b'{"a":' * 2000, b'["]]]]",' * 26], ids=str)
+def test_what_is_too_deep_to_be_read_is_refused_for_that(body: bytes) -> None:
+    with pytest.raises(faults.Refusal, match="400"):
+        intake.parse(body, JSON)
+
+
+def test_marks_in_strings_do_not_count() -> None:
+    for body in (b'["' + b"[" * 40 + b'", ', b'["\\"' + b"[" * 40 + b'" '):
+        with pytest.raises(errors.InvalidRequest, match="not valid JSON"):
+            intake.parse(body, JSON)
+
+
+def test_a_configuration_drive_of_blanks_is_looked_at_once() -> None:
+    """Each end of the text would be tried with each other one, for hours."""
+    with pytest.raises(errors.InvalidParameter, match="configdrive"):
+        schemas.configdrive(" " * 1_000_000 + "!", version=115)

@@ -1,0 +1,184 @@
+"""The interfaces of nodes over HTTP: judged by the drivers of a conductor, and kept."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from ironic_lite.db import nodes, session
+from ironic_lite.drivers import base, registry
+from tests.api.client import Client
+from tests.api.conftest import AddNode
+from tests.api.recorder import Recorder
+from tests.flows import rig
+
+FAKE = {**dict.fromkeys(base.KINDS, "fake"), "network": "noop", "storage": "noop"}
+REDFISH = {
+    "bios": "redfish",
+    "boot": "fake",
+    "console": "no-console",
+    "deploy": "fake",
+    "firmware": "redfish",
+    "management": "redfish",
+    "network": "noop",
+    "power": "redfish",
+    "raid": "redfish",
+    "rescue": "no-rescue",
+    "storage": "noop",
+}
+TYPES = ["fake-hardware", "redfish"]
+
+
+@pytest.fixture(autouse=True)
+def drivers(recorder: Recorder) -> None:
+    """Let check_node be answered as a conductor does."""
+    conf = rig.configure(
+        DEFAULT__enabled_hardware_types=TYPES,
+        DEFAULT__enabled_boot_interfaces=["fake"],
+        DEFAULT__enabled_deploy_interfaces=["fake"],
+    )
+    found = registry.Registry.load(registry.Settings.read(conf))
+
+    def check(driver: str, interfaces: dict[str, str | None], driver_info: Any) -> dict[str, str]:
+        names = found.resolve(driver, interfaces)
+        found.check(names, driver_info)
+        return names
+
+    recorder.answers["check_node"] = check
+
+
+def chosen(node: dict[str, Any]) -> dict[str, str]:
+    return {kind: node[f"{kind}_interface"] for kind in base.KINDS}
+
+
+class Case(NamedTuple):
+    """A node's driver and interfaces, the PATCH, whether they are reset, and what comes of it."""
+
+    driver: str
+    before: dict[str, str]
+    patch: dict[str, Any]
+    reset: bool
+    after: dict[str, str] | str
+
+
+CASES = {
+    "a new driver takes over what it works with": Case(
+        "redfish",
+        {"power": "redfish", "deploy": "fake", "raid": "no-raid"},
+        {"driver": "fake-hardware"},
+        False,
+        {"power": "redfish", "raid": "no-raid", "management": "fake"},
+    ),
+    "a new driver refuses what it does not work with": Case(
+        "fake-hardware",
+        {"power": "fake"},
+        {"driver": "redfish"},
+        False,
+        "Hardware type redfish does not work with the power interface fake. "
+        "Valid interfaces are redfish",
+    ),
+    "a new driver with its own interfaces": Case(
+        "fake-hardware", FAKE, {"driver": "redfish"}, True, REDFISH
+    ),
+    "a new driver with its own interfaces, but for one": Case(
+        "fake-hardware",
+        FAKE,
+        {"driver": "redfish", "raid_interface": "no-raid"},
+        True,
+        {**REDFISH, "raid": "no-raid"},
+    ),
+    "a new driver with a wrong one": Case(
+        "fake-hardware",
+        FAKE,
+        {"driver": "redfish", "raid_interface": "steam"},
+        True,
+        "Could not find the following interface in the 'raid' interfaces",
+    ),
+    "the same driver resets nothing": Case(
+        "fake-hardware",
+        {**FAKE, "raid": "no-raid"},
+        {"driver": "fake-hardware", "extra": {"a": 1}},
+        True,
+        {**FAKE, "raid": "no-raid"},
+    ),
+    "an interface of its own": Case(
+        "fake-hardware", FAKE, {"raid_interface": "no-raid"}, False, {**FAKE, "raid": "no-raid"}
+    ),
+    "back to the default": Case(
+        "fake-hardware", {**FAKE, "raid": "no-raid"}, {"raid_interface": None}, False, FAKE
+    ),
+    "one that nobody enabled": Case(
+        "fake-hardware",
+        FAKE,
+        {"raid_interface": "idrac"},
+        False,
+        "To use idrac, add it to [DEFAULT]enabled_raid_interfaces and restart the conductor.",
+    ),
+    "one for the instance": Case(
+        "fake-hardware", FAKE, {"instance_info": {"raid_interface": "no-raid"}}, False, FAKE
+    ),
+    "one for the instance that nobody enabled": Case(
+        "fake-hardware",
+        FAKE,
+        {"instance_info": {"raid_interface": "idrac"}},
+        False,
+        "instance_info: Could not find the following interface in the 'raid' interfaces",
+    ),
+    "one for the instance that is no name": Case(
+        "fake-hardware",
+        FAKE,
+        {"instance_info": {"raid_interface": ["fake"]}},
+        False,
+        "instance_info: raid_interface: is not a string",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_patch_leads_to(
+    api: Client, add_node: AddNode, database: session.Database, case: Case
+) -> None:
+    given = {f"{kind}_interface": name for kind, name in case.before.items()}
+    node = add_node(driver=case.driver, **given)
+    patch = [{"op": "add", "path": f"/{name}", "value": case.patch[name]} for name in case.patch]
+    question = "?reset_interfaces=true" if case.reset else ""
+    answer = api.patch(f"/v1/nodes/{node['uuid']}{question}", patch)
+    if isinstance(case.after, str):
+        assert (answer.status, case.after in answer.text) == (400, True), answer.text
+        assert database.read(lambda conn: nodes.get(conn, node["uuid"])) == node
+        return
+    assert answer.status == 200, answer.text
+    assert chosen(answer.json).items() >= case.after.items()
+    assert chosen(api.get(f"/v1/nodes/{node['uuid']}").json) == chosen(answer.json)
+
+
+@pytest.mark.parametrize(
+    ("driver", "defaults"), [("fake-hardware", FAKE), ("redfish", REDFISH)], ids=TYPES
+)
+def test_a_new_node_gets_the_defaults_of_its_type(
+    api: Client, driver: str, defaults: dict[str, str]
+) -> None:
+    answer = api.post("/v1/nodes", {"driver": driver})
+    assert answer.status == 201, answer.text
+    assert chosen(answer.json).items() >= defaults.items()
+
+
+def test_a_new_node_whose_instance_asks_for_the_impossible_is_refused(api: Client) -> None:
+    body = {"driver": "redfish", "instance_info": {"deploy_interface": "steam"}}
+    answer = api.request("POST", "/v1/nodes", body)
+    assert answer.status == 400
+    assert "instance_info: Could not find" in answer.text
+    assert api.get("/v1/nodes").json == {"nodes": []}
+
+
+def test_the_conductor_is_asked_about_an_instance_only_if_it_wants_an_interface(
+    api: Client, add_node: AddNode, recorder: Recorder
+) -> None:
+    path = f"/v1/nodes/{add_node()['uuid']}"
+    told = [{"op": "add", "path": "/instance_info/image_source", "value": "http://a/b"}]
+    assert api.patch(path, told).status == 200
+    assert recorder.calls == []
+    told = [{"op": "add", "path": "/instance_info/deploy_interface", "value": "fake"}]
+    assert api.patch(path, told).status == 200
+    assert [call[1]["interfaces"]["deploy"] for call in recorder.calls] == [None, "fake"]

@@ -1,0 +1,182 @@
+"""The client against a real agent: its orders are carried out once, and nobody else gets one."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import errors
+from ironic_lite.api.controllers import states
+from ironic_lite.drivers import base
+from ironic_lite.drivers.agent import about, logs, results
+from ironic_lite.drivers.agent.client import LIMIT, Client
+from ironic_lite.drivers.agent.results import Status
+from tests.drivers.agent.conftest import until
+from tests.drivers.doubles import FakeTask
+from tests.emulators.agent import process
+
+CLEAN = base.StepKind.CLEAN
+LINGER = {"step": "linger", "interface": "deploy", "args": {}}
+
+
+def execute(task: FakeTask, step: dict[str, Any], **more: Any) -> results.Result:
+    params = {"step": {**step, results.MARK: task.step_id}, **about.both(task), **more}
+    return Client(task).start("clean.execute_clean_step", params)
+
+
+def ended(task: FakeTask, command: str) -> results.Result:
+    def look() -> results.Result | None:
+        found = Client(task).result(command)
+        assert found is not None
+        return found if found.status is not Status.RUNNING else None
+
+    found = until(look)
+    assert isinstance(found, results.Result)
+    return found
+
+
+def test_a_real_agent_lists_its_steps_and_runs_one(task: FakeTask, machine: process.Agent) -> None:
+    client = Client(task)
+    assert client.commands() == []
+    listed = client.call("clean.get_clean_steps", about.both(task))
+    assert "FileMachine" in listed["clean_steps"]
+    versions = listed["hardware_manager_version"]
+    assert versions["FileMachine"] == "1"
+    scrub = {"step": "scrub", "interface": "deploy", "args": {}}
+    begun = execute(task, scrub, clean_version=versions)
+    found = ended(task, begun.id)
+    assert found.value["clean_result"] == {"scrubbed": 1}
+    assert results.begun(client.commands(), CLEAN, task.step_id) == found
+    assert results.begun(client.commands(), CLEAN, "another/1/0") is None
+    assert machine.ran() == ["scrub"]
+
+
+def test_one_command_runs_at_a_time(task: FakeTask, machine: process.Agent) -> None:
+    begun = execute(task, LINGER)
+    assert begun.status is Status.RUNNING
+    with pytest.raises(errors.AgentBusy, match="execute_clean_step"):
+        execute(task, LINGER)
+    assert results.begun(Client(task).commands(), CLEAN, task.step_id) == begun
+    machine.flag()
+    assert ended(task, begun.id).status is Status.SUCCEEDED
+    assert machine.ran() == ["linger"]
+
+
+def test_a_failure_says_what_the_hardware_manager_said(task: FakeTask) -> None:
+    begun = execute(task, {"step": "break_down", "args": {"words": "no fans"}, "interface": "raid"})
+    with pytest.raises(errors.AgentCommandFailed, match=r"no fans.*CleaningError"):
+        Client(task).value(ended(task, begun.id))
+
+
+def test_another_version_is_no_failure_of_the_step(task: FakeTask, machine: process.Agent) -> None:
+    begun = execute(task, LINGER, clean_version={"FileMachine": "0"})
+    with pytest.raises(errors.AgentChanged):
+        Client(task).value(ended(task, begun.id))
+    assert machine.ran() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "says"),
+    [
+        ("clean.nothing", {}, "Unknown command"),
+        ("nothing.at_all", {}, "Extension"),
+    ],
+    ids=["command", "extension"],
+)
+def test_what_an_agent_does_not_know_it_refuses(
+    task: FakeTask, name: str, params: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(errors.HardwareError, match=says):
+        Client(task).call(name, params)
+
+
+def test_a_wrong_token_is_refused_and_never_told(task: FakeTask) -> None:
+    assert task.agent is not None
+    secret = "s" * 43
+    task.agent = dataclasses.replace(task.agent, token=secret)
+    with pytest.raises(errors.AgentRefused, match="401") as why:
+        Client(task).commands()
+    assert secret not in str(why.value) + repr(why.value.facts) + repr(task.agent)
+
+
+def test_an_address_that_cannot_be_asked_is_told_without_the_token(
+    task: FakeTask, conf: cfg.ConfigOpts
+) -> None:
+    """The library's sentence has the whole address in it."""
+    assert task.agent is not None
+    conf.set_override("max_command_attempts", 1, "agent")
+    task.agent = dataclasses.replace(task.agent, url=f"{task.agent.url}/\x01")
+    with pytest.raises(errors.AgentUnreachable, match="InvalidURL") as why:
+        Client(task).commands()
+    assert task.agent.token not in str(why.value) + repr(why.value.facts)
+
+
+def test_only_the_agents_own_certificate_is_believed(
+    mortal: tuple[process.Agent, FakeTask],
+) -> None:
+    """Another agent of the same address, which has not given this certificate, gets no token."""
+    machine, task = mortal
+    machine.kill()
+    machine.start()
+    machine.answers()
+    with pytest.raises(errors.AgentRefused, match="certificate is not the one"):
+        Client(task).commands()
+
+
+@pytest.mark.parametrize("pem", [None, "", "nonsense"], ids=["none", "empty", "nonsense"])
+def test_without_a_certificate_nothing_is_sent(task: FakeTask, pem: str | None) -> None:
+    assert task.agent is not None
+    task.agent = dataclasses.replace(task.agent, verify_ca=pem)
+    with pytest.raises(errors.AgentRefused, match="certificate"):
+        Client(task)
+
+
+def test_nobody_there_is_worth_another_try(
+    mortal: tuple[process.Agent, FakeTask], conf: cfg.ConfigOpts
+) -> None:
+    machine, task = mortal
+    machine.kill()
+    conf.set_override("max_command_attempts", 3, "agent")
+    with pytest.raises(errors.AgentUnreachable, match="does not answer") as why:
+        Client(task).commands()
+    assert len(task.pauses) == 2
+    assert why.value.retryable
+    assert "t" * 43 not in str(why.value)
+
+
+def test_before_the_first_heartbeat_there_is_nobody(conf: cfg.ConfigOpts) -> None:
+    with pytest.raises(errors.AgentUnreachable, match="no heartbeat"):
+        Client(FakeTask())
+
+
+def test_an_answer_without_an_end_ends(task: FakeTask, conf: cfg.ConfigOpts) -> None:
+    """A command that is waited for longer than it may take is lost, and the agent goes on."""
+    conf.set_override("max_command_attempts", 1, "agent")
+    with pytest.raises(errors.AgentUnreachable):
+        Client(task).call(
+            "clean.execute_clean_step", {"step": LINGER, **about.both(task)}, timeout=0.5
+        )
+
+
+def test_the_largest_configuration_drive_comes_back_with_its_step() -> None:
+    """Or the step that wrote it would never be seen to end."""
+    assert LIMIT > states.PROVISION_LIMIT * 1024 + 8 * 1024**2
+
+
+def test_logs_are_kept_where_only_we_can_read_them(
+    task: FakeTask, conf: cfg.ConfigOpts, tmp_path: pathlib.Path
+) -> None:
+    conf.set_override("deploy_logs_local_path", str(tmp_path / "logs"), "agent")
+    path = logs.collect(task)
+    assert path is not None
+    assert path.parent == tmp_path / "logs"
+    assert path.name.startswith(task.node.uuid)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_bytes()[:2] == b"\x1f\x8b"
+    conf.set_override("deploy_logs_collect", "never", "agent")
+    logs.failed(task)
+    assert len(list(path.parent.iterdir())) == 1

@@ -1,0 +1,145 @@
+"""The image of an instance on its way to the agent."""
+
+import base64
+import gzip
+import hashlib
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.drivers.agent import serving
+from ironic_lite.images import published
+from tests.drivers.doubles import FakeTask, node
+
+CONTENT = b"an image, and not a small one\n" * 100_000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+URL = "http://images.example/jammy.raw"
+
+
+@pytest.fixture
+def images(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A folder of images that nodes may name."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    (folder / "jammy.raw").write_bytes(CONTENT)
+    (folder / "SHA256SUMS").write_text(f"{'0' * 64}  other.raw\n{SHA256}  jammy.raw\n")
+    config.CONF([], default_config_files=[], default_config_dirs=[])
+    config.CONF.set_override("state_path", str(tmp_path / "state"))
+    config.CONF.set_override("file_url_allowed_paths", [str(folder)], "conductor")
+    config.CONF.set_override("http_url", "http://192.0.2.1:8080", "deploy")
+    yield folder
+    config.CONF.clear_override("state_path")
+    config.CONF.clear_override("file_url_allowed_paths", "conductor")
+    config.CONF.clear_override("http_url", "deploy")
+    config.CONF.clear_override("image_download_source", "agent")
+
+
+def _task(image: Any = URL, checksum: str | None = SHA256, **info: Any) -> FakeTask:
+    found = {"image_source": image, "image_checksum": checksum, **info}
+    return FakeTask(node(instance_info=found))
+
+
+def _served(task: FakeTask) -> list[pathlib.Path]:
+    return [file for file in published.root().rglob("*") if file.is_file()]
+
+
+def test_an_image_of_the_web_is_left_to_the_agent(images: pathlib.Path) -> None:
+    """Nothing is fetched, nothing is served."""
+    task = _task()
+    serving.make_ready(task)
+    told = serving.for_agent(task)
+    assert told["image_info"]["urls"] == [URL]
+    assert told["configdrive"] is None
+    assert _served(task) == []
+
+
+@pytest.mark.parametrize("sums", [False, True], ids=["digits", "file of checksums"])
+def test_a_file_is_judged_and_served_under_a_name_of_its_own(
+    images: pathlib.Path, sums: bool
+) -> None:
+    """The agent gets the digest itself: the served name is in no file of checksums."""
+    checksum = (images / "SHA256SUMS").as_uri() if sums else SHA256
+    task = _task((images / "jammy.raw").as_uri(), checksum)
+    serving.make_ready(task)
+    told = serving.for_agent(task)["image_info"]
+    (file,) = _served(task)
+    assert file.read_bytes() == CONTENT
+    assert told["urls"] == [f"http://192.0.2.1:8080/images/{file.name}"]
+    assert (told["os_hash_algo"], told["os_hash_value"]) == ("sha256", SHA256)
+    assert told["disk_format"] == "raw"
+    assert file.name.startswith(task.node.uuid)
+    assert len(file.name) > len(task.node.uuid) + 16
+    serving.remove(task)
+    serving.remove(task)
+    assert _served(task) == []
+    assert (images / "jammy.raw").exists()
+
+
+def test_another_conductor_serves_it_again(images: pathlib.Path) -> None:
+    """Under the name that the agent was told."""
+    task = _task((images / "jammy.raw").as_uri())
+    serving.make_ready(task)
+    (before,) = _served(task)
+    before.unlink()
+    serving.take_over(task)
+    assert _served(task) == [before]
+
+
+def test_a_broken_image_never_reaches_a_machine(images: pathlib.Path) -> None:
+    """Its digest says so, before anything is switched off."""
+    task = _task((images / "jammy.raw").as_uri())
+    (images / "jammy.raw").write_bytes(CONTENT[:-1])
+    with pytest.raises(errors.ImageUnusable, match="sha256"):
+        serving.make_ready(task)
+    assert _served(task) == []
+
+
+def test_a_file_of_checksums_without_the_image_is_no_help(images: pathlib.Path) -> None:
+    """It says which name was looked for."""
+    (images / "SHA256SUMS").write_text(f"{SHA256}  other.raw\n")
+    task = _task((images / "jammy.raw").as_uri(), (images / "SHA256SUMS").as_uri())
+    with pytest.raises(errors.ImageUnusable, match=r"jammy\.raw"):
+        serving.make_ready(task)
+
+
+@pytest.mark.parametrize("by", ["node", "option"])
+def test_who_fetches_is_the_nodes_choice_or_the_operators(images: pathlib.Path, by: str) -> None:
+    """The conductor tries to fetch it, and there is no such host."""
+    task = _task("http://images.invalid/jammy.raw")
+    if by == "node":
+        task.node.instance_info = {**task.node.instance_info, "image_download_source": "local"}
+    else:
+        config.CONF.set_override("image_download_source", "local", "agent")
+    with pytest.raises(errors.DownloadFailed):
+        serving.make_ready(task)
+
+
+def test_files_elsewhere_on_the_conductor_are_nobodys_business(images: pathlib.Path) -> None:
+    """Neither as an image nor as its checksums."""
+    for image, checksum in (("file:///etc/shadow", SHA256), (None, "file:///etc/shadow")):
+        task = _task(image or (images / "jammy.raw").as_uri(), checksum)
+        with pytest.raises(errors.InvalidParameter, match="file_url_allowed_paths"):
+            serving.wanted(task)
+
+
+def test_the_agent_is_told_proxies_and_the_configuration_drive(images: pathlib.Path) -> None:
+    """An object becomes a file system, a URL stays one."""
+    task = _task(configdrive={"meta_data": {"name": "web"}})
+    task.node.driver_info = {"image_https_proxy": "http://proxy:3128", "image_no_proxy": "a,b"}
+    told = serving.for_agent(task)
+    assert told["image_info"]["proxies"] == {"https": "http://proxy:3128"}
+    assert told["image_info"]["no_proxy"] == "a,b"
+    assert b"config-2" in gzip.decompress(base64.b64decode(told["configdrive"]))
+    task = _task(configdrive="http://images.example/drive")
+    assert serving.for_agent(task)["configdrive"] == "http://images.example/drive"
+
+
+def test_wrong_hints_for_the_disk_are_refused(images: pathlib.Path) -> None:
+    """Wherever they stand."""
+    task = _task()
+    task.node.properties = {"root_device": {"colour": "red"}}
+    with pytest.raises(errors.InvalidParameter, match="properties/root_device/colour"):
+        serving.wanted(task)

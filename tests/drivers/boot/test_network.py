@@ -1,0 +1,316 @@
+"""Booting over the network: each machine finds its files, and dnsmasq is told of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import dnsmasq, ipxe, network, pxe
+from ironic_lite.drivers.fake import deploy
+from tests.drivers import doubles
+
+IPXE, PXE = ipxe.IPXEBoot(), pxe.PXEBoot()
+MACS = ("52:54:00:aa:00:01", "52:54:00:AA:00:02")
+API = "http://192.0.2.1:6385"
+
+_SET = {
+    "deploy": {"http_url": "http://192.0.2.1:8080"},
+    "service_catalog": {"endpoint_override": API},
+    "dhcp": {"dhcp_provider": "dnsmasq"},
+}
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """A conductor whose folders are all in one; restored afterwards."""
+    own = {
+        "deploy": {"http_root": "http"},
+        "pxe": {"tftp_root": "tftp"},
+        "dnsmasq": {"dhcp_hostsdir": "hosts", "dhcp_optsdir": "opts"},
+    }
+    given: list[tuple[str, str, str]] = [
+        *(
+            (group, name, str(tmp_path / at))
+            for group, held in own.items()
+            for name, at in held.items()
+        ),
+        *((group, name, text) for group, held in _SET.items() for name, text in held.items()),
+    ]
+    for group, name, value in given:
+        config.CONF.set_override(name, value, group=group)
+    config.CONF.set_override("file_url_allowed_paths", [str(tmp_path)], group="conductor")
+    yield tmp_path
+    for group, name, _ in given:
+        config.CONF.clear_override(name, group=group)
+    config.CONF.clear_override("file_url_allowed_paths", group="conductor")
+    config.CONF.clear_override("tftp_server", group="pxe")
+
+
+@pytest.fixture
+def task(tmp_path: pathlib.Path) -> doubles.FakeTask:
+    """A node with two cards that may boot, and one that may not."""
+    info = {}
+    for name in ("deploy_kernel", "deploy_ramdisk"):
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(0o644)
+        info[name] = f"file://{tmp_path}/{name}"
+    ports = [base.Port({"address": mac, "pxe_enabled": True}) for mac in MACS]
+    ports.append(base.Port({"address": "52:54:00:aa:00:99", "pxe_enabled": False}))
+    return doubles.FakeTask(doubles.node(driver_info=info), ports=ports)
+
+
+def tree(folder: pathlib.Path) -> dict[str, str]:
+    """Return all files below a folder."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text() for path in found}
+
+
+def bios(task: doubles.FakeTask) -> doubles.FakeTask:
+    task.node.properties = {"capabilities": "boot_mode:bios"}
+    return task
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+def test_ipxe_finds_a_script_for_each_card(task: doubles.FakeTask, folders: pathlib.Path) -> None:
+    IPXE.prepare_ramdisk(task, {"ipa-x": "1"})
+    uuid = task.node.uuid
+    found = tree(folders / "http")
+    scripts = ["pxelinux.cfg/52-54-00-aa-00-01", "pxelinux.cfg/52-54-00-aa-00-02"]
+    assert sorted(found) == sorted(["boot.ipxe", *scripts, f"{uuid}/kernel", f"{uuid}/ramdisk"])
+    assert found[f"{uuid}/kernel"] == "deploy_kernel"
+    assert found[f"{uuid}/ramdisk"] == "deploy_ramdisk"
+    for card, name in zip(("01", "02"), scripts, strict=True):
+        assert f" ipa-api-url={API} ipa-x=1 nofb vga=normal " in found[name]
+        assert f" BOOTIF=01-52-54-00-aa-00-{card} " in found[name]
+        assert f"kernel --name vmlinuz http://192.0.2.1:8080/{uuid}/kernel " in found[name]
+        assert f"initrd --name initrd http://192.0.2.1:8080/{uuid}/ramdisk " in found[name]
+
+
+def test_the_machine_boots_from_the_network_once(task: doubles.FakeTask) -> None:
+    IPXE.prepare_ramdisk(task, {})
+    chosen = task.driver.management.get_boot_device(task)
+    assert chosen == {"boot_device": "pxe", "persistent": False}
+    IPXE.prepare_instance(task)
+    chosen = task.driver.management.get_boot_device(task)
+    assert chosen == {"boot_device": "disk", "persistent": True}
+
+
+def test_pxe_in_uefi_mode_is_grub_by_card(task: doubles.FakeTask, folders: pathlib.Path) -> None:
+    PXE.prepare_ramdisk(task, {})
+    uuid = task.node.uuid
+    found = tree(folders / "tftp")
+    cards = ["52:54:00:aa:00:01.conf", "52:54:00:aa:00:02.conf"]
+    assert sorted(found) == sorted(["grub/grub.cfg", *cards, f"{uuid}/kernel", f"{uuid}/ramdisk"])
+    assert f"linux /{uuid}/kernel ipa-api-url={API} " in found[cards[0]]
+    assert "configfile /$net_default_mac.conf" in found["grub/grub.cfg"]
+
+
+def test_pxe_in_bios_mode_is_pxelinux_by_card(
+    task: doubles.FakeTask, folders: pathlib.Path
+) -> None:
+    PXE.prepare_ramdisk(task, {})
+    PXE.prepare_ramdisk(bios(task), {})
+    uuid = task.node.uuid
+    found = tree(folders / "tftp")
+    cards = ["pxelinux.cfg/01-52-54-00-aa-00-01", "pxelinux.cfg/01-52-54-00-aa-00-02"]
+    # The files of the other mode are gone; grub.cfg is everybody's.
+    assert sorted(found) == sorted(["grub/grub.cfg", *cards, f"{uuid}/kernel", f"{uuid}/ramdisk"])
+    assert f"KERNEL /{uuid}/kernel\n" in found[cards[0]]
+    assert f"APPEND ipa-api-url={API} " in found[cards[0]]
+
+
+@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+def test_cleaning_up_leaves_what_is_everybodys_and_can_be_repeated(
+    task: doubles.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
+) -> None:
+    boot.prepare_ramdisk(task, {})
+    for _ in range(2):
+        boot.clean_up_ramdisk(task)
+        left = {**tree(folders / "http"), **tree(folders / "tftp")}
+        assert set(left) <= {"boot.ipxe", "grub/grub.cfg"}
+    assert task.recall(network.NOTE) is None
+
+
+@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+def test_another_conductor_writes_the_same_files(
+    task: doubles.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
+) -> None:
+    boot.prepare_ramdisk(task, {"ipa-x": "1"})
+    before = tree(folders)
+    for name in ("http", "tftp", "hosts", "opts"):
+        shutil.rmtree(folders / name, ignore_errors=True)
+    saved = task.elsewhere()
+    other = doubles.FakeTask(saved.node, ports=task.ports)
+    other._notes = saved._notes
+    boot.take_over(other)
+    assert tree(folders) == before
+    boot.clean_up_ramdisk(other)
+    boot.take_over(other)
+    assert not (folders / "http" / task.node.uuid).exists()
+
+
+@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+def test_a_conductor_that_gets_a_node_back_does_not_boot_it_as_before(
+    task: doubles.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
+) -> None:
+    boot.prepare_ramdisk(task, {"ipa-x": "1"})
+    assert not boot.lacks_files(task)
+    task.keep(network.NOTE, {"params": {"ipa-x": "2"}, "mode": "deploy"})
+    assert boot.lacks_files(task)
+    boot.take_over(task)
+    assert not boot.lacks_files(task)
+    text = str(tree(boot.root()))
+    assert " ipa-x=2 " in text
+    assert " ipa-x=1 " not in text
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+def test_what_is_missing_is_named(task: doubles.FakeTask, boot: network.NetworkBoot) -> None:
+    boot.validate(task)
+    with pytest.raises(errors.MissingParameter, match=r"driver_info/rescue_kernel"):
+        boot.check_ramdisk(task, "rescue")
+    with pytest.raises(errors.MissingParameter, match=r"no port with pxe_enabled"):
+        boot.validate(doubles.FakeTask(task.node))
+    config.CONF.clear_override("http_url", group="deploy")
+    with pytest.raises(errors.MissingParameter, match=r"\[deploy\]http_url"):
+        boot.validate(task)
+    config.CONF.clear_override("endpoint_override", group="service_catalog")
+    with pytest.raises(errors.MissingParameter, match=r"endpoint_override"):
+        boot.validate(task)
+    assert not boot.carries_parameters(task)
+
+
+def test_pxe_needs_no_web_server_if_it_is_told_of_the_other(task: doubles.FakeTask) -> None:
+    config.CONF.clear_override("http_url", group="deploy")
+    config.CONF.set_override("tftp_server", "192.0.2.5", group="pxe")
+    PXE.validate(task)
+
+
+# -- dnsmasq --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("boot", "mode", "names"),
+    [
+        (IPXE, "uefi", ["tag:!ipxe,67,snponly.efi", "tag:ipxe,67,http://192.0.2.1:8080/boot.ipxe"]),
+        (
+            IPXE,
+            "bios",
+            ["tag:!ipxe,67,undionly.kpxe", "tag:ipxe,67,http://192.0.2.1:8080/boot.ipxe"],
+        ),
+        (PXE, "uefi", ["67,bootx64.efi"]),
+        (PXE, "bios", ["67,pxelinux.0"]),
+    ],
+    ids=["ipxe-uefi", "ipxe-bios", "pxe-uefi", "pxe-bios"],
+)
+def test_dnsmasq_leads_each_card_to_its_loader(
+    task: doubles.FakeTask,
+    folders: pathlib.Path,
+    boot: network.NetworkBoot,
+    mode: str,
+    names: list[str],
+) -> None:
+    task.node.properties = {"capabilities": f"boot_mode:{mode}"}
+    boot.prepare_ramdisk(task, {})
+    uuid = task.node.uuid
+    assert tree(folders / "hosts") == {
+        "ironic-52:54:00:aa:00:01.conf": f"52:54:00:aa:00:01,set:{uuid},set:ironic\n",
+        "ironic-52:54:00:aa:00:02.conf": f"52:54:00:aa:00:02,set:{uuid},set:ironic\n",
+    }
+    server = [f"{option},192.0.2.1" for option in (66, 150, 255)]
+    lines = "".join(f"tag:{uuid},{line}\n" for line in [*names, *server])
+    assert tree(folders / "opts") == {f"ironic-{uuid}.conf": lines}
+
+
+def test_cards_of_machines_that_boot_nothing_are_not_answered(
+    task: doubles.FakeTask, folders: pathlib.Path
+) -> None:
+    IPXE.prepare_ramdisk(task, {})
+    IPXE.clean_up_ramdisk(task)
+    found = tree(folders / "hosts")
+    assert found["ironic-52:54:00:aa:00:01.conf"] == "52:54:00:aa:00:01,ignore\n"
+    assert len(found) == 3
+    assert tree(folders / "opts") == {}
+
+
+def test_folders_that_others_write_to_and_dnsmasq_watches_stay(
+    task: doubles.FakeTask, folders: pathlib.Path
+) -> None:
+    """A watch ends with its folder, and a new one of that name has none."""
+    IPXE.prepare_ramdisk(task, {})
+    kept = [folders / name for name in ("opts", "hosts", "http/pxelinux.cfg")]
+    before = [folder.stat().st_ino for folder in kept]
+    IPXE.clean_up_ramdisk(task)
+    assert [folder.stat().st_ino for folder in kept] == before
+    assert not (folders / "http" / task.node.uuid).exists()
+
+
+def test_another_dhcp_server_is_told_nothing(task: doubles.FakeTask, folders: pathlib.Path) -> None:
+    config.CONF.set_override("dhcp_provider", "none", group="dhcp")
+    IPXE.prepare_ramdisk(task, {})
+    IPXE.clean_up_ramdisk(task)
+    assert not (folders / "hosts").exists()
+    assert not (folders / "opts").exists()
+
+
+def test_dnsmasq_itself_takes_the_lines(task: doubles.FakeTask, folders: pathlib.Path) -> None:
+    program = shutil.which("dnsmasq") or shutil.which("/usr/sbin/dnsmasq")
+    if program is None:
+        pytest.skip("NOT TESTED: dnsmasq is not installed; apt-get install dnsmasq-base")
+    config.CONF.set_override("tftp_server", "192.0.2.5", group="pxe")
+    IPXE.prepare_ramdisk(task, {})
+    hosts = [*tree(folders / "hosts").values(), dnsmasq.ignored_line(MACS[0])]
+    options = tree(folders / "opts").values()
+    lines = [f"dhcp-host={line}" for text in hosts for line in text.splitlines()]
+    lines += [f"dhcp-option={line}" for text in options for line in text.splitlines()]
+    file = folders / "dnsmasq.conf"
+    file.write_text("".join(f"{line}\n" for line in lines))
+    command = [program, "--test", f"--conf-file={file}"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert (found.returncode, len(lines)) == (0, 8), found.stderr
+
+
+# -- an instance that is a ramdisk ----------------------------------------------------------------
+
+
+class Netbooting(deploy.FakeDeploy):
+    boots_ramdisk = True
+
+
+@pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
+def test_an_instance_that_is_a_ramdisk_boots_over_the_network_each_time(
+    task: doubles.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
+) -> None:
+    task._driver = dataclasses.replace(task.driver, deploy=Netbooting())
+    info = task.node.driver_info
+    task.node.instance_info = {
+        "kernel": info["deploy_ramdisk"],
+        "ramdisk": info["deploy_kernel"],
+        "kernel_append_params": "%default% quiet",
+    }
+    boot.check_ramdisk(task, "instance")
+    boot.prepare_ramdisk(task, {"ipa-x": "1"})
+    boot.prepare_instance(task)
+    chosen = task.driver.management.get_boot_device(task)
+    assert chosen == {"boot_device": "pxe", "persistent": True}
+    assert (boot.root() / task.node.uuid / "kernel").read_text() == "deploy_ramdisk"
+    files = tree(boot.root())
+    texts = {name: files[name] for name in boot.names(task.node, MACS) if name in files}
+    assert len(texts) >= 2
+    for name, text in texts.items():
+        assert " quiet " in text, name
+        assert "ipa-" not in text, name
+    boot.clean_up_instance(task)
+    assert not (boot.root() / task.node.uuid).exists()

@@ -1,0 +1,115 @@
+"""The set-up of DHCP, TFTP and web server that follows from the configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from ironic_lite.drivers.boot import servers
+
+NETWORK = servers.Network("eth1", "192.0.2.100", "192.0.2.200", router="192.0.2.1")
+IPXE = servers.Plan(
+    http_url="http://192.0.2.1:8080",
+    http_root=pathlib.Path("/httpboot"),
+    own_server=False,
+    tftp_root=pathlib.Path("/tftpboot"),
+    loaders={"bios": "undionly.kpxe", "uefi": "snponly.efi"},
+    script="http://192.0.2.1:8080/boot.ipxe",
+    told=False,
+    hosts=pathlib.Path("/etc/dnsmasq.d/hosts"),
+    options=pathlib.Path("/etc/dnsmasq.d/opts"),
+)
+PXE = dataclasses.replace(
+    IPXE, loaders={"bios": "pxelinux.0", "uefi": "bootx64.efi"}, script=None, own_server=True
+)
+PLANS = {
+    "ipxe": IPXE,
+    "ipxe-by-node": dataclasses.replace(IPXE, told=True),
+    "pxe": PXE,
+    "pxe-by-node": dataclasses.replace(PXE, told=True),
+}
+
+
+@pytest.fixture(params=list(PLANS))
+def plan(request: pytest.FixtureRequest) -> servers.Plan:
+    return PLANS[request.param]
+
+
+def test_loaders_are_led_to_ipxe_and_ipxe_to_its_script() -> None:
+    lines = servers.dnsmasq_conf(IPXE, NETWORK).splitlines()
+    assert "dhcp-boot=tag:!ipxe,tag:bios,undionly.kpxe" in lines
+    assert "dhcp-boot=tag:!ipxe,tag:uefi,snponly.efi" in lines
+    assert "dhcp-boot=tag:ipxe,http://192.0.2.1:8080/boot.ipxe" in lines
+    assert "dhcp-range=192.0.2.100,192.0.2.200,10m" in lines
+
+
+def test_told_of_each_node_dnsmasq_answers_no_others() -> None:
+    lines = servers.dnsmasq_conf(PLANS["ipxe-by-node"], NETWORK).splitlines()
+    assert "dhcp-ignore=tag:!ironic" in lines
+    assert "dhcp-hostsdir=/etc/dnsmasq.d/hosts" in lines
+    assert not [line for line in lines if line.startswith("dhcp-boot")]
+
+
+def test_a_web_server_is_set_up_only_where_the_conductor_does_not_serve() -> None:
+    assert set(servers.files(IPXE, NETWORK)) == {"dnsmasq.conf", "nginx.conf", "setup.sh"}
+    assert set(servers.files(PXE, NETWORK)) == {"dnsmasq.conf", "setup.sh"}
+    assert "listen 192.0.2.1:8080;" in servers.nginx_conf(IPXE)
+    assert "root /httpboot;" in servers.nginx_conf(IPXE)
+    assert "access_log off;" in servers.nginx_conf(IPXE)
+    below = servers.nginx_conf(dataclasses.replace(IPXE, http_url="http://files.example/boot"))
+    assert "listen files.example:80;" in below
+    assert "location /boot/ {\n        alias /httpboot/;" in below
+
+
+def test_dnsmasq_itself_takes_the_configuration(plan: servers.Plan, tmp_path: pathlib.Path) -> None:
+    program = shutil.which("dnsmasq") or shutil.which("/usr/sbin/dnsmasq")
+    if program is None:
+        pytest.skip("NOT TESTED: dnsmasq is not installed; apt-get install dnsmasq-base")
+    for name in ("hosts", "options", "tftp"):
+        (tmp_path / name).mkdir()
+    here = dataclasses.replace(
+        plan, hosts=tmp_path / "hosts", options=tmp_path / "options", tftp_root=tmp_path / "tftp"
+    )
+    file = tmp_path / "dnsmasq.conf"
+    for network in (NETWORK, dataclasses.replace(NETWORK, router=None)):
+        file.write_text(servers.dnsmasq_conf(here, network))
+        command = [program, "--test", f"--conf-file={file}"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_script_is_one_for_sh(plan: servers.Plan) -> None:
+    script = servers.setup(plan)
+    done = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in plan.loaders.values():
+        assert f"/tftpboot/{name}\n" in script
+
+
+def test_the_command_writes_what_the_configuration_says(tmp_path: pathlib.Path) -> None:
+    conf = tmp_path / "test.conf"
+    conf.write_text(
+        f"[DEFAULT]\nstate_path = {tmp_path}/state\n"
+        "[deploy]\nhttp_url = http://192.0.2.7:8080\n"
+        "[dhcp]\ndhcp_provider = dnsmasq\n"
+    )
+    command = [sys.executable, "-m", "ironic_lite.cmd.netboot", "--config-file", str(conf)]
+    ask = ["--interface", "eth1", "--range", "192.0.2.100,192.0.2.200"]
+    written = [*command, "write", "--folder", str(tmp_path / "out"), *ask]
+    done = subprocess.run(written, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["dnsmasq.conf", "nginx.conf", "setup.sh"]
+    shown = [*command, "show", *ask]
+    done = subprocess.run(shown, capture_output=True, text=True, timeout=60, check=False)
+    assert "dhcp-ignore=tag:!ironic\n" in done.stdout
+    assert "listen 192.0.2.7:8080;" in done.stdout
+    wrong = [*command, "show", "--interface", "eth1", "--range", "192.0.2.9,192.0.2.3"]
+    done = subprocess.run(wrong, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "is not of the form first,last" in done.stderr

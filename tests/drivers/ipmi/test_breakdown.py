@@ -1,0 +1,124 @@
+"""Whatever goes wrong between the driver and a real BMC: each error says what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.ipmi import power, tool, vendor
+from tests.drivers.ipmi.conftest import BmcTask, Program, task_with
+from tests.emulators import lossy
+from tests.emulators.ipmi import PASSWORD, Bmc
+
+POWER = power.IpmiPower()
+VENDOR = vendor.IpmiVendor()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "advice"),
+    [
+        ({"ipmi_password": "wrong"}, errors.BmcAccessDenied, "Check ipmi_username, ipmi_passw"),
+        ({"ipmi_password": None}, errors.BmcAccessDenied, "Check ipmi_username, ipmi_password"),
+        ({"ipmi_username": "nobody"}, errors.BmcAccessDenied, "the login of user nobody"),
+        ({"ipmi_username": None}, errors.BmcAccessDenied, r"the login of user \(none\)"),
+        ({"ipmi_cipher_suite": 17}, errors.HardwareError, "does not take cipher suite 17"),
+        ({"ipmi_hex_kg_key": "4b6731"}, errors.BmcAccessDenied, "ipmi_hex_kg_key"),
+        (
+            {"ipmi_address": "bmc.invalid"},
+            errors.BmcUnreachable,
+            r"bmc\.invalid cannot be resolved",
+        ),
+        (
+            {
+                "ipmi_bridging": "single",
+                "ipmi_target_channel": 0,
+                "ipmi_target_address": "0x82",
+            },
+            errors.HardwareError,
+            "controller behind the BMC at .* power status.* ipmi_bridging",
+        ),
+        (
+            {
+                "ipmi_protocol_version": "1.5",
+                "ipmi_cipher_suite": None,
+                "ipmi_password": "wrong",
+            },
+            errors.BmcAccessDenied,
+            "Check ipmi_username",
+        ),
+    ],
+)
+def test_a_fault_says_what_to_do(
+    bmc: Bmc, values: dict[str, object], kind: type[errors.Error], advice: str
+) -> None:
+    with pytest.raises(kind, match=advice) as caught:
+        POWER.get_power_state(task_with(bmc.driver_info(**values)))
+    assert type(caught.value) is kind
+    assert PASSWORD not in caught.value.message
+
+
+@pytest.mark.parametrize("how", ["stop", "hang"])
+def test_a_silent_bmc_is_told_with_its_port(bmc: Bmc, machine: BmcTask, how: str) -> None:
+    getattr(bmc, how)()
+    with pytest.raises(errors.BmcUnreachable, match=f"does not answer on UDP port {bmc.port}"):
+        POWER.get_power_state(machine)
+
+
+@pytest.mark.parametrize(
+    ("version", "carries"), [("2.0", 2), ("2.0", 4), ("2.0", 8), ("1.5", 2), ("1.5", 8)]
+)
+def test_a_bmc_that_falls_silent_on_the_way_is_told(bmc: Bmc, version: str, carries: int) -> None:
+    suite = 3 if version == "2.0" else None
+    with lossy.way(bmc.port, carries=carries) as port:
+        info = bmc.driver_info(
+            ipmi_port=port, ipmi_protocol_version=version, ipmi_cipher_suite=suite
+        )
+        with pytest.raises(errors.BmcUnreachable, match=f"UDP port {port}, and then was silent"):
+            POWER.get_power_state(task_with(info))
+
+
+@pytest.mark.parametrize(
+    "words", [("power", "on"), ("raw", "0x00", "0x09", "5", "0", "0"), ("sdr",)], ids=" ".join
+)
+def test_it_is_told_whatever_was_asked(bmc: Bmc, words: tuple[str, ...]) -> None:
+    with lossy.way(bmc.port, carries=9) as port:
+        task = task_with(bmc.driver_info(ipmi_port=port))
+        with pytest.raises(errors.BmcUnreachable, match="then was silent"):
+            tool.run(task, words)
+
+
+def test_a_bmc_that_is_gone_before_it_answers_obeys(bmc: Bmc) -> None:
+    warm = base.Call("POST", {"warm": True})
+    with lossy.way(bmc.port, carries=9) as port:
+        VENDOR.bmc_reset(task_with(bmc.driver_info(ipmi_port=port)), warm)
+    with lossy.way(bmc.port, carries=2) as port:
+        task = task_with(bmc.driver_info(ipmi_port=port))
+        with pytest.raises(errors.BmcUnreachable, match="then was silent"):
+            VENDOR.bmc_reset(task, warm)
+
+
+@pytest.mark.parametrize("says", ["Command not supported in present state", "Node busy"])
+def test_a_machine_on_its_way_may_refuse_to_tell_where_it_is(
+    bmc: Bmc, machine: BmcTask, program: Program, says: str
+) -> None:
+    folder = program(
+        'case "$*" in *" status") [ -e known ] || { touch known; '
+        f'echo "Get Chassis Power Status failed: {says}" >&2; exit 1; }} ;; esac\n'
+        'exec "$REAL" "$@"'
+    )
+    POWER.set_power_state(machine, base.POWER_ON)
+    assert bmc.power
+    assert (folder / "known").exists()
+
+
+def test_a_login_that_is_refused_meanwhile_is_not_tried_again(
+    bmc: Bmc, machine: BmcTask, program: Program
+) -> None:
+    folder = program(
+        'case "$*" in *" status") echo asked >> calls; echo "RAKP 2 HMAC is invalid" >&2; exit 1;; '
+        'esac\nexec "$REAL" "$@"'
+    )
+    with pytest.raises(errors.BmcAccessDenied):
+        POWER.set_power_state(machine, base.POWER_ON)
+    assert (folder / "calls").read_text().splitlines() == ["asked"]

@@ -1,0 +1,61 @@
+"""What is counted of commands to IPMI BMCs, and what those do who would rather not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_lite import config, counters, errors
+from ironic_lite.drivers import patience
+from ironic_lite.drivers.ipmi import tool
+from tests.drivers.ipmi.conftest import Program, task_with
+
+STATUS = ("power", "status")
+BUSY = "echo run >> calls\necho 'Error: Node busy' >&2\nexit 1"
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[counters.Counters]:
+    """Counts of this test alone, of BMCs that need no rest."""
+    made = counters.Counters()
+    monkeypatch.setattr(counters, "BMCS", made)
+    monkeypatch.setattr(tool, "BMCS", tool.Bmcs())
+    yield made
+
+
+def results(made: counters.Counters) -> dict[str, int]:
+    """Return how many commands were counted, by result."""
+    told = made.snapshot()["bmc_calls_total"]
+    assert {(one["kind"], one["operation"]) for one in told} <= {("ipmi", "power")}
+    return {one["result"]: one["value"] for one in told}
+
+
+def test_each_command_is_counted_with_its_result(
+    program: Program, counted: counters.Counters
+) -> None:
+    task = task_with({"ipmi_address": "127.0.0.1", "ipmi_port": 1})
+    program("echo 'Chassis Power is on'")
+    tool.run(task, STATUS)
+    program("echo 'Unable to establish IPMI v2 / RMCP+ session' >&2\nexit 1")
+    with pytest.raises(errors.Error), patience.limit(patience.UNHURRIED):
+        tool.run(task, STATUS)
+    assert sum(results(counted).values()) == 2
+    assert results(counted)["ok"] == 1
+    (seconds,) = counted.snapshot()["bmc_call_seconds"]
+    assert seconds["count"] == 2
+
+
+def test_a_repetition_is_counted_and_who_comes_back_by_himself_causes_none(
+    program: Program, counted: counters.Counters
+) -> None:
+    config.CONF.set_override("min_command_interval", 1, group="ipmi")
+    task = task_with({"ipmi_address": "127.0.0.1", "ipmi_port": 2})
+    folder = program(f"[ -e calls ] && {{ echo 'Chassis Power is on'; exit 0; }}\n{BUSY}")
+    tool.run(task, STATUS)
+    assert counted.snapshot()["bmc_retries_total"] == [{"kind": "ipmi", "value": 1}]
+    (folder / "calls").unlink()
+    with pytest.raises(errors.HardwareError), patience.limit(patience.UNHURRIED):
+        tool.run(task, STATUS)
+    assert (folder / "calls").read_text() == "run\n"
+    assert counted.snapshot()["bmc_retries_total"] == [{"kind": "ipmi", "value": 1}]

@@ -1,0 +1,260 @@
+"""Updates of firmware by Redfish: in order, through boots and restarts of BMCs and conductors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import jobs, updates
+from tests.drivers import doubles
+from tests.drivers.redfish import conftest
+from tests.drivers.redfish.firmware.updating import (
+    BIOS,
+    BMC,
+    CARD,
+    FIRMWARE,
+    NIC,
+    UPDATE,
+    URL,
+    begin,
+    finish,
+    image,
+    orders,
+    phase,
+    poll,
+    versions,
+)
+from tests.emulators import bmc
+
+# -- it goes well -------------------------------------------------------------------------------
+
+
+def test_versions_are_told(served: bmc.Machine) -> None:
+    told = {"bios": "P79 v1.45", "bmc": "1.45.455b66-rev4", CARD: "7.4.10"}
+    assert versions(served) == told
+    [card] = [
+        one
+        for one in FIRMWARE.cache_firmware_components(conftest.task_of(served))
+        if one.component == CARD
+    ]
+    assert f"nic:{card.serial_number}" == CARD
+    assert card.vendor and card.model
+    # As some BMCs answer while the system is off.
+    served.tricks["GET */NetworkAdapters"] = bmc.says(400)
+    assert set(versions(served)) == {"bios", "bmc"}
+
+
+def test_a_bmc_that_tells_no_version_says_so(served: bmc.Machine) -> None:
+    del served[served.system]["BiosVersion"]
+    del served[served.places.manager]["FirmwareVersion"]
+    del served[served.places.chassis]["NetworkAdapters"]
+    with pytest.raises(errors.UnsupportedDriverExtension, match="it tells none"):
+        FIRMWARE.cache_firmware_components(conftest.task_of(served))
+
+
+def test_nothing_is_sent_before_it_is_kept_that_it_will_be(served: bmc.Machine) -> None:
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    assert (served.changes(), phase(task), task.timers) == ([], "send", [0.0])
+    assert poll(task, BIOS) is base.WAIT
+    [body] = orders(served)
+    assert body == {"ImageURI": URL.format("BIOS-2.0"), "TransferProtocol": "HTTP"}
+
+
+def test_a_bios_is_updated_and_the_bmc_seen_to_settle(served: bmc.Machine) -> None:
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    finish(task, BIOS)
+    assert sum(task.timers) > 0
+    assert versions(served)["bios"] == "2.0"
+    assert (len(orders(served)), served.sent) == (1, [])
+
+
+def test_a_bios_that_waits_for_the_boot_gets_it_at_once(served: bmc.Machine) -> None:
+    served.habits.firmware_on_reset = True
+    served[served.system]["PowerState"] = "On"
+    task: doubles.FakeTask = conftest.task_of(served)
+    begin(task, BIOS)
+    task = finish(task, BIOS)
+    assert versions(served)["bios"] == "2.0"
+    assert served.sent == ["ForceOff", "On"]
+    assert task.node.power_state == "power on"
+
+
+@pytest.mark.parametrize("end", ["task", "operation", "gone"])
+def test_a_bmc_restarts_and_is_known_by_its_new_version(served: bmc.Machine, end: str) -> None:
+    served.habits.monitor_end = end
+    served.habits.task_body = end == "task"
+    served.habits.restart_requests = 7
+    task = conftest.task_of(served)
+    begin(task, BMC)
+    finish(task, BMC)
+    assert versions(served)["bmc"] == "2.0"
+    assert (len(orders(served)), served.sent) == (1, [])
+
+
+def test_a_bmc_that_breaks_connections_off_is_borne_with(served: bmc.Machine) -> None:
+    served.habits.restart_status = 0
+    served.habits.restart_requests = 12
+    task = conftest.task_of(served)
+    begin(task, BMC)
+    finish(task, BMC)
+    assert versions(served)["bmc"] == "2.0"
+
+
+def test_sessions_that_die_with_the_bmc_are_renewed(served: bmc.Machine) -> None:
+    served.users["root"] = "secret"
+    task = conftest.task_of(served)
+    begin(task, BMC)
+    finish(task, BMC)
+    assert versions(served)["bmc"] == "2.0" and served.logins > 1
+
+
+def test_several_are_done_in_order_with_rests_between_them(served: bmc.Machine) -> None:
+    images = (image("bmc", "BMC-2.0", wait=1000), BIOS, NIC)
+    task = conftest.task_of(served)
+    begin(task, *images)
+    finish(task, *images)
+    assert sum(task.timers) >= 1000
+    names = [body["ImageURI"].rpartition("/")[2] for body in orders(served)]
+    assert names == ["BMC-2.0.bin", "BIOS-2.0.bin", "NIC1-8.bin"]
+    assert max(task.timers) <= updates.LONGEST_PAUSE
+    assert versions(served) == {"bios": "2.0", "bmc": "2.0", CARD: "8"}
+
+
+def test_a_card_that_waits_is_given_a_while_before_the_machine_is_restarted(
+    served: bmc.Machine,
+) -> None:
+    task = conftest.task_of(served)
+    begin(task, NIC)
+    poll(task, NIC)
+    served.tasks[0].state = "Starting"
+    assert poll(task, NIC) is base.WAIT
+    assert served.sent == []
+    assert 15 < task.timers[-1] < 25
+    assert poll(task, NIC) is base.WAIT
+    assert served.sent == ["On"]
+    served.tasks[0].state = "Running"
+    finish(task, NIC)
+    assert served.sent == ["On"]
+
+
+def test_the_same_version_once_more_is_no_failure(served: bmc.Machine) -> None:
+    again = image("bmc", "BMC-1.45.455b66-rev4")
+    task = conftest.task_of(served)
+    begin(task, again)
+    finish(task, again)
+    assert sum(task.timers) >= 300
+
+
+def test_an_update_done_at_once_needs_no_task(served: bmc.Machine) -> None:
+    served.habits.tasks = frozenset()
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    finish(task, BIOS)
+    assert versions(served)["bios"] == "2.0"
+
+
+def test_a_bios_whose_version_is_not_told_is_believed_after_a_boot(served: bmc.Machine) -> None:
+    def tell_none(handler: bmc.Handler) -> None:
+        reply = handler.serving.host.answer(handler.request_read)
+        del reply.document["BiosVersion"]
+        handler.say(200, reply.document)
+
+    served.tricks[f"GET {served.system}"] = tell_none
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    finish(task, BIOS)
+    assert served.sent == ["On"]
+
+
+# -- conductors die -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", ["running", "done"])
+def test_an_order_that_a_dead_conductor_sent_is_not_sent_again(
+    served: bmc.Machine, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    served.habits.task_polls = 3 if lost == "running" else 0
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    saved = task.elsewhere()
+    saved.timers = [0.0]
+    poll(task, BIOS)  # sent, and the conductor dies before it is kept
+    if lost == "done":
+        served.finish_tasks()
+    monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
+    finish(saved, BIOS)
+    assert len(orders(served)) == 1
+    assert versions(served)["bios"] == "2.0"
+
+
+def test_an_order_that_was_never_sent_is_sent_by_the_next_conductor(
+    served: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
+    finish(task, BIOS)
+    assert len(orders(served)) == 1
+
+
+def test_a_connection_that_breaks_while_an_order_is_sent(served: bmc.Machine) -> None:
+    def swallow(handler: bmc.Handler) -> None:
+        handler.serving.host.answer(handler.request_read)
+        bmc.hangs_up(handler)
+
+    served.habits.task_polls = 5
+    served.tricks[UPDATE] = swallow
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    assert poll(task, BIOS) is base.WAIT
+    finish(task, BIOS)
+    assert len(orders(served)) == 1
+    assert versions(served)["bios"] == "2.0"
+
+
+# -- BMCs that say little -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [None, {"@odata.id": "/redfish/v1/UpdateService"}], ids=repr)
+def test_the_task_of_an_answer_that_names_none_is_looked_for(
+    served: bmc.Machine, body: dict[str, Any] | None
+) -> None:
+    """What was accepted is not done: a restart would meet firmware that is being written."""
+
+    def takes_it(handler: bmc.Handler) -> None:
+        handler.serving.host.answer(handler.request_read)
+        handler.say(202, body)
+
+    served.habits.task_polls = 10**9
+    served.tricks[UPDATE] = takes_it
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    for _ in range(5):
+        assert poll(task, BIOS) is base.WAIT
+    assert (phase(task), served.sent) == ("follow", [])
+    served.finish_tasks()
+    finish(task, BIOS)
+    assert versions(served)["bios"] == "2.0"
+    assert len(orders(served)) == 1
+
+
+def test_a_task_that_a_starting_bmc_does_not_know_for_a_while_is_followed_on(
+    served: bmc.Machine,
+) -> None:
+    served.habits.task_polls = 10**9
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    assert poll(task, BIOS) is base.WAIT
+    served.tricks["GET */TaskService/Task*"] = bmc.says(404)
+    for _ in range(2):
+        assert poll(task, BIOS) is base.WAIT
+    served.tricks.clear()
+    assert poll(task, BIOS) is base.WAIT
+    assert (phase(task), served.sent) == ("follow", [])
+    served.finish_tasks()
+    finish(task, BIOS)

@@ -1,0 +1,370 @@
+"""What is said of a failure, and what becomes of an order that may have been sent already."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import connection, jobs, orders, raid, storage
+from tests.drivers import doubles
+from tests.drivers.redfish.raid.machines import (
+    DATA,
+    ROOT,
+    begun,
+    changes,
+    create,
+    delete,
+    elsewhere,
+    failure,
+    finish,
+    node_at,
+    poll,
+    there,
+    times,
+)
+from tests.emulators import bmc
+
+# -- what fails on the way -------------------------------------------------------------------
+
+
+def test_a_refusal_is_told_in_the_words_of_the_bmc(machine: bmc.Machine) -> None:
+    task = begun(machine)
+    machine["Storage/RAID1"]["StorageControllers"][0]["SupportedRAIDTypes"] = ["RAID0"]
+    assert failure(task) == (
+        f"the BMC at {machine.url} refused to create RAID 1 on disks 0, 1 of controller RAID1: "
+        "HTTP 400 (The value RAID1 of RAIDType is none)"
+    )
+
+
+@pytest.mark.parametrize("habit", ["task", "operation"])
+def test_a_task_that_fails_is_told_in_the_words_of_the_bmc(
+    machine: bmc.Machine, habit: str
+) -> None:
+    machine.habits.task_fails = "Drive 0 has medium errors."
+    machine.habits.monitor_end = habit
+    machine.habits.task_body = habit == "task"
+    said = failure(begun(machine))
+    assert said.startswith("the BMC could not create RAID 1 on disks 0, 1 of controller RAID1: ")
+    assert "ended as Exception: " in said
+    assert "Drive 0 has medium errors" in said
+
+
+def test_a_task_that_never_ends_fails_after_the_time_of_the_option(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.habits.task_polls = 10**9
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    clock = time.time() + 999
+    monkeypatch.setattr(time, "time", lambda: clock)
+    assert poll(task) is base.WAIT
+    clock += 2
+    said = failure(task, polls=1)
+    assert said.startswith("the BMC did not create RAID 1 on disks 0, 1 of controller RAID1 within")
+    assert "within 1000 s (task /redfish/v1/TaskService/Tasks/1)" in said
+    assert "raise [redfish]raid_config_timeout" in said
+
+
+def test_a_volume_whose_task_was_done_and_that_is_not_there_fails(machine: bmc.Machine) -> None:
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    machine.tasks[0].effect = lambda: None
+    assert failure(task).startswith("the BMC said that it did create RAID 1 on disks 0, 1")
+
+
+def test_a_volume_whose_deletion_was_done_and_that_is_there_still_fails(
+    machine: bmc.Machine,
+) -> None:
+    """Else the node would show no volumes, and nobody would look."""
+    task = create(node_at(machine, ROOT))
+    assert doubles.clean(task, "raid.delete_configuration") is base.WAIT
+    assert poll(task) is base.WAIT
+    machine.tasks[-1].effect = lambda: None
+    said = failure(task)
+    assert "to delete volume system of controller RAID1 any more, or calls it done, and" in said
+    assert task.node.raid_config != {}
+
+
+def test_a_deleted_volume_that_is_listed_for_a_while_is_no_failure(machine: bmc.Machine) -> None:
+    task = create(node_at(machine, ROOT))
+    assert doubles.clean(task, "raid.delete_configuration") is base.WAIT
+    assert poll(task) is base.WAIT
+    before = dict(machine["Volumes"])
+    title = f"GET {machine.places.volumes}"
+    machine.tricks[title] = bmc.says_first(2, bmc.says(200, before))
+    finish(task, base.WAIT)
+    assert there(machine) == []
+
+
+def test_a_task_that_waits_for_a_restart_nobody_told_of_gets_one(machine: bmc.Machine) -> None:
+    """It would hang for hours: this BMC does not say when it can change volumes."""
+    del machine["Volumes"]["@Redfish.OperationApplyTimeSupport"]
+    machine.habits.task_polls = 10**9
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    machine.tasks[0].state = "Pending"
+    for _ in range(orders.PATIENT_LOOKS):
+        assert poll(task) is base.WAIT
+        assert machine.sent == []
+    assert poll(task) is base.WAIT
+    assert machine.sent == ["ForceOff", "On"]
+    machine.tasks[0].state = "Running"
+    machine.finish_tasks()
+    finish(task, base.WAIT)
+    assert machine.sent == ["ForceOff", "On"]
+
+
+def test_a_task_that_the_bmc_forgot_without_doing_it_fails(machine: bmc.Machine) -> None:
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    machine.tasks.clear()
+    said = failure(task)
+    assert "the BMC does not know its task /redfish/v1/TaskService/Tasks/1 to create RAID 1" in said
+
+
+def test_a_volume_that_came_out_too_small_fails(machine: bmc.Machine) -> None:
+    machine.habits.tasks = frozenset()
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    machine["Volumes/1"]["CapacityBytes"] = 50 * 1024**3
+    assert failure(task) == "volume system has 50 GiB, not 100. Ask for less, or for more disks"
+
+
+@pytest.mark.parametrize("status", [503, 0])
+def test_a_bmc_that_restarts_in_mid_task_is_waited_for(machine: bmc.Machine, status: int) -> None:
+    machine.habits.restart_status = status
+    machine.habits.restart_requests = 20
+    machine.habits.task_polls = 2
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    machine.restart()
+    assert poll(task) is base.WAIT
+    assert task.recall(raid.NOTE)["silent"] is not None
+    machine.silent_for = 0
+    assert poll(task) is base.WAIT
+    assert task.recall(raid.NOTE)["silent"] is None
+    finish(task, base.WAIT)
+    assert there(machine) == [("RAID1", ["0", "1"])]
+    assert changes(machine) == ["POST Volumes"]
+
+
+def test_a_bmc_that_died_in_mid_task_fails_the_step_in_the_end(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    machine.tricks["*"] = bmc.hangs_up
+    assert poll(task) is base.WAIT
+    later = time.time() + config.CONF.redfish.bmc_silence_timeout + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    said = failure(task, polls=1)
+    assert said.startswith("no usable answer of the BMC for 90")
+    assert "while it was to create RAID 1 on disks 0, 1 of controller RAID1: Cannot reach" in said
+    assert said.endswith("look at the volumes of the machine, and run the step again")
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["the order", "a look"])
+def test_a_bmc_that_knows_no_users_while_it_starts_is_waited_for(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    machine.users["root"] = "secret"
+    task = begun(machine)
+    if not first:
+        assert poll(task) is base.WAIT
+    machine.users["root"] = "not loaded yet"
+    machine.sessions.clear()
+    assert poll(task) is base.WAIT
+    assert task.timers[-1] == config.CONF.redfish.raid_config_status_interval  # lest it locks us
+    machine.users["root"] = "secret"
+    monkeypatch.setattr(connection, "LINKS", connection.Links())  # as after a while
+    finish(task, base.WAIT)
+    assert there(machine) == [("RAID1", ["0", "1"])]
+    assert len(machine.tasks) == 1
+
+
+def test_wrong_credentials_in_mid_task_fail_in_the_end(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.users["root"] = "secret"
+    task = begun(machine)
+    machine.users["root"] = "changed"
+    machine.sessions.clear()
+    assert poll(task) is base.WAIT
+    later = time.time() + config.CONF.redfish.bmc_silence_timeout + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert "refused the credentials of user root" in failure(task, polls=1)
+
+
+# -- what may have been sent already ----------------------------------------------------------
+
+
+def test_an_order_whose_answer_was_lost_is_not_sent_twice(machine: bmc.Machine) -> None:
+    task = begun(machine)
+
+    def loses(handler: bmc.Handler) -> None:
+        handler.serving.host.answer(handler.request_read)
+        bmc.hangs_up(handler)
+
+    title = f"POST {machine.places.volumes}"
+    machine.tricks[title] = loses
+    assert poll(task) is base.WAIT
+    del machine.tricks[title]
+    assert task.recall(raid.NOTE)["orders"][0]["state"] == orders.NEW
+    finish(task, base.WAIT)
+    assert changes(machine) == ["POST Volumes"]
+    assert len(machine.tasks) == 1
+
+
+@pytest.mark.parametrize("begin", [True, False])
+@pytest.mark.parametrize("slow", [True, False])
+def test_another_conductor_goes_on_where_one_died_in_the_middle_of_an_order(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch, begin: bool, slow: bool
+) -> None:
+    if not slow:
+        machine.habits.tasks = frozenset()
+    task = begun(machine, ROOT, DATA)
+    dead = elsewhere(task)
+    if begin:
+        assert poll(dead) is base.WAIT  # and dies before anything of it is saved
+    monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
+    finish(task, base.WAIT)
+    assert changes(machine) == ["POST Volumes", "POST Volumes"]
+    assert there(machine) == [("RAID1", ["0", "1"]), ("RAID5", ["3", "4", "5"])]
+
+
+@pytest.mark.parametrize("what", ["create", "delete"])
+@pytest.mark.parametrize("ends", ["done", "failed"])
+def test_other_work_of_the_bmc_is_not_taken_for_the_order_of_a_dead_conductor(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch, what: str, ends: str
+) -> None:
+    """A task that does not say what it is may be a log being collected."""
+    task = create(node_at(machine, DATA)) if what == "delete" else node_at(machine, ROOT)
+    step = "create_configuration" if what == "create" else "delete_configuration"
+    assert doubles.clean(task, f"raid.{step}") is base.WAIT
+    machine.tasks.clear()
+    machine.habits.task_polls = 10**9
+    machine.habits.tasks |= {"other"}
+    machine.work("other", "Collect logs", lambda: None, on_reset=False)
+    monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
+    before = machine.changes()
+    assert poll(task) is base.WAIT
+    assert machine.changes() == before
+    machine.habits.task_polls = 1
+    if ends == "failed":
+        machine.tasks[0].state = "Exception"
+    machine.finish_tasks()
+    task = finish(task, base.WAIT)
+    assert len(machine.changes()) == len(before) + 1
+    assert there(machine) == ([("RAID1", ["0", "1"])] if what == "create" else [])
+
+
+def test_an_order_whose_sending_could_not_be_saved_is_looked_for_by_the_same_conductor(
+    machine: bmc.Machine,
+) -> None:
+    """The database was away for a moment; the timer rings again, with the plan of before."""
+    task = begun(machine)
+    kept = task.recall(raid.NOTE)
+    assert poll(task) is base.WAIT
+    task.keep(raid.NOTE, kept)
+    finish(task, base.WAIT)
+    assert changes(machine) == ["POST Volumes"]
+    assert len(machine.tasks) == 1
+
+
+def test_another_conductor_does_not_restart_a_machine_that_one_has_restarted(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times(machine, "OnReset")
+    machine.habits.task_polls = 4
+    task = begun(machine)
+    assert poll(task) is base.WAIT
+    assert poll(elsewhere(task)) is base.WAIT  # restarts it, and dies
+    assert machine.sent == ["ForceOff", "On"]
+    monkeypatch.setattr(jobs, "CLAIMS", jobs.Claims())
+    finish(task, base.WAIT)
+    assert machine.sent == ["ForceOff", "On"]
+
+
+def test_the_plan_of_a_step_that_was_called_off_is_replaced(machine: bmc.Machine) -> None:
+    task = begun(machine, DATA)
+    assert poll(task) is base.WAIT
+    machine.finish_tasks()
+    task.node.target_raid_config = {"logical_disks": [ROOT]}
+    create(task, delete_existing=True)
+    assert there(machine) == [("RAID1", ["0", "1"])]
+
+
+def test_a_lost_plan_fails_the_step(machine: bmc.Machine) -> None:
+    assert failure(node_at(machine)) == "the plan of the step is lost; run it again"
+
+
+# -- makers ------------------------------------------------------------------------------------
+
+
+def test_an_idrac_that_wants_no_time_for_a_deletion_is_told_without() -> None:
+    with bmc.serve(make="dell") as machine:
+        machine.tree[machine.system]["PowerState"] = "On"
+        task = create(node_at(machine, ROOT))
+        words = "IDRAC.2.1.SYS029: unable to process @Redfish.OperationApplyTime"
+        answer = {"error": {"message": words, "@Message.ExtendedInfo": [{"MessageId": words}]}}
+        title = f"DELETE {machine.places.volumes}/1"
+        machine.tricks[title] = bmc.says_first(1, bmc.says(500, answer))
+        delete(task)
+        assert there(machine) == []
+        sent = [request.body for request in machine.requests if request.title == title]
+        assert sent == [{"@Redfish.OperationApplyTime": "Immediate"}, {}]
+
+
+def test_a_server_error_at_a_deletion_is_no_quirk_elsewhere(machine: bmc.Machine) -> None:
+    task = create(node_at(machine, ROOT))
+    answer = {"error": {"message": "SYS029"}}
+    machine.tricks[f"DELETE {machine.places.volumes}/1"] = bmc.says(500, answer)
+    assert doubles.clean(task, "raid.delete_configuration") is base.WAIT
+    assert poll(task) is base.WAIT
+    assert task.recall(raid.NOTE)["silent"] is not None
+    assert changes(machine)[-1] == "DELETE 1"
+
+
+def test_controllers_in_a_collection_of_their_own_are_read(machine: bmc.Machine) -> None:
+    storage = machine["Storage/RAID1"]
+    card = storage.pop("StorageControllers")[0]
+    path = f"{machine.places.storage}/Controllers"
+    storage["Controllers"] = {"@odata.id": path}
+    machine.tree[path] = {"Members": [{"@odata.id": f"{path}/1"}]}
+    machine.tree[f"{path}/1"] = card
+    card["SupportedRAIDTypes"] = ["RAID1"]
+    with pytest.raises(errors.InvalidParameter, match="controller RAID1 makes 1"):
+        begun(machine, DATA)
+
+
+def test_a_plan_survives_as_json(machine: bmc.Machine) -> None:
+    task = begun(machine, ROOT, DATA)
+    kept = task.recall(raid.NOTE)
+    assert orders.Work.of(kept).saved() == kept
+
+
+# -- which volume came of which order ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"), [(100, "b"), (30, "a"), (None, "c")], ids=["large", "small", "all"]
+)
+def test_of_volumes_on_the_same_disks_each_is_known_by_its_size(
+    asked: int | None, found: str
+) -> None:
+    """They are made at one restart; their tasks do not tell which came of which."""
+    paths = ("/Drives/0", "/Drives/1")
+    made = [
+        storage.Volume(name, name, "1", size, paths, raw=False, hint=None, times=None)
+        for name, size in (("a", 29), ("b", 99), ("c", 900))
+    ]
+    body = {"RAIDType": "RAID1", "Links": {"Drives": [{"@odata.id": path} for path in paths]}}
+    size = {} if asked is None else {"CapacityBytes": asked}
+    order = orders.Order(orders.CREATE, "/Volumes", "create", {**body, **size})
+    work = orders.Work(orders=[order], until=0.0, before=[], disks=[])
+    volume = orders.find(work, order, made)
+    assert volume is not None
+    assert volume.path == found

@@ -1,0 +1,400 @@
+"""Booting from virtual media: the drive, the medium, the device, and what is left afterwards."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import pathlib
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pycdlib
+import pytest
+import requests
+
+from ironic_lite import config, errors, masking
+from ironic_lite.conductor import fileserver
+from ironic_lite.drivers import base
+from ironic_lite.drivers.fake import deploy
+from ironic_lite.drivers.redfish import boot
+from tests.drivers import doubles
+from tests.drivers.redfish import conftest
+from tests.emulators import bmc
+
+BOOT = boot.RedfishVirtualMediaBoot()
+API = "http://192.0.2.1:6385"
+TOKEN = {"ipa-agent-token": "t0ken-of-43-characters"}
+MAC = "52:54:00:AA:00:01"
+
+
+@pytest.fixture
+def parts(tmp_path: pathlib.Path) -> dict[str, str]:
+    """The URLs of a ramdisk in folders that nodes may name."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    found = {}
+    for name in ("deploy_kernel", "deploy_ramdisk", "bootloader"):
+        (folder / name).write_bytes(name.encode() * 1000)
+        found[name] = f"file://{folder}/{name}"
+    return found
+
+
+@pytest.fixture(autouse=True)
+def conf(tmp_path: pathlib.Path) -> Iterator[Any]:
+    """A conductor that serves files; restored afterwards."""
+    conf = config.CONF
+    given: dict[tuple[str | None, str], Any] = {
+        (None, "state_path"): str(tmp_path / "state"),
+        ("service_catalog", "endpoint_override"): API,
+        ("conductor", "file_url_allowed_paths"): [str(tmp_path)],
+        ("deploy", "http_url"): "http://192.0.2.1:8080",
+    }
+    for (group, name), value in given.items():
+        conf.set_override(name, value, group=group)
+    yield conf
+    for group, name in (*given, (None, "isolinux_bin"), (None, "ldlinux_c32")):
+        conf.clear_override(name, group=group)
+
+
+@pytest.fixture
+def machine() -> Iterator[bmc.Machine]:
+    with bmc.serve() as running:
+        yield running
+
+
+@pytest.fixture
+def task(machine: bmc.Machine, parts: dict[str, str]) -> conftest.BmcTask:
+    return node_of(machine, **parts)
+
+
+def node_of(machine: bmc.Machine, **info: Any) -> conftest.BmcTask:
+    """Return a task on the machine's node, with one port."""
+    driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
+    node = doubles.node(driver="redfish", driver_info={**machine.driver_info, **info})
+    port = base.Port({"address": MAC.lower(), "pxe_enabled": True})
+    return conftest.BmcTask(node, driver=driver, ports=[port])
+
+
+def inserted(machine: bmc.Machine) -> str | None:
+    image: str | None = machine["VirtualMedia/Cd"]["Image"]
+    return image
+
+
+def device(machine: bmc.Machine) -> tuple[str, str]:
+    chosen = machine[machine.system]["Boot"]
+    return chosen["BootSourceOverrideTarget"], chosen["BootSourceOverrideEnabled"]
+
+
+def media() -> list[pathlib.Path]:
+    folder = pathlib.Path(config.CONF.state_path) / "http/media"
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def words(path: pathlib.Path, name: str = "/boot/grub/grub.cfg", first: str = "linux") -> list[str]:
+    """Return the command line that a medium's loader reads."""
+    disc, out = pycdlib.PyCdlib(), io.BytesIO()
+    disc.open(str(path))
+    disc.get_file_from_iso_fp(out, rr_path=name)
+    disc.close()
+    (line,) = (one for one in out.getvalue().decode().splitlines() if one.strip().startswith(first))
+    return shlex.split(line)
+
+
+# -- a medium of our own --------------------------------------------------------------------------
+
+
+def test_the_machine_boots_once_from_a_medium_of_its_own(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    BOOT.prepare_ramdisk(task, TOKEN)
+    (made,) = media()
+    assert inserted(machine) == f"http://192.0.2.1:8080/media/{made.name}"
+    assert device(machine) == ("Cd", "Once")
+    line = words(made)
+    assert line[:2] == ["linux", "/vmlinuz"]
+    told = dict(word.split("=", 1) for word in line[2:] if "=" in word)
+    publisher = made.read_bytes()[16 * 2048 + 318 :][:128].decode().rstrip()
+    assert told == {
+        "ipa-api-url": API,
+        **TOKEN,
+        "boot_method": "vmedia",
+        "ir_pub_id": publisher,
+        "BOOTIF": "01-52-54-00-aa-00-01",
+        "vga": "normal",
+    }
+    assert len(publisher) == 36
+
+
+def test_what_the_drive_held_is_ejected_first(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+    machine["VirtualMedia/Cd"].update(Image="http://192.0.2.9/old.iso", Inserted=True)
+    BOOT.prepare_ramdisk(task, TOKEN)
+    orders = [request.path.rpartition(".")[2] for request in machine.requests]
+    assert [one for one in orders if one in {"EjectMedia", "InsertMedia"}] == [
+        "EjectMedia",
+        "InsertMedia",
+    ]
+
+
+def test_the_next_boot_has_a_medium_of_another_name_and_the_last_is_gone(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    BOOT.prepare_ramdisk(task, TOKEN)
+    (first,) = media()
+    BOOT.prepare_ramdisk(task, {"ipa-agent-token": "another"})
+    (second,) = media()
+    assert second.name != first.name
+    assert inserted(machine) == f"http://192.0.2.1:8080/media/{second.name}"
+    assert task.node.uuid in second.name
+    assert "ipa-agent-token=another" in words(second)
+
+
+def test_cleaning_up_ejects_and_removes_and_can_be_repeated(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    BOOT.prepare_ramdisk(task, TOKEN)
+    for _ in range(2):
+        BOOT.clean_up_ramdisk(task)
+        assert (inserted(machine), media()) == (None, [])
+    assert task.recall(boot.NOTE) is None
+
+
+def test_the_instance_boots_from_disk_for_good(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    BOOT.prepare_ramdisk(task, TOKEN)
+    BOOT.prepare_instance(task)
+    assert (inserted(machine), media()) == (None, [])
+    assert device(machine) == ("Hdd", "Continuous")
+
+
+def test_a_maker_whose_firmware_boots_what_was_installed_is_left_to_it(
+    parts: dict[str, str],
+) -> None:
+    with bmc.serve() as machine:
+        machine[machine.system]["Manufacturer"] = "Lenovo"
+        task = node_of(machine, **parts)
+        BOOT.prepare_ramdisk(task, TOKEN)
+        BOOT.prepare_instance(task)
+        assert device(machine) == ("Cd", "Once")
+        task.node.properties = {"capabilities": "boot_mode:bios"}
+        BOOT.prepare_instance(task)
+        assert device(machine) == ("Hdd", "Continuous")
+
+
+def test_in_bios_mode_isolinux_starts_it(
+    machine: bmc.Machine, task: conftest.BmcTask, conf: Any, tmp_path: pathlib.Path
+) -> None:
+    for name in ("isolinux_bin", "ldlinux_c32"):
+        (tmp_path / name).write_bytes(name.encode() * 1000)
+        conf.set_override(name, str(tmp_path / name))
+    task.node.properties = {"capabilities": "boot_mode:bios"}
+    BOOT.prepare_ramdisk(task, TOKEN)
+    (made,) = media()
+    assert machine[machine.system]["Boot"]["BootSourceOverrideMode"] == "Legacy"
+    line = words(made, "/isolinux/isolinux.cfg", "APPEND")
+    assert "ipa-agent-token=t0ken-of-43-characters" in line
+
+
+def test_a_bmc_with_sticks_only_boots_from_usb(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    machine["VirtualMedia/Cd"]["MediaTypes"] = ["USBStick"]
+    machine[machine.system]["Boot"]["BootSourceOverrideTarget@Redfish.AllowableValues"] = [
+        "Usb",
+        "Hdd",
+    ]
+    BOOT.prepare_ramdisk(task, TOKEN)
+    (made,) = media()
+    assert inserted(machine) == f"http://192.0.2.1:8080/media/{made.name}"
+    assert device(machine) == ("Usb", "Once")
+    assert made.read_bytes()[450] == 0xEF  # firmware finds the system partition on a stick
+    BOOT.clean_up_ramdisk(task)
+    assert (inserted(machine), media()) == (None, [])
+
+
+# -- another's medium -----------------------------------------------------------------------------
+
+
+def test_a_whole_image_is_given_by_its_own_address(machine: bmc.Machine) -> None:
+    task = node_of(machine, deploy_iso="https://files.example.org/agent.iso")
+    BOOT.prepare_ramdisk(task, {})
+    assert inserted(machine) == "https://files.example.org/agent.iso"
+    assert (media(), device(machine)) == ([], ("Cd", "Once"))
+    assert not BOOT.carries_parameters(task)
+    BOOT.clean_up_ramdisk(task)
+    assert inserted(machine) is None
+
+
+def test_a_local_whole_image_is_published(machine: bmc.Machine, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "agent.iso").write_bytes(b"ISO" * 1000)
+    task = node_of(machine, deploy_iso=f"file://{tmp_path}/agent.iso")
+    BOOT.prepare_ramdisk(task, {})
+    (made,) = media()
+    assert inserted(machine) == f"http://192.0.2.1:8080/media/{made.name}"
+    assert made.read_bytes() == b"ISO" * 1000
+    BOOT.clean_up_ramdisk(task)
+    assert (media(), (tmp_path / "agent.iso").exists()) == ([], True)
+
+
+def test_only_a_medium_made_for_the_node_carries_secrets(
+    machine: bmc.Machine, parts: dict[str, str]
+) -> None:
+    rescue = {"rescue_iso": "http://files.example.org/rescue.iso"}
+    task = node_of(machine, **parts, **rescue)
+    assert BOOT.carries_parameters(task)
+    assert not BOOT.carries_parameters(task, "rescue")
+
+
+# -- another conductor ----------------------------------------------------------------------------
+
+
+def elsewhere(task: conftest.BmcTask, tmp_path: pathlib.Path, url: str) -> conftest.BmcTask:
+    """Return the node's task on another conductor, which has no files yet."""
+    config.CONF.set_override("state_path", str(tmp_path / "other"))
+    config.CONF.set_override("http_url", url, group="deploy")
+    saved = task.elsewhere()
+    other = conftest.BmcTask(saved.node, driver=task.driver, ports=task.ports)
+    other._notes = saved._notes
+    return other
+
+
+def test_another_conductor_makes_the_same_medium_where_the_bmc_looks_for_it(
+    machine: bmc.Machine, task: conftest.BmcTask, tmp_path: pathlib.Path
+) -> None:
+    BOOT.take_over(task)
+    assert (media(), machine.requests) == ([], [])  # it boots nothing yet
+    BOOT.prepare_ramdisk(task, TOKEN)
+    (first,) = media()
+    before = list(machine.requests)
+    other = elsewhere(task, tmp_path, "http://192.0.2.1:8080")
+    BOOT.take_over(other)
+    (second,) = media()
+    assert (second.name, second.parent) == (first.name, tmp_path / "other/http/media")
+    assert "ipa-agent-token=t0ken-of-43-characters" in words(second)
+    assert machine.requests == before
+    BOOT.take_over(other)
+    assert media() == [second]
+
+
+def test_a_bmc_is_told_where_its_medium_is_now(
+    machine: bmc.Machine, task: conftest.BmcTask, tmp_path: pathlib.Path
+) -> None:
+    BOOT.prepare_ramdisk(task, TOKEN)
+    other = elsewhere(task, tmp_path, "http://192.0.2.2:8080")
+    BOOT.take_over(other)
+    (made,) = media()
+    assert inserted(machine) == f"http://192.0.2.2:8080/media/{made.name}"
+
+
+# -- checks ---------------------------------------------------------------------------------------
+
+
+def test_all_that_is_missing_is_named(machine: bmc.Machine, parts: dict[str, str]) -> None:
+    with pytest.raises(errors.MissingParameter) as why:
+        BOOT.validate(node_of(machine))
+    for name in ("deploy_kernel", "deploy_ramdisk", "deploy_iso"):
+        assert f"driver_info/{name}" in why.value.message
+    rest = {key: url for key, url in parts.items() if key != "bootloader"}
+    with pytest.raises(errors.MissingParameter, match=r"driver_info/bootloader"):
+        BOOT.validate(node_of(machine, **rest))
+    for fields in ({**rest, "deploy_iso": "http://files.example.org/a.iso"}, parts):
+        BOOT.validate(node_of(machine, **fields))
+    with pytest.raises(errors.MissingParameter, match=r"driver_info/rescue_kernel"):
+        BOOT.check_ramdisk(node_of(machine, **parts), "rescue")
+
+
+@pytest.mark.parametrize(
+    ("group", "name"), [("service_catalog", "endpoint_override"), ("deploy", "http_url")]
+)
+def test_an_option_that_is_missing_is_named(
+    task: conftest.BmcTask, conf: Any, group: str, name: str
+) -> None:
+    conf.clear_override(name, group=group)
+    with pytest.raises(errors.MissingParameter, match=rf"\[{group}\]{name}"):
+        BOOT.validate(task)
+
+
+def test_a_node_cannot_name_any_file_of_the_conductor(
+    machine: bmc.Machine, parts: dict[str, str]
+) -> None:
+    task = node_of(machine, **{**parts, "deploy_kernel": "file:///etc/passwd"})
+    with pytest.raises(errors.InvalidParameter, match=r"^driver_info/deploy_kernel: is in none"):
+        BOOT.prepare_ramdisk(task, TOKEN)
+    assert media() == []
+
+
+def test_what_is_kept_of_it_is_shown_to_nobody(task: conftest.BmcTask) -> None:
+    BOOT.prepare_ramdisk(task, TOKEN)
+    shown = masking.mask({"driver_notes": {boot.NOTE: task.recall(boot.NOTE)}})
+    assert shown == {"driver_notes": {boot.NOTE: masking.MASK}}
+
+
+# -- the emulator that others wrote ---------------------------------------------------------------
+
+
+def test_the_emulators_bmc_fetches_the_medium_from_our_own_server(
+    emulated: conftest.BmcTask, parts: dict[str, str], conf: Any
+) -> None:
+    (pathlib.Path(conf.state_path) / "http").mkdir(parents=True)
+    server = fileserver.FileServer("127.0.0.1", 0, 8)
+    server.start()
+    try:
+        conf.set_override("http_url", f"http://127.0.0.1:{server.port}", group="deploy")
+        emulated.node.driver_info = {**emulated.node.driver_info, **parts}
+        emulated._driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
+        BOOT.prepare_ramdisk(emulated, TOKEN)
+        (made,) = media()
+        drives = emulated.driver.management.get_virtual_media(emulated)
+        (full,) = (drive for drive in drives if drive["inserted"])
+        assert full["device_types"] == ["cdrom"]
+        chosen = emulated.driver.management.get_boot_device(emulated)
+        assert chosen["boot_device"] == "cdrom"
+        answer = requests.get(f"http://127.0.0.1:{server.port}/media/{made.name}", timeout=10)
+        assert answer.content == made.read_bytes()
+        BOOT.prepare_instance(emulated)
+        assert emulated.driver.management.get_boot_device(emulated)["boot_device"] == "disk"
+    finally:
+        server.stop()
+
+
+# -- an instance that is a ramdisk ----------------------------------------------------------------
+
+
+class Netbooting(deploy.FakeDeploy):
+    boots_ramdisk = True
+
+
+def ramdisk_instance(task: conftest.BmcTask, **told: Any) -> None:
+    task._driver = dataclasses.replace(task.driver, deploy=Netbooting())
+    task.node.instance_info = told
+
+
+def test_an_instance_that_is_a_ramdisk_boots_its_medium_each_time(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    parts = {"kernel": "deploy_kernel", "ramdisk": "deploy_ramdisk"}
+    urls = {name: task.node.driver_info[source] for name, source in parts.items()}
+    ramdisk_instance(task, **urls, ramdisk_kernel_arguments="root=/dev/ram0 quiet")
+    BOOT.prepare_ramdisk(task, TOKEN)
+    BOOT.prepare_instance(task)
+    (made,) = media()
+    line = words(made)
+    assert line[2:4] == ["root=/dev/ram0", "quiet"]
+    assert [word.partition("=")[0] for word in line[4:]] == ["ir_pub_id"]
+    assert (device(machine), inserted(machine) is not None) == (("Cd", "Continuous"), True)
+    BOOT.clean_up_instance(task)
+    assert (media(), inserted(machine)) == ([], None)
+
+
+def test_it_may_be_a_whole_image_and_is_refused_without_any(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    ramdisk_instance(task, boot_iso="http://files.example.org/live.iso")
+    BOOT.check_ramdisk(task, "instance")
+    BOOT.prepare_instance(task)
+    assert inserted(machine) == "http://files.example.org/live.iso"
+    assert device(machine) == ("Cd", "Continuous")
+    ramdisk_instance(task)
+    with pytest.raises(errors.MissingParameter, match=r"instance_info/kernel, instance_info/ram"):
+        BOOT.check_ramdisk(task, "instance")

@@ -1,0 +1,87 @@
+"""What is counted of calls to Redfish BMCs, and what those do who would rather not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, counters, errors
+from ironic_lite.drivers import base, patience
+from ironic_lite.drivers.redfish import power
+from tests.drivers.redfish import conftest
+from tests.emulators import liar as liars
+
+POWER = power.RedfishPower()
+READ = f"GET {liars.SYSTEM}"
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[counters.Counters]:
+    """Counts of this test alone."""
+    made = counters.Counters()
+    monkeypatch.setattr(counters, "BMCS", made)
+    yield made
+
+
+def calls(made: counters.Counters) -> dict[tuple[str, str], int]:
+    """Return how many calls were counted, by operation and result."""
+    told: list[dict[str, Any]] = made.snapshot()["bmc_calls_total"]
+    assert {one["kind"] for one in told} == {"redfish"}
+    return {(one["operation"], one["result"]): one["value"] for one in told}
+
+
+def test_each_request_is_counted_with_its_result_and_each_repetition(
+    liar: liars.Liar, counted: counters.Counters
+) -> None:
+    task = conftest.task_at(liar.address)
+    POWER.get_power_state(task)
+    logins = calls(counted)["GET", "ok"] - 1
+    liar.tricks[READ] = liars.says_first(1, liars.hangs_up)
+    POWER.get_power_state(task)
+    assert calls(counted) == {("GET", "ok"): 2 * logins + 2, ("GET", "silence"): 1}
+    assert counted.snapshot()["bmc_retries_total"] == [{"kind": "redfish", "value": 1}]
+    (seconds,) = counted.snapshot()["bmc_call_seconds"]
+    assert seconds["count"] == sum(calls(counted).values())
+
+
+def test_an_error_that_the_bmc_tells_of_is_no_silence(
+    liar: liars.Liar, counted: counters.Counters
+) -> None:
+    task = conftest.task_at(liar.address, redfish_system_id="/redfish/v1/Systems/none")
+    with pytest.raises(errors.InvalidParameter):
+        POWER.get_power_state(task)
+    assert calls(counted)["GET", "error"] == 1
+
+
+def test_who_comes_back_by_himself_is_told_at_once_that_a_bmc_is_silent(
+    liar: liars.Liar, counted: counters.Counters
+) -> None:
+    config.CONF.set_override("connection_retry_interval", 1, group="redfish")
+    task = conftest.task_at(liar.address)
+    liar.tricks[READ] = liars.hangs_up
+    with patience.limit(patience.UNHURRIED), pytest.raises(errors.BmcUnreachable):
+        POWER.get_power_state(task)
+    assert calls(counted)["GET", "silence"] == 1
+    assert not task.pauses
+
+
+def test_patience_bounds_a_request_also_on_a_login_from_before(
+    liar: liars.Liar,
+) -> None:
+    task = conftest.task_at(liar.address)
+    assert POWER.get_power_state(task) == base.POWER_OFF
+    liar.tricks[READ] = liars.says_first(1, liars.silent)
+    with patience.limit(0.2), pytest.raises(errors.BmcUnreachable, match=r"within 0\.2 s"):
+        POWER.get_power_state(task)
+    assert POWER.get_power_state(task) == base.POWER_OFF
+
+
+def test_patience_ends_with_its_block() -> None:
+    assert not patience.limited()
+    with patience.limit(2.0):
+        assert (patience.within(60.0), patience.within(1.0)) == (2.0, 1.0)
+        with patience.limit(patience.UNHURRIED):
+            assert patience.within(60.0) == 60.0
+    assert not patience.limited()

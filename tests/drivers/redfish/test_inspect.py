@@ -1,0 +1,313 @@
+"""Inspection of machines by their BMCs: whole ones, odd ones, broken ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.drivers.redfish import inspect, survey
+from tests.drivers.redfish.conftest import BmcTask, task_of
+from tests.emulators import bmc
+from tests.emulators.bmc import volumes
+
+Json = dict[str, Any]
+A, B = "12:44:6a:3b:04:01", "12:44:6a:3b:04:02"
+FOUND = {
+    "memory_mb": 98304,
+    "cpu_arch": "x86_64",
+    "cpus": 32,
+    "local_gb": 1116,
+    "capabilities": "boot_mode:uefi",
+}
+
+
+@pytest.fixture
+def machine() -> Iterator[bmc.Machine]:
+    with bmc.serve() as running:
+        yield running
+
+
+def inspected(machine: bmc.Machine, **properties: Any) -> BmcTask:
+    task = task_of(machine)
+    task.node.properties = properties
+    inspect.RedfishInspect().inspect_hardware(task)
+    return task
+
+
+def inventory(task: BmcTask) -> Json:
+    assert task.inventory is not None
+    return dict(task.inventory[0])
+
+
+def plugin_data(task: BmcTask) -> Json:
+    assert task.inventory is not None
+    return dict(task.inventory[1])
+
+
+def fails(machine: bmc.Machine, *words: str, **properties: Any) -> None:
+    """Inspect a machine in vain: the reason has these words, and nothing is changed."""
+    task = task_of(machine)
+    task.node.properties = dict(properties)
+    with pytest.raises(errors.HardwareError) as caught:
+        inspect.RedfishInspect().inspect_hardware(task)
+    assert [word for word in words if word not in str(caught.value)] == [], str(caught.value)
+    assert (task.node.properties, task.added, task.inventory) == (properties, [], None)
+
+
+def forget(machine: bmc.Machine, end: str, *names: str) -> None:
+    document = machine[end]
+    for name in names:
+        del document[name]
+
+
+# -- what is found ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", ["contoso", "dell", "hpe", "lenovo", "supermicro"])
+@pytest.mark.parametrize("expands", [False, True], ids=["one by one", "whole collections"])
+def test_machines_of_all_makes_are_told_alike(make: str, expands: bool) -> None:
+    with bmc.serve(make=make, users={"root": "secret"}) as machine:
+        machine.habits.expands = expands
+        task = inspected(machine)
+        assert FOUND.items() <= task.node.properties.items()
+        assert task.node.properties["vendor"] == machine.places.make.manufacturer
+        assert task.added == [A, B]
+        found = inventory(task)
+        assert set(found) >= {"interfaces", "cpu", "disks", "memory", "system_vendor", "boot"}
+        assert (len(found["disks"]), len(found["pci_devices"])) == (6, 2)
+        assert found["bmc_address"] == "127.0.0.1"
+        assert found["system_vendor"]["firmware"] == {"version": "P79 v1.45"}
+        assert plugin_data(task)["macs"] == [A, B]
+        assert (machine.changes(), "faults" in plugin_data(task)) == ([], False)
+
+
+def test_what_an_operator_wrote_stays_unless_the_bmc_knows_better(machine: bmc.Machine) -> None:
+    kept = {"capabilities": "boot_mode:bios,rack:7", "room": "7"}
+    task = inspected(machine, memory_mb=1, **kept)
+    assert task.node.properties == {**FOUND, **kept, "vendor": "Contoso"}
+
+
+def test_volumes_and_names_are_told(machine: bmc.Machine) -> None:
+    drives = machine[machine.places.storage]["Drives"][:3]
+    volumes.put(machine, "RAID5", 500 * 1024**3, drives)
+    machine[machine.system]["HostName"] = "metal-7"
+    task = inspected(machine)
+    (controller,) = inventory(task)["storage_controllers"]
+    assert [one["size"] for one in controller["volumes"]] == [500 * 1024**3]
+    assert len(controller["drives"]) == 6
+    assert (task.node.properties["local_gb"], inventory(task)["hostname"]) == (499, "metal-7")
+
+
+def test_switches_that_are_heard_are_told(machine: bmc.Machine) -> None:
+    port = machine["NetworkAdapters/NIC1/Ports/2"]
+    port["Ethernet"] = {"LLDPReceive": {"ChassisId": "00:11:22", "PortId": "Eth1/7"}}
+    heard = plugin_data(inspected(machine))["parsed_lldp"]
+    assert heard == {"2": {"switch_chassis_id": "00:11:22", "switch_port_id": "Eth1/7"}}
+
+
+def test_cards_are_found_at_their_adapters_too(machine: bmc.Machine) -> None:
+    forget(machine, machine.system, "EthernetInterfaces")
+    task = inspected(machine)
+    assert task.added == [A, B]
+    assert [one["name"] for one in inventory(task)["interfaces"]] == ["NIC1-1", "NIC1-2"]
+
+
+def test_a_bmc_that_has_a_name_tells_its_address_itself(machine: bmc.Machine) -> None:
+    card = {"Id": "1", "IPv4Addresses": [{"Address": "192.0.2.9"}], "IPv6Addresses": []}
+    path = f"{machine.places.manager}/EthernetInterfaces"
+    machine.tree[path] = {"Members": [{"@odata.id": f"{path}/1"}]}
+    machine.tree[f"{path}/1"] = card
+    machine[machine.places.manager]["EthernetInterfaces"] = {"@odata.id": path}
+    task = task_of(machine, redfish_address=machine.url.replace("127.0.0.1", "localhost"))
+    inspect.RedfishInspect().inspect_hardware(task)
+    assert inventory(task)["bmc_address"] == "192.0.2.9"
+
+
+def test_hooks_are_those_that_were_chosen(machine: bmc.Machine) -> None:
+    machine[machine.system].pop("EthernetInterfaces")
+    machine[machine.places.chassis].pop("NetworkAdapters")
+    fails(machine, "no network interface")
+    config.CONF.set_override("inspection_hooks", ["cpus"], group="redfish")
+    try:
+        task = inspected(machine)
+    finally:
+        config.CONF.clear_override("inspection_hooks", group="redfish")
+    assert (task.added, plugin_data(task)) == ([], {})
+    assert FOUND.items() <= task.node.properties.items()
+
+
+# -- what is not told ------------------------------------------------------------------------
+
+
+def test_a_machine_that_is_off_is_inspected_and_stays_off(machine: bmc.Machine) -> None:
+    machine[machine.system]["PowerState"] = "Off"
+    inspected(machine)
+    assert machine[machine.system]["PowerState"] == "Off"
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (("MemorySummary", "Memory"), "memory_mb"),
+        (("Processors",), "cpu_arch"),
+        (("Processors", "MemorySummary", "Memory"), "memory_mb, cpu_arch"),
+    ],
+    ids=["memory", "processors", "both"],
+)
+def test_what_is_missing_is_named(
+    machine: bmc.Machine, names: tuple[str, ...], missing: str
+) -> None:
+    forget(machine, machine.system, *names)
+    fails(machine, f"does not tell {missing}.", "node's properties")
+    known = {"memory_mb": 1024, "cpu_arch": "aarch64"}
+    task = inspected(machine, **known)
+    wanted = {name: known[name] for name in missing.split(", ")}
+    assert wanted.items() <= task.node.properties.items()
+
+
+def test_modules_tell_of_memory_without_a_summary(machine: bmc.Machine) -> None:
+    forget(machine, machine.system, "MemorySummary")
+    assert inspected(machine).node.properties["memory_mb"] == 4 * 24 * 1024
+
+
+def test_a_machine_without_disks_has_none(
+    machine: bmc.Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    forget(machine, machine.system, "Storage", "SimpleStorage")
+    task = inspected(machine)
+    assert (task.node.properties["local_gb"], inventory(task)["disks"]) == (0, [])
+    assert "shows no disk" in caplog.text
+    assert inspected(machine, local_gb=70).node.properties["local_gb"] == 70
+
+
+@pytest.mark.parametrize("broken", ["Storage", "SimpleStorage"])
+def test_disks_that_cannot_be_read_are_not_none(machine: bmc.Machine, broken: str) -> None:
+    forget(machine, machine.system, "SimpleStorage" if broken == "Storage" else "Storage")
+    machine.tricks[f"GET {machine.system}/{broken}"] = bmc.says(500)
+    fails(machine, "does not tell local_gb", f"could not be read: {broken}", "500")
+    assert inspected(machine, local_gb=70).node.properties["local_gb"] == 70
+
+
+SPOILS: dict[str, Callable[[bmc.Machine], Any]] = {
+    "answers 500 for a card": lambda m: m.tricks.update(
+        {f"GET {m.system}/PCIeDevices*": bmc.says(500), f"GET {m.places.chassis}/*": bmc.says(500)}
+    ),
+    "gives half a document": lambda m: m.tricks.update(
+        {f"GET {m.places.chassis}/NetworkAdapters": bmc.cuts_short}
+    ),
+    "speaks HTML": lambda m: m.tricks.update(
+        {f"GET {m.places.chassis}/NetworkAdapters": bmc.speaks_html}
+    ),
+    "wants a licence": lambda m: m.tricks.update(
+        {f"GET {m.places.chassis}/NetworkAdapters": bmc.says(403)}
+    ),
+    "leads to nothing": lambda m: m.tricks.update(
+        {f"GET {m.places.chassis}/NetworkAdapters": bmc.says(404)}
+    ),
+    "has a list for a link": lambda m: m[m.places.chassis].update(NetworkAdapters=[]),
+    "has null members": lambda m: m["NetworkAdapters"].update(Members=None),
+    "has odd members": lambda m: m["NetworkAdapters"].update(Members=[None, 7, {}, "x"]),
+    "has null everywhere": lambda m: m["CPU1"].update(
+        Status=None, MaxSpeedMHz=None, ProcessorId=None, Model=None
+    ),
+    "has texts for numbers": lambda m: m[m.system]["MemorySummary"].update(
+        TotalSystemMemoryGiB="96"
+    ),
+}
+
+
+@pytest.mark.parametrize("spoilt", SPOILS)
+def test_one_bad_part_costs_no_inspection(machine: bmc.Machine, spoilt: str) -> None:
+    SPOILS[spoilt](machine)
+    task = inspected(machine)
+    assert FOUND.items() <= task.node.properties.items()
+    assert task.added == [A, B]
+    broken = {"answers", "gives", "speaks", "wants"}
+    assert ("faults" in plugin_data(task)) is (spoilt.partition(" ")[0] in broken)
+
+
+def test_one_bad_document_does_not_hide_the_next(machine: bmc.Machine) -> None:
+    first, second = (one["@odata.id"] for one in machine["EthernetInterfaces"]["Members"])
+    machine.tricks[f"GET {first}"] = bmc.says(500)
+    task = inspected(machine)
+    assert task.added == [B]
+    (fault,) = plugin_data(task)["faults"]
+    assert fault.startswith("EthernetInterfaces: ") and "500" in fault
+    assert f"GET {second}" in machine.log
+
+
+def test_a_list_of_bad_documents_is_left_after_some(machine: bmc.Machine) -> None:
+    drives = [one["@odata.id"] for one in machine[machine.places.storage]["Drives"]]
+    machine.tricks.update({f"GET {path}": bmc.says(500) for path in drives})
+    task = inspected(machine, local_gb=70)
+    assert {path for path in drives if f"GET {path}" in machine.log} == set(drives[: survey.BAD])
+    assert len(plugin_data(task)["faults"]) == 1  # the same is said once
+
+
+TROUBLES: dict[str, tuple[Callable[[bmc.Machine], Any], tuple[str, ...]]] = {
+    "is broken": (lambda m: m.tricks.update({"GET *": bmc.says(500)}), ("500",)),
+    "breaks in the middle": (
+        lambda m: m.tricks.update({f"GET {m.system}/*": bmc.says(500)}),
+        ("does not tell local_gb, cpu_arch", "Processors:", "500"),
+    ),
+    "falls silent in the middle": (
+        lambda m: m.tricks.update({f"GET {m.system}/Processors": bmc.silent}),
+        ("Cannot reach the BMC",),
+    ),
+    "refuses in the middle": (
+        lambda m: m.tricks.update({f"GET {m.system}*": bmc.says(401)}),
+        ("wants a login", "401"),
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_bmc_in_trouble_fails_the_inspection(machine: bmc.Machine, trouble: str) -> None:
+    spoil, words = TROUBLES[trouble]
+    spoil(machine)
+    fails(machine, *words)
+
+
+def test_a_bmc_that_leads_on_for_ever_is_left(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "MOST", 20)
+    members = machine[f"{machine.system}/Processors"]["Members"]
+    machine[f"{machine.system}/Processors"]["Members"] = members * 100
+    before = len(machine.log)
+    fails(machine, "lists more than 20 parts")
+    assert len(machine.log) - before < 40
+
+
+def test_a_bmc_that_takes_for_ever_is_left(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "SECONDS", -1.0)
+    fails(machine, "took more than")
+
+
+def test_a_service_that_stops_does_not_wait_for_the_end(
+    machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(task: BmcTask, seconds: float) -> None:
+        raise errors.Stopping(host="here")
+
+    monkeypatch.setattr(BmcTask, "pause", stop)
+    task = task_of(machine)
+    with pytest.raises(errors.Stopping):
+        inspect.RedfishInspect().inspect_hardware(task)
+    assert (task.node.properties, task.added, task.inventory) == ({}, [], None)
+
+
+def test_the_emulator_tells_little_and_the_rest_may_be_known(emulated: BmcTask) -> None:
+    with pytest.raises(errors.HardwareError, match="memory_mb, local_gb, cpu_arch"):
+        inspect.RedfishInspect().inspect_hardware(emulated)
+    assert emulated.added == []
+    emulated.node.properties = {"memory_mb": 1024, "local_gb": 10, "cpu_arch": "x86_64"}
+    inspect.RedfishInspect().inspect_hardware(emulated)
+    assert [address[:6] for address in emulated.added] == ["52:54:"]
+    assert emulated.node.properties["vendor"] == "Sushy Emulator"
+    assert inventory(emulated)["boot"]["current_boot_mode"] == "uefi"

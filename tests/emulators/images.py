@@ -1,0 +1,71 @@
+"""A web server of images, for agents and services to fetch from."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import http.server
+import pathlib
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+MIB = 1024 * 1024
+
+
+def disk(text: bytes = b"the system\n") -> bytes:
+    """Return the image of a disk of 2 MiB with one partition, which is full of ``text``."""
+    entry = struct.pack("<B3sB3sII", 0x80, b"\0\2\0", 0x83, b"\xff\xff\xff", 2048, 2048)
+    boot = b"\0" * 446 + entry + b"\0" * 48 + b"\x55\xaa"
+    return boot.ljust(MIB, b"\0") + (text * (MIB // len(text) + 1))[:MIB]
+
+
+class Images:
+    """The files of one folder, by HTTP; ``fetched`` are those that were, oldest first."""
+
+    def __init__(self, folder: pathlib.Path, port: int, fetched: list[str]) -> None:
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{port}"
+        self.fetched = fetched
+
+    def put(self, name: str, content: bytes) -> dict[str, Any]:
+        """Offer a file; return what instance_info says of an instance made of it."""
+        (self.folder / name).write_bytes(content)
+        return {
+            "image_source": f"{self.url}/{name}",
+            "image_os_hash_algo": "sha512",
+            "image_os_hash_value": hashlib.sha512(content).hexdigest(),
+            "image_disk_format": "raw",
+            "image_type": "whole-disk",
+        }
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    def __init__(self, *args: Any, fetched: list[str], **options: Any) -> None:
+        self._fetched = fetched
+        super().__init__(*args, **options)
+
+    def do_GET(self) -> None:
+        self._fetched.append(self.path.lstrip("/"))
+        super().do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def serve(folder: pathlib.Path) -> Iterator[Images]:
+    """Serve a folder for the length of the block."""
+    fetched: list[str] = []
+    handler = functools.partial(_Handler, directory=str(folder), fetched=fetched)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield Images(folder, server.server_address[1], fetched)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,150 @@
+"""Conductors that die around a ramdisk's agent: its machine is deployed, cleaned and off again."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from ironic_lite import config, states
+from ironic_lite.conductor.watch import alarm
+from ironic_lite.db.session import Database
+from ironic_lite.drivers import base
+from ironic_lite.drivers.agent import client, direct, steps
+from ironic_lite.states import Kind
+from tests.flows import mortal, ramdisks
+from tests.flows.rig import Rig, wait_for
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
+)
+ERASE = {"step": "erase", "interface": "deploy", "priority": 10}
+RENEW = {"step": "renew", "interface": "deploy", "priority": 20, "reboot_requested": True}
+IMAGE = {
+    "image_source": "http://192.0.2.80/jammy.raw",
+    "image_checksum": "a" * 64,
+    "image_disk_format": "raw",
+    "capabilities": {"boot_mode": "uefi"},
+}
+
+
+class Case(NamedTuple):
+    """State before, endpoint, its arguments, how it ends, and what the agent has done then."""
+
+    before: str
+    method: str
+    args: dict[str, Any]
+    end: str
+    did: tuple[str, ...]
+
+
+CASES = {
+    "deploy": Case(
+        "available", "do_node_deploy", {}, "active", ("write_image", "install_bootloader")
+    ),
+    "clean": Case(
+        "manageable", "do_provisioning_action", {"action": "provide"}, "available",
+        ("renew", "erase"),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody is waited for longer than need be."""
+    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(steps, "SOON", 0.02)
+    monkeypatch.setattr(direct, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(client, "_PAUSE", 0.02)
+    config.CONF([], default_config_files=[], default_config_dirs=[])
+    yield
+    config.CONF.reset()
+
+
+@pytest.fixture
+def machine() -> Iterator[ramdisks.Machine]:
+    """A machine whose agent has two clean steps."""
+    with ramdisks.running(ramdisks.Machine(clean=[ERASE, RENEW])) as found:
+        yield found
+
+
+class Stage:
+    """Where conductors called ``here`` die, and are started again."""
+
+    def __init__(
+        self, build: Callable[..., Rig], database: Database, machine: ramdisks.Machine
+    ) -> None:
+        self._build, self._database, self._machine = build, database, machine
+
+    def start(self, life: mortal.Life) -> Rig:
+        rig = self._build(
+            mortal.database(self._database, life),
+            registry=ramdisks.registry(self._machine, direct.DirectDeploy(), life),
+            agent__require_tls=False,
+        )
+        rig.database = self._database
+        self._machine.service = rig.service
+        return rig
+
+    def die(self, case: Case, what: str, n: int) -> tuple[Rig, str, bool]:
+        """Play the case with a conductor that dies at the n-th; whether it did comes last."""
+        life = mortal.Life()
+        rig = self.start(life)
+        node = rig.node(case.before, instance_info=IMAGE)
+        self._machine.node = node
+        life.arm(**{what: n})
+        with contextlib.suppress(mortal.Died):
+            rig.ask(case.method, node, **case.args)
+        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.get(node))
+        if not life.dead:
+            return rig, node, False
+        rig.bury()
+        assert rig.service.desk.workers.wait_idle(5)
+        again = self.start(mortal.Life())
+        wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
+        return again, node, True
+
+
+@pytest.fixture
+def stage(build: Callable[..., Rig], sqlite_database: Database, machine: ramdisks.Machine) -> Stage:
+    """A stage with one machine."""
+    return Stage(build, sqlite_database, machine)
+
+
+def at_rest(rig: Rig, node: str) -> bool:
+    row = rig.get(node)
+    kind = states.kind(states.State(row["provision_state"]))
+    return row["reservation"] is None and kind in (Kind.STABLE, Kind.FAIL)
+
+
+@pytest.mark.parametrize("what", ["commit", "call"])
+@pytest.mark.parametrize("name", CASES)
+def test_whenever_a_conductor_dies_the_agents_work_comes_to_its_end(
+    stage: Stage, machine: ramdisks.Machine, name: str, what: str
+) -> None:
+    case, deaths = CASES[name], 0
+    for n in itertools.count(1):
+        machine.ran.clear()
+        rig, node, died = stage.die(case, what, n)
+        row = rig.get(node)
+        if machine.lost:  # who was told the token died before it could pass it on
+            assert row["provision_state"] in ("wait call-back", "clean wait")
+        elif row["provision_state"] == case.before:
+            assert died
+            assert machine.ran == []
+        else:
+            assert (row["provision_state"], row["last_error"]) == (case.end, None), (n, machine.ran)
+            done = [one for one in machine.ran if one in case.did]
+            assert tuple(dict.fromkeys(done)) == case.did
+            assert len(done) <= len(case.did) + 1
+            assert machine.power == (base.POWER_ON if case.end == "active" else base.POWER_OFF)
+            assert machine.boots == "disk" or case.end != "active"
+            assert not {"agent_url", "agent_secret_token"} & set(row["driver_internal_info"])
+        rig.bury()
+        if not died:
+            break
+        deaths += 1
+    assert deaths >= 10

@@ -1,0 +1,157 @@
+"""Heartbeats: whose are believed, what they cost, and that the agent is not kept waiting."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, wait_for
+from tests.statements import count_statements
+
+Json = dict[str, Any]
+URL = "https://192.0.2.10:9999"
+TOKEN = "t" * 43
+WAITING = ["clean wait", "wait call-back", "service wait", "rescue wait", "inspect wait"]
+
+
+def beat(rig: Rig, node: str, **more: Any) -> None:
+    body = {
+        "callback_url": URL,
+        "agent_version": "13.0.0",
+        "agent_token": TOKEN,
+        "agent_verify_ca": "PEM",
+    }
+    rig.ask("heartbeat", node, **{**body, **more})
+
+
+def waiting(rig: Rig, state: str = "clean wait", **values: Any) -> str:
+    return rig.node(state, driver_internal_info={"agent_secret_token": TOKEN}, **values)
+
+
+def told(rig: Rig, node: str) -> Json:
+    return dict(rig.settled(node)["driver_internal_info"])
+
+
+def test_the_first_heartbeat_is_taken_down(rig: Rig) -> None:
+    node = waiting(rig, "available")
+    beat(rig, node)
+    found = told(rig, node)
+    assert found.pop("agent_last_heartbeat") is not None
+    assert found == {
+        "agent_secret_token": TOKEN,
+        "agent_url": URL,
+        "agent_version": "13.0.0",
+        "agent_verify_ca": "PEM",
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        ({"agent_token": "s" * 43}, "agent_token"),
+        ({"agent_token": "s" * 43, "callback_url": "https://192.0.2.66"}, "agent_token"),
+        ({"callback_url": "http://192.0.2.10:9999"}, "callback_url"),
+        ({"callback_url": "https://192.0.2.66:9999"}, "callback_url"),
+        ({"agent_verify_ca": "OTHER"}, "agent_verify_ca"),
+        ({"agent_verify_ca": None}, "agent_verify_ca"),
+    ],
+    ids=["token", "token and address", "http", "address", "certificate", "no certificate"],
+)
+def test_whoever_has_not_what_the_first_one_had_is_refused(rig: Rig, more: Json, path: str) -> None:
+    node = waiting(rig, "available")
+    beat(rig, node)
+    before = rig.settled(node)
+    with pytest.raises(errors.InvalidParameter) as why:
+        beat(rig, node, **more)
+    assert why.value.facts["path"] == path
+    assert TOKEN not in why.value.message
+    assert rig.settled(node) == before
+
+
+@pytest.mark.parametrize("state", ["active", "deploy failed", "rescue", "deleting"])
+def test_a_machine_whose_ramdisk_has_gone_gets_no_token(rig: Rig, state: str) -> None:
+    """The API saw a state in which one ran; the node went on before its lock was taken."""
+    node = rig.node(state)
+    with pytest.raises(errors.NodeNotFound):
+        rig.endpoints.get_node_with_token(rig.who, node_uuid=node)
+    assert rig.settled(node)["driver_internal_info"] == {}
+
+
+def test_a_node_without_a_token_has_no_agent(rig: Rig) -> None:
+    with pytest.raises(errors.InvalidParameter, match="agent_token"):
+        beat(rig, rig.node("clean wait"))
+
+
+def test_a_node_that_is_worked_on_asks_the_agent_to_come_back(rig: Rig) -> None:
+    node = waiting(rig)
+    with rig.tasks.lock(rig.who, node), pytest.raises(errors.NodeLocked):
+        beat(rig, node)
+    assert "agent_url" not in told(rig, node)
+
+
+@pytest.mark.parametrize("state", ["available", "manageable", "clean hold", *WAITING])
+def test_a_heartbeat_costs_three_statements_at_most(rig: Rig, state: str) -> None:
+    """With that of the API, which remembers the way: none. A worker asks nothing on its own."""
+    node = waiting(rig, state, clean_step={"interface": "deploy", "step": "x"})
+    if state in WAITING:
+        kind = "deploy" if state == "wait call-back" else state.partition(" ")[0]
+        rig.edit(node, driver_internal_info={**told(rig, node), f"{kind}_step_index": 0})
+    with count_statements(rig.database) as sent:
+        beat(rig, node)
+        assert rig.service.desk.workers.wait_idle(10)
+    assert len(sent) <= 3, str(sent)
+    assert told(rig, node)["agent_url"] == URL
+
+
+@pytest.mark.parametrize("state", WAITING)
+def test_a_sign_of_life_gives_an_agent_more_time_but_no_inspection(rig: Rig, state: str) -> None:
+    """A ramdisk whose report was refused goes on to its lookup; its node must not wait for ever."""
+    since = datetime.datetime(2020, 1, 1)
+    node = waiting(rig, state, provision_updated_at=since)
+    beat(rig, node)
+    assert (rig.settled(node)["provision_updated_at"] == since) is (state == "inspect wait")
+    assert told(rig, node)["agent_url"] == URL
+
+
+def test_the_agent_has_its_answer_before_it_is_called_back(build: Callable[..., Rig]) -> None:
+    called, answered = threading.Event(), threading.Event()
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "heartbeat":
+            called.set()
+            assert answered.wait(10)
+        return call()
+
+    registry = cast(Registry, mortal.Drivers(drivers(), around, more=("heartbeat",)))
+    rig = build(registry=registry)
+    node = waiting(rig)
+    beat(rig, node)
+    answered.set()
+    assert called.wait(10)
+    rig.settled(node)
+
+
+def test_many_heartbeats_at_once_lose_no_continuation(build: Callable[..., Rig]) -> None:
+    """Those that meet a lock are refused, and come again; each node goes on all the same."""
+    seen: list[str] = []
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "heartbeat":
+            seen.append(name)
+        return call()
+
+    registry = cast(Registry, mortal.Drivers(drivers(), around, more=("heartbeat",)))
+    rig = build(registry=registry)
+    nodes = [waiting(rig) for _ in range(20)]
+    for node in nodes:
+        beat(rig, node)
+    for node in nodes:
+        wait_for(lambda node=node: rig.settled(node))  # type: ignore[misc]
+    assert len(seen) == len(nodes)

@@ -1,0 +1,372 @@
+"""Inspections whose ramdisk reports: what follows, what is put away, and who is not believed."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import pathlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import config, errors
+from ironic_lite.conductor.watch.timeouts import Timeouts
+from ironic_lite.db import inventories, ports
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.fake.boot import FakeBoot
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers
+
+MAC = "52:54:00:00:00:01"
+API = "http://192.0.2.1:6385"
+Json = dict[str, Any]
+Booted = list[tuple[str, Json | None]]
+
+
+def inventory(mac: str = MAC, **more: Any) -> Json:
+    return {
+        "interfaces": [{"name": "eth0", "mac_address": mac, "ipv4_address": "192.0.2.9"}],
+        "cpu": {"count": 2, "architecture": "x86_64"},
+        "memory": {"physical_mb": 2048},
+        "disks": [{"name": "/dev/sda", "size": 32 * 1024**3, "serial": "S1"}],
+        **more,
+    }
+
+
+@pytest.fixture(autouse=True)
+def conf(tmp_path: pathlib.Path) -> Iterator[cfg.ConfigOpts]:
+    """The options that drivers read."""
+    config.CONF([], default_config_files=[], default_config_dirs=[])
+    config.CONF.set_override("state_path", str(tmp_path / "state"))
+    config.CONF.set_override("endpoint_override", API, "service_catalog")
+    yield config.CONF
+    config.CONF.clear_override("state_path")
+    config.CONF.clear_override("endpoint_override", "service_catalog")
+    for name in ("power_off", "hooks", "extra_kernel_params"):
+        config.CONF.clear_override(name, "inspector")
+    config.CONF.clear_override("deploy_logs_collect", "agent")
+    config.CONF.reset()
+
+
+@pytest.fixture
+def booted(monkeypatch: pytest.MonkeyPatch) -> Booted:
+    """What was done with ramdisks: (mode, kernel parameters), None for one taken away."""
+    seen: Booted = []
+
+    def prepare(_self: Any, _task: Any, params: Json, mode: str = "deploy") -> None:
+        seen.append((mode, dict(params)))
+
+    def remove(_self: Any, _task: Any, mode: str = "deploy") -> None:
+        seen.append((mode, None))
+
+    monkeypatch.setattr(FakeBoot, "prepare_ramdisk", prepare)
+    monkeypatch.setattr(FakeBoot, "clean_up_ramdisk", remove)
+    return seen
+
+
+def waiting(rig: Rig, **values: Any) -> str:
+    """Return a node that waits for its ramdisk's report."""
+    node = rig.node(inspect_interface="agent", **values)
+    row = rig.call("inspect_hardware", node)
+    assert (row["provision_state"], row["last_error"]) == ("inspect wait", None)
+    return node
+
+
+def reports(rig: Rig, node: str, found: Json | None = None, **rest: Any) -> Json:
+    told = inventory() if found is None else found
+    return rig.call("continue_inspection", node, inventory=told, plugin_data=rest)
+
+
+def kept(rig: Rig, node: str) -> Json | None:
+    try:
+        return rig.database.read(lambda conn: inventories.get(conn, node))
+    except errors.NotFound:
+        return None
+
+
+def cards(rig: Rig, node: str) -> list[str]:
+    return [one.address for one in rig.database.read(lambda conn: ports.of_node(conn, node))]
+
+
+# -- the way it goes -------------------------------------------------------------------------
+
+
+def test_a_report_makes_properties_ports_and_an_inventory(rig: Rig, booted: Booted) -> None:
+    node = waiting(rig, properties={"room": 7})
+    url = f"{API}/v1/continue_inspection?node_uuid={node}"
+    assert booted == [("inspect", {"ipa-inspection-callback-url": url})]
+    assert rig.get(node)["power_state"] == "power on"
+    row = reports(rig, node, root_disk={"name": "/dev/sda"}, error=None)
+    assert (row["provision_state"], row["last_error"]) == ("manageable", None)
+    assert row["properties"] == {"room": 7, "cpu_arch": "x86_64"}
+    assert row["power_state"] == "power off"
+    assert row["inspection_finished_at"] is not None
+    assert booted[1:] == [("inspect", None)]
+    assert cards(rig, node) == [MAC]
+    found = kept(rig, node)
+    assert found is not None
+    assert found["inventory"] == inventory()
+    assert found["plugin_data"]["root_disk"] == {"name": "/dev/sda"}
+    assert rig.path(node) == ["inspecting", "inspect wait", "inspecting", "manageable"]
+    assert rig.run(node)["state"] == "done"
+
+
+def test_hooks_and_parameters_are_those_of_the_configuration(
+    rig: Rig, conf: cfg.ConfigOpts, booted: Booted
+) -> None:
+    conf.set_override("hooks", ["memory", "cpus", "root-device"], "inspector")
+    more = "ipa-inspection-collectors=default,lldp ipa-debug=1"
+    conf.set_override("extra_kernel_params", more, "inspector")
+    node = waiting(rig, properties={"root_device": {"serial": "s1"}})
+    assert (booted[0][1] or {})["ipa-inspection-collectors"] == "default,lldp"
+    row = reports(rig, node)
+    assert row["properties"] == {
+        "root_device": {"serial": "s1"},
+        "memory_mb": 2048,
+        "cpus": 2,
+        "local_gb": 32,
+    }
+    assert cards(rig, node) == []
+
+
+def test_parameters_without_a_value_are_refused_before_anything_happens(
+    rig: Rig, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override("extra_kernel_params", "ipa-debug=1 quiet", "inspector")
+    node = rig.node(inspect_interface="agent")
+    with pytest.raises(errors.InvalidParameter, match=r"extra_kernel_params.*'quiet'"):
+        rig.ask("inspect_hardware", node)
+    assert rig.get(node)["provision_state"] == "manageable"
+
+
+@pytest.mark.parametrize("why", ["configuration", "node"])
+def test_a_machine_may_stay_on(rig: Rig, conf: cfg.ConfigOpts, booted: Booted, why: str) -> None:
+    conf.set_override("power_off", why == "node", "inspector")
+    node = waiting(rig, disable_power_off=why == "node")
+    row = reports(rig, node)
+    assert (row["provision_state"], row["power_state"]) == ("manageable", "power on")
+    assert booted[-1] == ("inspect", None)
+
+
+# -- failing ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("found", [None, {}], ids=["with an inventory", "without one"])
+def test_what_the_ramdisk_says_of_its_failure_is_told(
+    rig: Rig, booted: Booted, found: Json | None
+) -> None:
+    node = waiting(rig)
+    row = reports(rig, node, found, error="collector default failed: no disks")
+    assert row["provision_state"] == "inspect failed"
+    assert "collector default failed: no disks" in row["last_error"]
+    assert (row["power_state"], booted[-1]) == ("power off", ("inspect", None))
+    assert (row["properties"], cards(rig, node), kept(rig, node)) == ({}, [], None)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [({}, "sent no inventory"), (inventory(cpu={}), "does not tell cpu_arch")],
+    ids=["nothing", "too little"],
+)
+def test_a_report_nothing_can_be_made_of_leaves_all_as_it_was(
+    rig: Rig, found: Json, said: str
+) -> None:
+    node = waiting(rig, properties={"room": 7})
+    row = reports(rig, node, found)
+    assert row["provision_state"] == "inspect failed"
+    assert said in row["last_error"]
+    assert (row["properties"], cards(rig, node), kept(rig, node)) == ({"room": 7}, [], None)
+    row = rig.call("inspect_hardware", node)
+    assert row["provision_state"] == "inspect wait"
+    assert reports(rig, node)["provision_state"] == "manageable"
+
+
+def test_a_machine_that_cannot_be_switched_off_fails_the_inspection(rig: Rig) -> None:
+    node = waiting(rig)
+    rig.edit(node, driver_info={"fake_fail_power": "no BMC"})
+    row = reports(rig, node)
+    assert row["provision_state"] == "inspect failed"
+    assert "no BMC" in row["last_error"]
+    assert (row["properties"], cards(rig, node), kept(rig, node)) == ({}, [], None)
+
+
+def test_a_ramdisk_that_cannot_be_booted_is_put_away(rig: Rig, booted: Booted) -> None:
+    node = rig.node(inspect_interface="agent", fake_fail_power="no BMC")
+    row = rig.call("inspect_hardware", node)
+    assert row["provision_state"] == "inspect failed"
+    assert "no BMC" in row["last_error"]
+
+
+@pytest.mark.parametrize(
+    ("collect", "error", "there"),
+    [
+        ("on_failure", "no disks", True),
+        ("on_failure", None, False),
+        ("always", None, True),
+        ("never", "no disks", False),
+    ],
+)
+def test_logs_in_a_report_are_kept_as_those_of_steps_are(
+    rig: Rig, conf: cfg.ConfigOpts, collect: str, error: str | None, there: bool
+) -> None:
+    conf.set_override("deploy_logs_collect", collect, "agent")
+    node = waiting(rig)
+    reports(rig, node, error=error, logs=base64.b64encode(b"packed").decode())
+    folder = config.state_path() / "agent-logs"
+    files = list(folder.iterdir()) if folder.exists() else []
+    assert [one.read_bytes() for one in files] == ([b"packed"] if there else [])
+    found = kept(rig, node)
+    assert found is None or "logs" not in found["plugin_data"]
+
+
+def test_logs_that_are_none_stop_nothing(
+    rig: Rig, conf: cfg.ConfigOpts, caplog: pytest.LogCaptureFixture
+) -> None:
+    conf.set_override("deploy_logs_collect", "always", "agent")
+    node = waiting(rig)
+    with caplog.at_level(logging.WARNING):
+        assert reports(rig, node, logs="no base64!")["provision_state"] == "manageable"
+    assert "no logs of its ramdisk were kept" in caplog.text
+
+
+# -- giving up -------------------------------------------------------------------------------
+
+
+def test_an_abort_puts_the_ramdisk_away(rig: Rig, booted: Booted) -> None:
+    node = waiting(rig)
+    row = rig.act("abort", node)
+    assert (row["provision_state"], row["power_state"]) == ("inspect failed", "power off")
+    assert booted[-1] == ("inspect", None)
+    refused(rig, node)
+
+
+def test_a_machine_that_never_reports_is_given_up(
+    build: Callable[..., Rig], booted: Booted
+) -> None:
+    rig = build(conductor__inspect_wait_timeout=1)
+    node = waiting(rig)
+    with rig.tasks.lock(rig.who, node) as task:
+        task.node.provision_updated_at = task.node.provision_updated_at.replace(year=2020)
+        task.save()
+    Timeouts(rig.tasks, rig.service._fleet).sweep()
+    row = rig.reaches(node, "inspect failed")
+    assert "Timeout reached while inspecting" in row["last_error"]
+    assert (row["power_state"], booted[-1]) == ("power off", ("inspect", None))
+    refused(rig, node)
+
+
+# -- who is not believed ---------------------------------------------------------------------
+
+
+def refused(rig: Rig, node: str) -> None:
+    before = rig.get(node)
+    with pytest.raises(errors.NodeNotFound):
+        rig.ask(
+            "continue_inspection", node, inventory=inventory("02:00:00:00:00:01"), plugin_data={}
+        )
+    assert rig.settled(node)["properties"] == before["properties"]
+    assert rig.get(node)["provision_state"] == before["provision_state"]
+
+
+def test_a_second_report_finds_nobody_waiting(rig: Rig) -> None:
+    node = waiting(rig)
+    assert reports(rig, node)["provision_state"] == "manageable"
+    refused(rig, node)
+    assert cards(rig, node) == [MAC]
+
+
+def test_a_report_that_waits_for_a_report_is_too_late(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two come at the same moment: the second waits for the lock, then for nothing."""
+    node = waiting(rig)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(_self: Any, _task: Any, mode: str = "deploy") -> None:
+        inside.set()
+        go_on.wait(20)
+
+    monkeypatch.setattr(FakeBoot, "clean_up_ramdisk", slow)
+    rig.ask("continue_inspection", node, inventory=inventory(), plugin_data={})
+    assert inside.wait(20)
+    threading.Timer(0.2, go_on.set).start()
+    with pytest.raises((errors.NodeNotFound, errors.NodeLocked)):
+        rig.ask("continue_inspection", node, inventory=inventory(), plugin_data={"b": 1})
+    go_on.set()
+    assert rig.reaches(node, "manageable")["last_error"] is None
+    found = kept(rig, node)
+    assert found is not None
+    assert "b" not in found["plugin_data"]
+
+
+def test_another_inspect_interface_takes_no_reports(rig: Rig) -> None:
+    node = rig.node(fake_async_verbs=["inspect"], fake_step_seconds=3600)
+    assert rig.call("inspect_hardware", node)["provision_state"] == "inspect wait"
+    refused(rig, node)
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_token_is_given_where_it_is_asked_for(rig: Rig, fresh: bool) -> None:
+    node = waiting(rig)
+    if not fresh:
+        rig.endpoints.get_node_with_token(rig.who, node_uuid=node)
+        rig.settled(node)
+    found = rig.endpoints.continue_inspection(
+        rig.who, node_uuid=node, inventory=inventory(), plugin_data={}, with_token=True
+    )
+    assert found["fresh"] is fresh
+    row = rig.reaches(node, "manageable")
+    assert "agent_secret_token" not in row["driver_internal_info"]
+
+
+# -- death -----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("what", ["commit", "call"])
+def test_a_conductor_may_die_at_any_moment(
+    build: Callable[..., Rig],
+    sqlite_database: Database,
+    booted: Booted,
+    what: str,
+) -> None:
+    """The node ends in a stable state with nothing half written, and can be inspected again."""
+    ends = []
+    for n in range(1, 9):
+        life = mortal.Life()
+        registry = mortal.drivers(drivers(), life, more=("continue_inspection",))
+        rig = build(mortal.database(sqlite_database, life), registry=registry)
+        rig.database = sqlite_database
+        mac = f"52:54:00:00:{n:02x}:01"
+        node = rig.node(inspect_interface="agent")
+        life.arm(**{what: n})
+        with contextlib.suppress(mortal.Died):
+            rig.ask("inspect_hardware", node)
+            assert rig.service.desk.workers.wait_idle(5)
+            rig.ask("continue_inspection", node, inventory=inventory(mac), plugin_data={})
+        assert rig.service.desk.workers.wait_idle(5)
+        rig.bury()
+        again = build(sqlite_database)
+        again.service._orphans.sweep()
+        row = again.settled(node)
+        if row["provision_state"] == "inspect wait":
+            row = reports(again, node, inventory(mac))
+        ends.append(row["provision_state"])
+        done = row["provision_state"] == "manageable" and bool(again.runs(node))
+        assert (kept(again, node) is not None) is done, row
+        assert ("cpu_arch" in row["properties"]) is done
+        if row["provision_state"] != "manageable":
+            assert "died" in row["last_error"] or "went away" in row["last_error"], row[
+                "last_error"
+            ]
+            assert booted[-1] == ("inspect", None)
+        rig_row = again.call("inspect_hardware", node)
+        assert rig_row["provision_state"] == "inspect wait"
+        assert reports(again, node, inventory(mac))["provision_state"] == "manageable"
+        assert cards(again, node) == [mac]
+        again.bury()
+    assert {"manageable", "inspect failed"} <= set(ends)

@@ -1,0 +1,142 @@
+"""Files of machines go when their node means them no more, and not before."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from ironic_lite import config
+from ironic_lite.conductor.watch import leftovers
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.boot import loaders
+from ironic_lite.drivers.registry import Registry, Settings
+from ironic_lite.images import leftovers as files
+from ironic_lite.images import published
+from tests.flows import rig
+
+GONE = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """``[deploy]http_root``."""
+    config.CONF.set_override("http_root", str(tmp_path / "http"), group="deploy")
+    config.CONF.set_override("state_path", str(tmp_path / "state"))
+    yield tmp_path / "http"
+    config.CONF.clear_override("http_root", group="deploy")
+    config.CONF.clear_override("state_path")
+
+
+@pytest.fixture
+def conductor(sqlite_database: Database) -> Iterator[rig.Rig]:
+    made = rig.build(sqlite_database, Registry.load(Settings.read(rig.configure())))
+    yield made
+    made.bury()
+
+
+@pytest.fixture
+def aged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All files are old enough."""
+    monkeypatch.setattr(leftovers, "OLD_SECONDS", -60.0)
+
+
+def sweep(conductor: rig.Rig) -> None:
+    (act,) = (one.act for one in conductor.service._plan() if one.name == "old files")
+    act()
+
+
+def medium(root: pathlib.Path, node: str, folder: str = "media") -> pathlib.Path:
+    file = root / folder / published.secret_name(node, ".iso" if folder == "media" else "")
+    published.write(file, "ipa-agent-token=...")
+    return file
+
+
+@pytest.mark.parametrize("folder", ["media", "images"])
+def test_of_media_and_images_those_stay_that_their_node_means(
+    conductor: rig.Rig, root: pathlib.Path, aged: None, folder: str
+) -> None:
+    other = medium(root, "11111111-1d6b-4f0a-9d4e-0123456789ab", folder)
+    node = conductor.node("available")
+    old = medium(root, node, folder)
+    meant = medium(root, node, folder)
+    conductor.edit(node, driver_internal_info={"driver_notes": {"x": f"{folder}/{meant.name}"}})
+    sweep(conductor)
+    assert [file.exists() for file in (other, old, meant)] == [False, False, True]
+
+
+def test_while_somebody_works_on_a_node_its_files_stay(
+    conductor: rig.Rig, root: pathlib.Path, aged: None
+) -> None:
+    """A medium is made before it is noted."""
+    node = conductor.node("available")
+    made = medium(root, node)
+    with conductor.tasks.lock(conductor.who, node):
+        sweep(conductor)
+        assert made.exists()
+    sweep(conductor)
+    assert not made.exists()
+
+
+def test_what_is_young_stays(conductor: rig.Rig, root: pathlib.Path) -> None:
+    """Also if what it is a name for is old."""
+    made = medium(root, GONE)
+    os.utime(made, (1, 1))
+    part = root / "media/.new-1"
+    part.write_text("x")
+    sweep(conductor)
+    assert made.exists()
+    assert part.exists()
+
+
+def test_of_a_node_that_is_no_more_all_goes(
+    conductor: rig.Rig, root: pathlib.Path, aged: None
+) -> None:
+    """Scripts are told by what they lead to; those of others, and everybody's, stay."""
+    here = conductor.node("clean wait")
+    for number, node in enumerate((GONE, here)):
+        for part in ("kernel", "ramdisk"):
+            published.write(root / node / part, part)
+        base = f"http://192.0.2.1:8080/{node}"
+        script = loaders.ipxe(f"{base}/kernel", f"{base}/ramdisk", ["a=b"])
+        published.write(root / f"pxelinux.cfg/52-54-00-aa-00-0{number}", script)
+    published.write(root / "boot.ipxe", loaders.ipxe_entry())
+    published.write(root / "others/file", GONE)
+    sweep(conductor)
+    left = sorted(str(file.relative_to(root)) for file in root.rglob("*") if file.is_file())
+    names = ["boot.ipxe", "others/file", "pxelinux.cfg/52-54-00-aa-00-01"]
+    assert left == sorted([*names, f"{here}/kernel", f"{here}/ramdisk"])
+
+
+def test_what_nobody_finished_writing_goes(
+    conductor: rig.Rig, root: pathlib.Path, aged: None
+) -> None:
+    state = pathlib.Path(config.CONF.state_path)
+    parts = [root / "media/.new-a", root / ".new-b", state / "downloads/.new-c"]
+    parts.append(state / "media-bases/.new-d")
+    kept = [state / "downloads/abc", state / "downloads/abc.json", state / "media-bases/x.iso"]
+    for file in (*parts, *kept):
+        published.write(file, "x")
+    sweep(conductor)
+    assert not any(file.exists() for file in parts)
+    assert all(file.exists() for file in kept)
+
+
+def test_a_file_that_was_written_anew_meanwhile_stays(root: pathlib.Path) -> None:
+    """A conductor of this machine may be booting the node just now."""
+    file = root / GONE / "kernel"
+    published.write(file, "old")
+    (left,) = files.of_nodes(float("inf"))
+    published.write(file, "new")
+    assert not files.remove(left)
+    assert file.read_text() == "new"
+    (left,) = files.of_nodes(float("inf"))
+    assert files.remove(left)
+    assert not file.parent.exists()
+
+
+def test_a_folder_that_is_not_there_is_not_made(conductor: rig.Rig, root: pathlib.Path) -> None:
+    sweep(conductor)
+    assert not root.exists()

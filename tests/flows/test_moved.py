@@ -1,0 +1,160 @@
+"""A node that came from another conductor finds its boot files at the new one."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, ring
+from ironic_lite.conductor.watch import moved
+from ironic_lite.db import ports
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.boot import network
+from ironic_lite.drivers.registry import Registry, Settings
+from tests.flows import rig
+
+OPTIONS: dict[str, Any] = {"DEFAULT__enabled_boot_interfaces": ["fake", "ipxe"]}
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """``[deploy]http_root`` of the one conductor of this process."""
+    given = {
+        ("deploy", "http_root"): str(tmp_path / "http"),
+        ("deploy", "http_url"): "http://192.0.2.1:8080",
+        ("service_catalog", "endpoint_override"): "http://192.0.2.1:6385",
+        ("conductor", "file_url_allowed_paths"): [str(tmp_path)],
+    }
+    for (group, name), value in given.items():
+        config.CONF.set_override(name, value, group=group)
+    yield tmp_path / "http"
+    for group, name in given:
+        config.CONF.clear_override(name, group=group)
+
+
+@pytest.fixture
+def start(sqlite_database: Database) -> Iterator[Callable[..., rig.Rig]]:
+    """A function that starts a conductor of this name."""
+    started = []
+    drivers = Registry.load(Settings.read(rig.configure(**OPTIONS)))
+
+    def begin(host: str) -> rig.Rig:
+        started.append(rig.build(sqlite_database, drivers, DEFAULT__host=host, **OPTIONS))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.bury()
+
+
+def waiting(conductor: rig.Rig, tmp_path: pathlib.Path, state: str = "clean wait") -> str:
+    """Add a node whose ramdisk was booted by a conductor that is no more."""
+    info = {}
+    for name in ("deploy_kernel", "deploy_ramdisk"):
+        (tmp_path / name).write_text(name)
+        info[name] = f"file://{tmp_path}/{name}"
+    notes = {"driver_notes": {network.NOTE: {"params": {"ipa-x": "1"}, "mode": "deploy"}}}
+    node = conductor.node(
+        state, driver_info=info, driver_internal_info=notes, boot_interface="ipxe"
+    )
+    row = {"uuid": node, "address": f"52:54:00:{node[:2]}:{node[2:4]}:{node[4:6]}"}
+    conductor.database.write(
+        lambda conn: ports.insert(conn, {**row, "node_uuid": node, "pxe_enabled": True})
+    )
+    return node
+
+
+def sweep(conductor: rig.Rig) -> None:
+    (act,) = (one.act for one in conductor.service._plan() if one.name == "moved nodes")
+    act()
+
+
+def scripts(root: pathlib.Path) -> list[str]:
+    folder = root / "pxelinux.cfg"
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+@pytest.mark.parametrize("state", ["clean wait", "wait call-back", "active", "rescue"])
+def test_the_new_owner_writes_what_the_machine_boots_from(
+    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path, state: str
+) -> None:
+    conductor = start("here")
+    node = waiting(conductor, tmp_path, state)
+    before = conductor.get(node)
+    sweep(conductor)
+    assert (root / node / "kernel").read_text() == "deploy_kernel"
+    (script,) = scripts(root)
+    assert " ipa-x=1 " in (root / "pxelinux.cfg" / script).read_text()
+    after = conductor.get(node)
+    assert after["reservation"] is None
+    assert after["provision_state"] == before["provision_state"]
+    assert after["driver_internal_info"] == before["driver_internal_info"]
+
+
+@pytest.mark.parametrize("state", ["available", "enroll", "clean failed"])
+def test_who_boots_nothing_by_itself_needs_nothing(
+    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path, state: str
+) -> None:
+    conductor = start("here")
+    waiting(conductor, tmp_path, state)
+    sweep(conductor)
+    assert scripts(root) == []
+
+
+def test_each_conductor_looks_after_its_own(
+    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    one, _ = start("one"), start("two")
+    nodes = {waiting(one, tmp_path) for _ in range(8)}
+    members = one.service._fleet.members()
+    mine = {n for n in nodes if ring.owner(members, "", "fake-hardware", n) == "one"}
+    assert 0 < len(mine) < 8
+    sweep(one)
+    assert {path.name for path in root.iterdir() if path.name in nodes} == mine
+
+
+def test_what_cannot_be_rebuilt_now_is_tried_again(
+    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    conductor = start("here")
+    node, other = waiting(conductor, tmp_path), waiting(conductor, tmp_path)
+    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    with conductor.tasks.lock(conductor.who, node):
+        watch.sweep()
+        assert [path.name for path in root.iterdir() if path.name in {node, other}] == [other]
+    kernel = tmp_path / "deploy_kernel"
+    kernel.rename(tmp_path / "away")
+    watch.sweep()
+    assert len(scripts(root)) == 1
+    assert conductor.get(node)["reservation"] is None
+    (tmp_path / "away").rename(kernel)
+    watch.sweep()
+    assert len(scripts(root)) == 2
+
+
+def test_a_bug_with_one_node_leaves_no_other_without_its_files(
+    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    conductor = start("here")
+    broken, other = waiting(conductor, tmp_path), waiting(conductor, tmp_path)
+    conductor.edit(broken, driver_internal_info={"driver_notes": {network.NOTE: "of another make"}})
+    for _ in range(2):
+        sweep(conductor)
+        assert [path.name for path in root.iterdir() if path.name in {broken, other}] == [other]
+    assert conductor.get(broken)["reservation"] is None
+
+
+def test_a_node_is_looked_at_once_per_owner(
+    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    conductor = start("here")
+    waiting(conductor, tmp_path)
+    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch.sweep()
+    (script,) = scripts(root)
+    (root / "pxelinux.cfg" / script).unlink()
+    watch.sweep()
+    assert scripts(root) == []

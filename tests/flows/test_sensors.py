@@ -1,0 +1,231 @@
+"""Sensors are read in rounds, and told to whoever listens; no machine keeps another waiting."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.conductor.watch import sensors
+from ironic_lite.context import Context
+from ironic_lite.drivers.fake.management import FakeManagement
+from ironic_lite.rpc import notifier
+from tests.flows.rig import Rig, wait_for
+
+Build = Callable[..., Rig]
+USED = {"instance_uuid": "5fcb7a4c-9ae1-4bb1-9d0f-0e2b4e6b7d10", "power_state": "power on"}
+
+
+class Ear:
+    """Hears what is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+
+    def measure(self, who: Context, event_type: str, payload: Any) -> None:
+        assert who.user == "conductor:sensors"
+        self.heard.append((event_type, payload))
+
+    def close(self) -> None:
+        """Nothing waits."""
+
+    @property
+    def nodes(self) -> list[str]:
+        return [message["node_uuid"] for _, message in self.heard]
+
+
+def listening(build: Build, **values: Any) -> tuple[Rig, sensors.Sensors, Ear]:
+    settings = {f"sensor_data__{name}": value for name, value in values.items()}
+    rig, ear = build(**settings), Ear()
+    return rig, sensors.Sensors(rig.tasks, rig.service._fleet, ear), ear
+
+
+def test_a_round_tells_what_each_machine_in_use_measures(build: Build) -> None:
+    rig, rounds, ear = listening(build)
+    node = rig.node("active", name="metal-1", **USED)
+    rig.node("available")
+    before = rig.get(node)
+    rounds.sweep()
+    ((kind, told),) = ear.heard
+    assert kind == "hardware.fake-hardware.metrics"
+    assert told["event_type"] == "hardware.fake-hardware.metrics.update"
+    assert (told["node_uuid"], told["node_name"]) == (node, "metal-1")
+    assert told["instance_uuid"] == USED["instance_uuid"]
+    assert told["payload"]
+    assert all(isinstance(some, dict) and some for some in told["payload"].values())
+    assert rig.get(node) == before
+    rounds.sweep()
+    assert ear.nodes == [node, node]
+    assert ear.heard[0][1]["message_id"] != ear.heard[1][1]["message_id"]
+
+
+@pytest.mark.parametrize(
+    ("types", "told"),
+    [
+        (["ALL"], {"Fan", "Power", "Temperature"}),
+        (["fan", "POWER"], {"Fan", "Power"}),
+        (["Drive"], set()),
+    ],
+    ids=["all", "two", "none"],
+)
+def test_only_the_wanted_types_are_told(types: list[str], told: set[str]) -> None:
+    found: dict[str, dict[str, Any]] = {
+        "Fan": {"1": {}},
+        "Power": {"2": {}},
+        "Temperature": {"3": {}},
+        "Drive": {},
+    }
+    assert set(sensors.wanted(found, types)) == told
+
+
+LEFT_OUT: dict[str, tuple[str, dict[str, Any]]] = {
+    "without an instance": ("available", {}),
+    "in maintenance": ("active", {**USED, "maintenance": True}),
+    "retired": ("active", {**USED, "retired": True}),
+    "worked on": ("active", {**USED, "reservation": "somebody"}),
+    "not managed yet": ("enroll", USED),
+    "without its interface": ("active", {**USED, "management_interface": "retro"}),
+    "without sensors": ("active", {**USED, "management_interface": "noop"}),
+}
+
+
+@pytest.mark.parametrize(("state", "fields"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_no_machine_is_read(build: Build, state: str, fields: dict[str, Any]) -> None:
+    rig, rounds, ear = listening(build)
+    rig.node(state, **fields)
+    read = rig.node("active", **{**USED, "instance_uuid": "0" * 36})
+    rounds.sweep()
+    assert ear.nodes == [read]
+
+
+def test_machines_without_an_instance_are_read_on_request(build: Build) -> None:
+    rig, rounds, ear = listening(build, enable_for_undeployed_nodes=True)
+    node = rig.node("available")
+    rounds.sweep()
+    assert ear.nodes == [node]
+
+
+def test_a_machine_that_fails_is_asked_apart_next_time(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, rounds, ear = listening(build, workers=1, enable_for_undeployed_nodes=True)
+    dead, alive = rig.node("available"), rig.node("available")
+    answered = threading.Event()
+    plain = FakeManagement.get_sensors_data
+
+    def read(self: FakeManagement, task: Any) -> Any:
+        if task.node.uuid == dead:
+            if rounds._records.doubtful(dead):
+                answered.wait(30)
+            raise errors.BmcUnreachable(address="bmc", reason="silence")
+        return plain(self, task)
+
+    monkeypatch.setattr(FakeManagement, "get_sensors_data", read)
+    rounds.sweep()
+    assert ear.nodes == [alive]
+    rounds.sweep()  # does not wait for the dead one
+    assert ear.nodes == [alive, alive]
+    answered.set()
+    assert rounds.settle(30)
+    assert rig.get(dead)["maintenance"] is False
+
+
+def test_silent_machines_are_read_as_they_are_when_their_turn_comes(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, rounds, ear = listening(build, enable_for_undeployed_nodes=True)
+    first, moved, gone, spared = (rig.node("available") for _ in range(4))
+    asked: list[tuple[str, Any]] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def read(self: FakeManagement, task: Any) -> Any:
+        asked.append((task.node.uuid, task.node.driver_info.get("place")))
+        if rounds._records.doubtful(first):
+            begun.set()
+            assert go_on.wait(30)
+        raise errors.BmcUnreachable(address="bmc", reason="silence")
+
+    monkeypatch.setattr(FakeManagement, "get_sensors_data", read)
+    rounds._records.failed(first)
+    for node in (moved, gone, spared):
+        rounds._records.failed(node)
+    rounds.sweep()
+    assert begun.wait(30)
+    rig.edit(moved, driver_info={"place": "elsewhere"})
+    rig.ask("destroy_node", gone)
+    rig.edit(spared, maintenance=True)
+    go_on.set()
+    assert rounds.settle(30)
+    assert asked == [(first, None), (moved, "elsewhere")]
+    assert ear.heard == []
+
+
+def test_a_drivers_own_fault_stops_nobody(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig, rounds, ear = listening(build, enable_for_undeployed_nodes=True)
+    odd, fine = rig.node("available"), rig.node("available")
+    plain = FakeManagement.get_sensors_data
+
+    def read(self: FakeManagement, task: Any) -> Any:
+        return 1 / 0 if task.node.uuid == odd else plain(self, task)
+
+    monkeypatch.setattr(FakeManagement, "get_sensors_data", read)
+    rounds.sweep()
+    assert ear.nodes == [fine]
+
+
+def test_a_round_without_time_for_all_is_gone_on_with(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, rounds, ear = listening(
+        build, workers=1, wait_timeout=100, enable_for_undeployed_nodes=True
+    )
+    machines = [rig.node("available") for _ in range(3)]
+    now = [0.0]
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return now[0]
+
+    monkeypatch.setattr(sensors, "time", Clock)
+    plain = FakeManagement.get_sensors_data
+
+    def read(self: FakeManagement, task: Any) -> Any:
+        now[0] += 60
+        return plain(self, task)
+
+    monkeypatch.setattr(FakeManagement, "get_sensors_data", read)
+    rounds.sweep()
+    assert ear.nodes == machines[:2]
+    rounds._records.forget(0)
+    rounds.sweep()
+    rounds.settle(30)
+    assert ear.nodes[:3] == machines
+    rounds.sweep()
+    rounds.settle(30)
+    assert ear.nodes[3] == machines[0]
+
+
+def test_there_are_no_rounds_unless_asked_for(build: Build) -> None:
+    rig, _, _ = listening(build)
+    (plan,) = (one for one in rig.service._plan() if one.name == "sensors")
+    assert plan.interval == 0
+    rig, _, _ = listening(build, send_sensor_data=True, interval=77)
+    (plan,) = (one for one in rig.service._plan() if one.name == "sensors")
+    assert plan.interval == 77
+
+
+def test_readings_go_out_as_notifications_of_oslo_messaging(
+    build: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = build(sensor_data__send_sensor_data=True, oslo_messaging_notifications__driver=["log"])
+    assert isinstance(rig.service._metrics, notifier.Sender)
+    node = rig.node("active", **USED)
+    with caplog.at_level("INFO", "oslo.messaging.notification"):
+        rig.service.sensors.sweep()
+        wait_for(lambda: node in caplog.text)
+    (record,) = [one for one in caplog.records if node in one.getMessage()]
+    assert "hardware.fake-hardware.metrics" in record.name + record.getMessage()

@@ -1,0 +1,59 @@
+"""Who waits for an answer hears of a slow machine in time; work that nobody waits for has time."""
+
+from __future__ import annotations
+
+import math
+import types
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite.conductor import service
+from ironic_lite.conductor.endpoints.waited import Waited
+from ironic_lite.drivers import patience
+from ironic_lite.drivers.fake import management
+from ironic_lite.rpc import server
+from tests.flows.rig import Rig
+
+
+@pytest.fixture
+def left(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What a driver had when it was asked, in seconds."""
+    found: list[float] = []
+
+    def boot_device(*_: Any) -> dict[str, Any]:
+        found.append(patience.left())
+        return {}
+
+    monkeypatch.setattr(management.FakeManagement, "get_boot_device", boot_device)
+    monkeypatch.setattr(management.FakeManagement, "set_boot_mode", boot_device)
+    return found
+
+
+def test_a_driver_has_less_time_than_its_caller_and_a_worker_has_all(
+    rig: Rig, left: list[float]
+) -> None:
+    node = rig.node("active")
+    endpoints = Waited(rig.endpoints, 50.0)
+    endpoints.get_boot_device(rig.who, node_uuid=node)
+    assert 0 < left.pop() <= 50
+    endpoints.change_node_boot_mode(rig.who, node_uuid=node, mode="uefi")
+    rig.settled(node)
+    assert left == [math.inf]
+    assert patience.left() == math.inf
+
+
+def test_calls_over_rpc_have_it_from_the_time_of_rpc(
+    rig: Rig, left: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Any] = []
+    monkeypatch.setattr(service, "Server", lambda _transport, _host, door: served.append(door))
+    transport = types.SimpleNamespace(conf=cfg.ConfigOpts())
+    transport.conf([], default_config_files=[], default_config_dirs=[])
+    server.answer_seconds(transport)
+    transport.conf.set_override("rpc_response_timeout", 20)
+    desk = rig.service.desk
+    service.Service(desk.conf, desk.database, desk.registry, transport)
+    served[0].get_boot_device(rig.who, node_uuid=rig.node("active"))
+    assert 15 < left.pop() <= 18

@@ -1,0 +1,239 @@
+"""Files of the network: one download for all, bounded, and never half of one."""
+
+import concurrent.futures
+import gzip
+import http.server
+import os
+import pathlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, errors
+from ironic_lite.images import cache
+
+BODY = b"x" * 3_000_000
+PATIENCE = 20
+
+
+class Web:
+    """A web server whose answers a test chooses; ``asked`` are the headers of each request."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, str]] = []
+        self.body, self.tag, self.short, self.length = BODY, '"1"', 0, True
+        self.more: dict[str, str] = {}
+        self.status, self.patience = 200, threading.Event()
+        self.patience.set()
+        web = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                web.asked.append(dict(self.headers))
+                if self.headers.get("If-None-Match") == web.tag:
+                    self.send_response(304)
+                    self.end_headers()
+                    return
+                self.send_response(web.status)
+                self.send_header("ETag", web.tag)
+                for name, value in web.more.items():
+                    self.send_header(name, value)
+                if web.length:
+                    self.send_header("Content-Length", str(len(web.body)))
+                self.end_headers()
+                self.wfile.write(web.body[:1])
+                if not web.patience.wait(PATIENCE):
+                    web.more["Waited"] = "in vain"
+                self.wfile.write(web.body[1 : len(web.body) - web.short])
+
+            def log_message(self, *args: Any) -> None:
+                """Say nothing."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/image.raw"
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    """A web server."""
+    made = Web()
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def _own_place(tmp_path: pathlib.Path) -> Iterator[None]:
+    conf = config.CONF
+    conf.set_override("state_path", str(tmp_path))
+    conf.set_override("image_cache_size", 10, "conductor")
+    yield
+    conf.clear_override("state_path")
+    for name in ("image_cache_size", "image_blocked_networks", "file_url_allowed_paths"):
+        conf.clear_override(name, "conductor")
+
+
+def test_many_who_want_one_file_share_one_download(web: Web) -> None:
+    """The others are told by the server that nothing has changed."""
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(cache.fetch, [web.url] * 8))
+    assert len(found) == 1
+    assert found.pop().read_bytes() == BODY
+    assert sum("If-None-Match" not in headers for headers in web.asked) == 1
+
+
+def test_what_has_changed_on_its_server_is_fetched_anew(web: Web) -> None:
+    """The URL stays, the content does not."""
+    cache.fetch(web.url)
+    web.body, web.tag = b"new", '"2"'
+    assert cache.fetch(web.url).read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("length", [True, False], ids=["promised", "unsaid"])
+def test_what_is_too_large_is_not_kept(web: Web, length: bool, tmp_path: pathlib.Path) -> None:
+    """Neither when the server says so before nor when it does not."""
+    web.body, web.length = b"x" * 11 * 1024 * 1024, length
+    with pytest.raises(errors.DownloadFailed, match="image_cache_size"):
+        cache.fetch(web.url)
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+def test_half_a_file_never_takes_its_name(web: Web, tmp_path: pathlib.Path) -> None:
+    """The server breaks off."""
+    web.short = 1000
+    with pytest.raises(errors.DownloadFailed):
+        cache.fetch(web.url)
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+    web.short = 0
+    assert cache.fetch(web.url).read_bytes() == BODY
+
+
+def test_what_was_used_longest_ago_goes_first(web: Web) -> None:
+    """Three files of 3 MB have room among 10 MiB, a fourth has not."""
+    urls = [f"{web.url}?{n}" for n in range(4)]
+    files = [cache.fetch(url) for url in urls[:3]]
+    for age, file in zip((100, 300, 200), files, strict=True):
+        about = file.stat()
+        os.utime(file, (about.st_atime, about.st_mtime - age))
+    last = cache.fetch(urls[3])
+    assert [file.exists() for file in (*files, last)] == [True, False, True, True]
+
+
+def test_a_blocked_network_is_not_fetched_from(web: Web) -> None:
+    """Whether it is written as an address or as a name."""
+    config.CONF.set_override("image_blocked_networks", ["127.0.0.0/8", "::1/128"], "conductor")
+    with pytest.raises(errors.InvalidParameter, match="image_blocked_networks"):
+        cache.fetch(web.url, "driver_info/deploy_kernel")
+    with pytest.raises(errors.DownloadFailed, match="image_blocked_networks"):
+        cache.fetch(web.url.replace("127.0.0.1", "localhost"), "driver_info/deploy_kernel")
+    assert not web.asked
+
+
+def test_local_files_of_nodes_must_lie_where_the_operator_says(tmp_path: pathlib.Path) -> None:
+    """Those of options may lie anywhere."""
+    file = tmp_path / "kernel"
+    file.write_bytes(b"k")
+    with pytest.raises(errors.InvalidParameter, match="file_url_allowed_paths"):
+        cache.fetch(file.as_uri(), "driver_info/deploy_kernel")
+    assert cache.fetch(file.as_uri(), "[conductor]deploy_kernel") == file
+    config.CONF.set_override("file_url_allowed_paths", [str(tmp_path)], "conductor")
+    assert cache.fetch(file.as_uri(), "driver_info/deploy_kernel") == file
+    with pytest.raises(errors.LocalFileError, match="No such file"):
+        cache.fetch((tmp_path / "none").as_uri(), "driver_info/deploy_kernel")
+
+
+def test_a_link_to_a_local_file_is_followed_once(tmp_path: pathlib.Path) -> None:
+    """What has been judged is what is read, wherever the link leads later."""
+    allowed, secret = tmp_path / "allowed", tmp_path / "secret"
+    allowed.mkdir()
+    (allowed / "kernel-1").write_bytes(b"k")
+    secret.write_bytes(b"s")
+    link = allowed / "kernel"
+    link.symlink_to("kernel-1")
+    config.CONF.set_override("file_url_allowed_paths", [str(allowed)], "conductor")
+    found = cache.fetch(link.as_uri(), "driver_info/deploy_kernel")
+    link.unlink()
+    link.symlink_to(secret)
+    assert found.read_bytes() == b"k"
+    with pytest.raises(errors.InvalidParameter, match="file_url_allowed_paths"):
+        cache.fetch(link.as_uri(), "driver_info/deploy_kernel")
+
+
+def test_a_password_in_an_address_is_not_told(web: Web) -> None:
+    """Nor is a signature in its query."""
+    port = web.url.split(":")[2].split("/")[0]
+    web.close()
+    with pytest.raises(errors.DownloadFailed) as caught:
+        cache.fetch(f"http://me:secret@127.0.0.1:{port}/x?sig=secret")
+    assert "secret" not in str(caught.value.as_data())
+
+
+def test_what_is_being_worked_with_stays(web: Web) -> None:
+    """However much room others need; afterwards it goes as all else does."""
+    urls = [f"{web.url}?{n}" for n in range(6)]
+    with concurrent.futures.ThreadPoolExecutor(1) as other:
+        with cache.holding(), cache.holding():
+            held = [cache.fetch(url) for url in urls[:3]]
+            for url in urls[3:5]:
+                other.submit(cache.fetch, url).result()
+            assert [file.exists() for file in held] == [True] * 3
+        other.submit(cache.fetch, urls[5]).result()
+    assert [file.exists() for file in held] == [False, False, True]
+
+
+def test_a_file_cut_short_is_fetched_again(web: Web) -> None:
+    """As one may be after a power failure; its server would say that nothing has changed."""
+    file = cache.fetch(web.url)
+    os.truncate(file, 1000)
+    assert cache.fetch(web.url).read_bytes() == BODY
+
+
+def test_a_server_that_packs_unasked_is_refused(web: Web, tmp_path: pathlib.Path) -> None:
+    """A few bytes of it may be any number unpacked."""
+    web.more = {"Content-Encoding": "gzip"}
+    web.body = gzip.compress(BODY)
+    with pytest.raises(errors.DownloadFailed, match=r"as 'gzip' though asked not to"):
+        cache.fetch(web.url)
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+def test_a_server_that_sends_a_byte_now_and_then_is_left(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one download may take is looked at whenever something arrives."""
+    monkeypatch.setattr(cache, "MOST_SECONDS", 0)
+    web.patience.clear()
+    with pytest.raises(errors.DownloadFailed, match="took longer"):
+        cache.fetch(web.url)
+    assert "Waited" not in web.more
+    web.patience.set()
+
+
+@pytest.mark.parametrize(
+    "place", ["file:///etc/passwd", "ftp://127.0.0.1/x"], ids=["local-file", "ftp"]
+)
+def test_a_redirection_leads_to_web_servers_alone(
+    web: Web, place: str, tmp_path: pathlib.Path
+) -> None:
+    """Whatever the first address was."""
+    web.status, web.more = 302, {"Location": place}
+    with pytest.raises(errors.DownloadFailed):
+        cache.fetch(web.url)
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
+
+
+def test_a_length_that_is_none_is_not_believed(web: Web) -> None:
+    """Nor does it break anything."""
+    web.length = False
+    for said in ("\u00b2", "9" * 5000, "-1"):
+        web.more = {"Content-Length": said}
+        assert cache.fetch(f"{web.url}?{len(said)}").read_bytes() == BODY

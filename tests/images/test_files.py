@@ -1,0 +1,246 @@
+"""Files handed out and fetched: names, whole files only, and the conductor's own file server."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import pathlib
+import socket
+from collections.abc import Iterator
+
+import pytest
+import requests
+
+from ironic_lite import config, errors
+from ironic_lite.conductor import fileserver
+from ironic_lite.images import cache, published
+
+CONTENT = bytes(range(256)) * 512
+CONNECTIONS = 8
+
+
+@pytest.fixture
+def root(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """``[deploy]http_root`` of this test."""
+    folder = tmp_path / "http"
+    config.CONF.set_override("http_root", str(folder), group="deploy")
+    config.CONF.set_override("state_path", str(tmp_path / "state"))
+    yield folder
+    for name in ("http_root", "http_url", "external_http_url", "http_port", "http_host"):
+        config.CONF.clear_override(name, group="deploy")
+    config.CONF.clear_override("state_path")
+
+
+@pytest.fixture
+def server(root: pathlib.Path) -> Iterator[str]:
+    """The address of a running server of ``root``."""
+    running = fileserver.FileServer("127.0.0.1", 0, CONNECTIONS)
+    running._server.expiration_interval = 0.02  # how often it looks whether it is to stop
+    running.start()
+    yield f"http://127.0.0.1:{running.port}"
+    running.stop()
+
+
+# -- the server -----------------------------------------------------------------------------------
+
+
+def test_a_file_is_given_whole_and_in_parts(root: pathlib.Path, server: str) -> None:
+    published.reached(root / "media")
+    (root / "media/a.iso").write_bytes(CONTENT)
+    url = f"{server}/media/a.iso"
+    whole = requests.get(url, timeout=10)
+    assert (whole.status_code, whole.content) == (200, CONTENT)
+    assert whole.headers["Accept-Ranges"] == "bytes"
+    part = requests.get(url, headers={"Range": "bytes=1000-1999"}, timeout=10)
+    assert (part.status_code, part.content) == (206, CONTENT[1000:2000])
+    assert part.headers["Content-Range"] == f"bytes 1000-1999/{len(CONTENT)}"
+    beyond = requests.get(url, headers={"Range": f"bytes={len(CONTENT)}-"}, timeout=10)
+    assert beyond.status_code == 416
+    head = requests.head(url, timeout=10)
+    assert (head.status_code, head.headers["Content-Length"]) == (200, str(len(CONTENT)))
+    same = requests.get(url, headers={"If-None-Match": whole.headers["ETag"]}, timeout=10)
+    assert same.status_code == 304
+
+
+def test_one_connection_serves_many_parts(root: pathlib.Path, server: str) -> None:
+    published.reached(root)
+    (root / "a.iso").write_bytes(CONTENT)
+    with requests.Session() as session:
+        for start in range(0, 40_000, 8_000):
+            wanted = {"Range": f"bytes={start}-{start + 9}"}
+            answer = session.get(f"{server}/a.iso", headers=wanted, timeout=10)
+            assert answer.content == CONTENT[start : start + 10]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/media",
+        "/media/",
+        "/../outside",
+        "/media/../../outside",
+        "/%2e%2e/outside",
+        "/link",
+        "/.hidden",
+        "/media/.new-1",
+        "/a%00b",
+        "//outside",
+        "/media/%ff",
+        "/no",
+    ],
+)
+def test_what_is_no_public_file_is_not_there(root: pathlib.Path, server: str, path: str) -> None:
+    published.reached(root / "media")
+    (root.parent / "outside").write_bytes(b"secret")
+    (root / "link").symlink_to(root.parent / "outside")
+    for name in (".hidden", "media/.new-1"):
+        (root / name).write_bytes(b"secret")
+    # Not by a client that would clean the path.
+    address = server.removeprefix("http://")
+    with contextlib.closing(http.client.HTTPConnection(address, timeout=10)) as client:
+        client.putrequest("GET", path)
+        client.endheaders()
+        answer = client.getresponse()
+        body = answer.read()
+    assert answer.status in {400, 404}
+    assert b"secret" not in body
+
+
+def test_clients_that_say_nothing_leave_room_for_others(root: pathlib.Path, server: str) -> None:
+    """As many as the option allows, but for one."""
+    published.reached(root)
+    (root / "a").write_bytes(b"x")
+    where = ("127.0.0.1", int(server.rpartition(":")[2]))
+    with contextlib.ExitStack() as silent:
+        for _ in range(CONNECTIONS - 1):
+            silent.enter_context(socket.create_connection(where)).sendall(b"GET /a HTTP/1.1\r\n")
+        assert requests.get(f"{server}/a", timeout=10).content == b"x"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_nothing_can_be_changed(root: pathlib.Path, server: str, method: str) -> None:
+    published.reached(root)
+    (root / "a").write_bytes(b"x")
+    answer = requests.request(method, f"{server}/a", timeout=10)
+    assert answer.status_code == 405
+    assert (root / "a").read_bytes() == b"x"
+
+
+def test_a_link_that_stays_inside_is_followed(root: pathlib.Path, server: str) -> None:
+    published.reached(root)
+    (root / "a").write_bytes(b"x")
+    (root / "b").symlink_to("a")
+    assert requests.get(f"{server}/b", timeout=10).content == b"x"
+
+
+def test_an_address_that_is_taken_is_a_fault_of_the_configuration(
+    root: pathlib.Path, server: str
+) -> None:
+    other = fileserver.FileServer("127.0.0.1", int(server.rpartition(":")[2]), 8)
+    with pytest.raises(config.ConfigError, match=r"\[deploy\]http_host, http_port: cannot listen"):
+        other.start()
+
+
+def test_the_configuration_says_whether_the_conductor_serves(root: pathlib.Path) -> None:
+    conf = config.CONF
+    assert fileserver.configured(conf) is None
+    conf.set_override("http_port", 8080, group="deploy")
+    assert fileserver.configured(conf) is not None
+    assert published.url("a.iso") == "http://127.0.0.1:8080/a.iso"
+    conf.set_override("http_host", "::", group="deploy")
+    with pytest.raises(config.ConfigError, match=r"^\[deploy\]http_url: must be set"):
+        fileserver.configured(conf)
+
+
+# -- publishing -----------------------------------------------------------------------------------
+
+
+def test_bmcs_may_find_files_elsewhere(root: pathlib.Path) -> None:
+    with pytest.raises(errors.MissingParameter, match=r"\[deploy\]http_url"):
+        published.url("a")
+    config.CONF.set_override("http_url", "http://192.0.2.1:80/files/", group="deploy")
+    assert published.url("a", {}) == published.url("a") == "http://192.0.2.1:80/files/a"
+    config.CONF.set_override("external_http_url", "https://out.example", group="deploy")
+    assert published.url("a") == "http://192.0.2.1:80/files/a"
+    assert published.url("a", {}) == "https://out.example/a"
+    assert published.url("a", {"external_http_url": "http://x/"}) == "http://x/a"
+
+
+def test_a_large_file_is_the_same_file_if_others_may_read_it(root: pathlib.Path) -> None:
+    source = root.parent / "kernel"
+    source.write_bytes(CONTENT)
+    source.chmod(0o644)
+    published.place(source, root / "n/kernel")
+    assert (root / "n/kernel").stat().st_ino == source.stat().st_ino
+    source.chmod(0o600)
+    published.place(source, root / "n/other")
+    assert (root / "n/other").stat().st_ino != source.stat().st_ino
+    assert (root / "n/other").read_bytes() == CONTENT
+    assert (root / "n/other").stat().st_mode & 0o777 == 0o644
+    assert sorted(path.name for path in (root / "n").iterdir()) == ["kernel", "other"]
+
+
+def test_a_symbolic_link_is_published_as_what_it_leads_to(root: pathlib.Path, server: str) -> None:
+    """Operators name their newest kernel so."""
+    source = root.parent / "srv/kernel-1"
+    published.write(source, "one")
+    source.with_name("kernel").symlink_to("kernel-1")
+    published.place(source.with_name("kernel"), root / "n/kernel")
+    assert requests.get(f"{server}/n/kernel", timeout=10).text == "one"
+    assert (root / "n/kernel").stat().st_ino == source.stat().st_ino
+
+
+def test_a_folder_goes_when_it_is_empty_and_one_nodes_own(root: pathlib.Path) -> None:
+    published.write(root / "n/one", "1")
+    published.write(root / "n/two", "2")
+    published.remove(root / "n/one")
+    published.remove_folder(root / "n")
+    assert (root / "n/two").read_text() == "2"
+    published.remove(root / "n/one", root / "n/two")
+    assert (root / "n").exists()
+    published.remove_folder(root / "n")
+    published.remove_folder(root / "n")
+    assert not (root / "n").exists()
+
+
+def test_a_full_disk_leaves_the_file_before(
+    root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published.write(root / "one", "before")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fchmod", full)
+    with pytest.raises(errors.DiskFull, match=r"one"):
+        published.write(root / "one", "after")
+    assert [path.name for path in root.iterdir()] == ["one"]
+    assert (root / "one").read_text() == "before"
+
+
+# -- fetching -------------------------------------------------------------------------------------
+
+
+def test_what_has_not_changed_is_not_fetched_again(root: pathlib.Path, server: str) -> None:
+    published.write(root / "kernel", "one")
+    url = f"{server}/kernel"
+    first = cache.fetch(url)
+    assert first.read_text() == "one"
+    seen = first.stat().st_ino
+    assert cache.fetch(url).stat().st_ino == seen
+    published.write(root / "kernel", "another")
+    assert cache.fetch(url).read_text() == "another"
+
+
+def test_what_is_not_there_is_said_without_its_password(root: pathlib.Path, server: str) -> None:
+    url = server.replace("//", "//ann:hidden@")
+    with pytest.raises(errors.DownloadFailed, match=r"answers 404") as why:
+        cache.fetch(f"{url}/none")
+    assert "hidden" not in why.value.message
+    with pytest.raises(errors.DownloadFailed, match=r"ConnectionError"):
+        cache.fetch("http://127.0.0.1:1/none")
+    with pytest.raises(errors.LocalFileError, match=r"No such file"):
+        cache.fetch("file:///no/such/file", "[conductor]x")
+    assert cache.fetch(f"file://{__file__}", "[conductor]x") == pathlib.Path(__file__)

@@ -1,0 +1,1 @@
+"""A package of drivers of which nothing works."""

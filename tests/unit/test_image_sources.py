@@ -1,0 +1,169 @@
+"""Where images may come from."""
+
+import http.server
+import pathlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from ironic_lite import errors
+from ironic_lite.images import reach, sources
+
+PATH = "instance_info/image_source"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("http://images.example/jammy.qcow2", "jammy.qcow2"),
+        ("HTTPS://images.example:8443/a/b%20c.raw?x=1", "b c.raw"),
+        ("http://[2001:db8::1]/x", "x"),
+        ("https://images.example", ""),
+    ],
+)
+def test_an_address_of_the_web_is_taken_as_it_is(given: str, name: str) -> None:
+    """Scheme and name are read from it, and nothing is changed."""
+    found = sources.read(given, PATH)
+    assert (found.url, found.scheme, found.name, found.file) == (
+        given,
+        given.partition(":")[0].lower(),
+        name,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        7,
+        "",
+        "jammy.qcow2",
+        "ftp://images.example/x",
+        "gopher://images.example/x",
+        "glance://7f",
+        "http:///x",
+        "http://images.example:0/x",
+        "http://images.example:99999/x",
+        "http://images.example/a b",
+        "http://images.example/a\nHost: other",
+        "http://[::1/x",
+        "file://elsewhere/x",
+        "file:relative",
+        "file:///folder/",
+        "file:///x?y=1",
+        "file:///x%00y",
+    ],
+    ids=repr,
+)
+def test_other_addresses_are_refused_by_their_place(given: object) -> None:
+    """Whatever is no such URL is a fault of the request, named by its path."""
+    with pytest.raises(errors.InvalidParameter) as caught:
+        sources.read(given, PATH)
+    assert caught.value.facts["path"] == PATH
+
+
+def test_an_address_is_shown_without_its_secrets() -> None:
+    """User, password and query may be secrets."""
+    found = sources.read("https://me:pw@images.example:8443/x.raw?sig=abc#f", PATH)
+    assert found.shown == "https://images.example:8443/x.raw"
+
+
+def test_a_local_file_must_really_lie_in_an_allowed_folder(tmp_path: pathlib.Path) -> None:
+    """Dots and links lead nowhere else."""
+    allowed, other = tmp_path / "allowed", tmp_path / "allowed-not"
+    allowed.mkdir()
+    other.mkdir()
+    (allowed / "link").symlink_to(other / "secret")
+    image = sources.read((allowed / "x.raw").as_uri(), PATH).file
+    assert image is not None
+    assert sources.within(image, [str(allowed)], PATH) == allowed / "x.raw"
+    for bad in (allowed / "link", allowed / ".." / "allowed-not" / "x", other / "x"):
+        with pytest.raises(errors.InvalidParameter, match="file_url_allowed_paths"):
+            sources.within(pathlib.Path(str(bad)), [str(allowed)], PATH)
+    with pytest.raises(errors.InvalidParameter):
+        sources.within(image, [], PATH)
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"),
+    [
+        ("169.254.169.254", True),
+        ("::ffff:169.254.169.254", True),
+        ("fe80::1%eth0", True),
+        ("192.0.2.7", False),
+        ("2001:db8::1", False),
+    ],
+)
+def test_a_blocked_network_is_told_by_address(address: str, inside: bool) -> None:
+    """Also when an IPv4 address wears an IPv6 coat."""
+    nets = sources.networks(["169.254.0.0/16", " fe80::/10 ", ""])
+    assert (sources.closed(address, nets) is not None) is inside
+
+
+def test_an_address_written_in_the_url_is_refused_at_once() -> None:
+    """Names wait until they are looked up."""
+    nets = sources.networks(["169.254.0.0/16"])
+    sources.refuse_closed(sources.read("http://metadata.example/x", PATH), nets, PATH)
+    with pytest.raises(errors.InvalidParameter, match="image_blocked_networks"):
+        sources.refuse_closed(sources.read("http://169.254.169.254/x", PATH), nets, PATH)
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[int, list[str]]]:
+    """A web server that counts what reaches it; /away leads to itself by another name."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            if self.path == "/away":
+                self.send_response(302)
+                self.send_header(
+                    "Location", f"http://127.0.0.2:{self.headers['Host'].rpartition(':')[2]}/inside"
+                )
+            else:
+                self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    found = http.server.ThreadingHTTPServer(("", 0), Handler)
+    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread.start()
+    yield found.server_port, asked
+    found.shutdown()
+    found.server_close()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:{}/x", "http://127.0.0.1:{}/x"], ids=["by name", "by IP"]
+)
+def test_nothing_is_sent_into_a_blocked_network(server: tuple[int, list[str]], url: str) -> None:
+    """The connection is judged by where it leads."""
+    port, asked = server
+    with (
+        reach.session(sources.networks(["127.0.0.0/8", "::1/128"])) as session,
+        pytest.raises(requests.ConnectionError, match="image_blocked_networks"),
+    ):
+        session.get(url.format(port), timeout=10)
+    assert asked == []
+
+
+def test_a_redirection_into_a_blocked_network_is_not_followed(
+    server: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first address is open, the second is not; a proxy of the environment changes nothing."""
+    port, asked = server
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.2:{port}")
+    with reach.session(sources.networks(["127.0.0.2/32"])) as session:
+        assert session.get(f"http://127.0.0.1:{port}/x", timeout=10).status_code == 200
+        with pytest.raises(requests.ConnectionError, match="image_blocked_networks"):
+            session.get(f"http://127.0.0.1:{port}/away", timeout=10)
+    assert asked == ["/x", "/away"]

@@ -1,0 +1,205 @@
+"""What follows from the disks, PCI devices and neighbours of an inventory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite import disks, errors, inspection, options
+
+Json = dict[str, Any]
+GIB = disks.GIB
+SMALL = {"name": "/dev/sda", "size": 32 * GIB, "serial": "S1", "rotational": True, "model": "A B"}
+LARGE = {"name": "/dev/sdb", "size": 960 * GIB + 7, "serial": "S2", "rotational": False}
+DISKS = [SMALL, LARGE]
+
+
+def case(properties: Json | None = None, inventory: Json | None = None, **more: Any) -> Any:
+    data = more.pop("plugin_data", {})
+    told = {"disks": DISKS} if inventory is None else inventory
+    return inspection.Case(told, data, properties or {}, **more)
+
+
+# -- hints -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hints", "found"),
+    [
+        ({"serial": "s2"}, LARGE),
+        ({"serial": "s!= S1"}, LARGE),
+        ({"size": 960}, LARGE),
+        ({"size": ">= 100"}, LARGE),
+        ({"size": "<= 100"}, SMALL),
+        ({"rotational": False}, LARGE),
+        ({"rotational": "true", "name": "/dev/sda"}, SMALL),
+        ({"model": "a b"}, SMALL),
+        ({"name": "<or> /dev/sdx <or> /dev/sdb"}, LARGE),
+        ({"wwn": "0x5000"}, None),
+        ({"serial": "S1", "size": ">= 100"}, None),
+    ],
+    ids=str,
+)
+def test_all_hints_must_fit(hints: Json, found: Json | None) -> None:
+    assert disks.matching(DISKS, hints) == found
+
+
+def test_a_hint_nobody_knows_is_named() -> None:
+    with pytest.raises(ValueError, match="colour"):
+        disks.matching(DISKS, {"serial": "S1", "colour": "red"})
+
+
+@pytest.mark.parametrize("told", [None, {}, [None, 7], "sda", [{}]], ids=str)
+def test_odd_disks_are_none(told: Any) -> None:
+    assert disks.matching(told, {"size": 1}) is None
+    assert disks.serials(told) == []
+
+
+# -- the root device -------------------------------------------------------------------------
+
+
+def test_the_disk_that_hints_choose_gives_local_gb() -> None:
+    hinted = case({"root_device": {"size": ">= 100"}, "local_gb": 1})
+    assert inspection.run(["root-device"], hinted).properties["local_gb"] == 960
+
+
+def test_without_hints_it_is_the_one_that_the_ramdisk_would_take() -> None:
+    told = case(plugin_data={"root_disk": SMALL})
+    assert inspection.run(["root-device"], told).properties == {"local_gb": 32}
+
+
+@pytest.mark.parametrize("told", [None, 7, {}, {"size": "32"}, {"size": 12}], ids=str)
+def test_a_disk_that_is_not_told_changes_nothing(told: Any) -> None:
+    found = inspection.run(["root-device"], case({"local_gb": 5}, plugin_data={"root_disk": told}))
+    assert (found.properties, len(found.remarks)) == ({"local_gb": 5}, 1)
+
+
+@pytest.mark.parametrize(
+    ("hints", "said"),
+    [
+        ({"serial": "S9"}, "No disk .* fits all of properties/root_device: serial"),
+        ({"colour": "red"}, "colour is no hint"),
+        ({"size": "big"}, "no hint that can be read"),
+    ],
+    ids=str,
+)
+def test_hints_that_lead_nowhere_end_the_inspection(hints: Json, said: str) -> None:
+    with pytest.raises(errors.HardwareError, match=said):
+        inspection.run(["root-device"], case({"root_device": hints}))
+
+
+# -- volumes built since ---------------------------------------------------------------------
+
+
+def test_a_disk_that_is_new_becomes_the_root_device() -> None:
+    first = inspection.run(["raid-device"], case(inventory={"disks": [SMALL]}))
+    assert first.properties == {}
+    second = inspection.run(["raid-device"], case(extra=first.extra))
+    assert second.properties == {"root_device": {"serial": "S2"}}
+    assert second.extra == {"block_devices": {"serials": ["S1", "S2"]}}
+
+
+@pytest.mark.parametrize(
+    ("properties", "known"),
+    [({"root_device": {"name": "x"}}, ["S1"]), ({}, ["S1", "S2"]), ({}, []), ({}, "S1")],
+    ids=str,
+)
+def test_no_other_disk_becomes_it(properties: Json, known: Any) -> None:
+    extra = {"block_devices": {"serials": known}, "room": 7}
+    found = inspection.run(["raid-device"], case(dict(properties), extra=extra))
+    assert found.properties == properties
+    assert found.extra["room"] == 7
+
+
+# -- PCI devices -----------------------------------------------------------------------------
+
+ALIASES = {("10de", "2330"): "h100", ("8086", "1572"): "x710"}
+
+
+def test_devices_with_a_name_are_counted() -> None:
+    told = [
+        {"vendor_id": "10DE", "product_id": "2330"},
+        {"vendor_id": "10de", "product_id": "2330"},
+        {"vendor_id": "10de", "product_id": "0000"},
+        {"vendor_id": 7},
+        None,
+    ]
+    found = case({"capabilities": "x710:2,boot_mode:uefi"}, plugin_data={"pci_devices": told})
+    found.aliases = ALIASES
+    assert inspection.run(["pci-devices"], found).properties == {
+        "capabilities": "boot_mode:uefi,h100:2,x710:0"
+    }
+
+
+def test_a_ramdisk_that_tells_none_changes_nothing() -> None:
+    found = inspection.run(["pci-devices"], case({"capabilities": "h100:2"}, aliases=ALIASES))
+    assert (found.properties, len(found.remarks)) == ({"capabilities": "h100:2"}, 1)
+
+
+def test_a_name_is_given_as_json() -> None:
+    alias = options.PciAlias()
+    told = alias('{"vendor_id": "10DE", "product_id": "2330", "name": "h100"}')
+    assert told == (("10de", "2330"), "h100")
+    assert alias(told) == told
+    for wrong in ("", "h100", "[]", '{"vendor_id": "1"}'):
+        with pytest.raises(ValueError, match="is not of the form"):
+            alias(wrong)
+
+
+# -- neighbours ------------------------------------------------------------------------------
+
+
+def test_switches_are_told_by_card() -> None:
+    inventory = {"interfaces": [{"name": "eth1", "lldp": [[5, "7332"]]}, {"name": "eth2"}, None]}
+    raw = {"eth0": [[5, "7331"]], "eth3": []}
+    found = inspection.run(["parse-lldp"], case(inventory=inventory, plugin_data={"lldp_raw": raw}))
+    assert found.plugin_data["parsed_lldp"] == {
+        "eth0": {"switch_system_name": "s1"},
+        "eth1": {"switch_system_name": "s2"},
+    }
+
+
+# -- what a stranger sends -------------------------------------------------------------------
+
+CARD = {"mac_address": "52:54:00:00:00:01"}
+
+
+@pytest.mark.parametrize(
+    ("report", "path"),
+    [
+        (None, "/"),
+        ([], "/"),
+        ({}, "inventory"),
+        ({"error": None}, "inventory"),
+        ({"inventory": 7}, "inventory"),
+        ({"inventory": []}, "inventory"),
+        ({"inventory": {}}, "inventory/interfaces"),
+        ({"inventory": {"interfaces": []}}, "inventory/interfaces"),
+        ({"inventory": {"interfaces": {"a": 1}}}, "inventory/interfaces"),
+        ({"inventory": {"interfaces": [CARD, 7]}}, "inventory/interfaces/1/mac_address"),
+        (
+            {"inventory": {"interfaces": [{"mac_address": None}]}},
+            "inventory/interfaces/0/mac_address",
+        ),
+    ],
+    ids=str,
+)
+def test_a_report_of_another_form_is_refused(report: Any, path: str) -> None:
+    with pytest.raises(errors.InvalidRequest) as caught:
+        inspection.check(report)
+    assert caught.value.facts["path"] == path
+
+
+def test_a_report_is_an_inventory_and_more() -> None:
+    inventory = {"interfaces": [CARD]}
+    assert inspection.check({"inventory": inventory, "a": 1}) == (inventory, {"a": 1})
+    assert inspection.check({"error": "no disks"}) == ({}, {"error": "no disks"})
+
+
+def test_what_tells_machines_apart() -> None:
+    cards = [{"mac_address": "52-54-00-00-00-0A"}, {"mac_address": "00:00:00:00:00:00"}]
+    inventory = {"interfaces": cards, "bmc_address": "0.0.0.0", "bmc_v6address": "2001:DB8::0:1"}
+    assert inspection.addresses(inventory) == ["52:54:00:00:00:0a"]
+    assert inspection.bmc_addresses(inventory) == {"2001:db8::1"}
+    assert inspection.bmc_addresses({"bmc_address": 7}) == frozenset()

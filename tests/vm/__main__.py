@@ -1,0 +1,163 @@
+"""Run the whole: ``python -m tests.vm --folder FOLDER``, in the namespaces of ``scripts/vm.sh``."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import os
+import pathlib
+import re
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+
+from tests.acceptance.service import SCRIPTS, Service, free_port
+from tests.vm import journey, rack
+from tests.vm.image import run
+from tests.vm.story import Story
+
+_LOADER = "snponly.efi"
+_SETTINGS = """\
+clean_callback_timeout = {patience}
+deploy_callback_timeout = {patience}
+deploy_kernel = file://{ramdisk}/agent.kernel
+deploy_ramdisk = file://{ramdisk}/agent.initramfs
+bootloader = file://{ramdisk}/esp.img
+file_url_allowed_paths = {folder}/images
+[DEFAULT]
+debug = {debug}
+enabled_hardware_types = redfish,ipmi
+enabled_boot_interfaces = redfish-virtual-media,ipxe
+enabled_deploy_interfaces = direct
+enabled_network_interfaces = noop
+[api]
+host = 0.0.0.0
+allow_unauthenticated_bind = true
+[service_catalog]
+endpoint_override = http://{address}:{api}
+[deploy]
+http_host = {address}
+http_port = {http}
+shred_random_overwrite_iterations = 0
+[redfish]
+kernel_append_params = console=ttyS0
+[pxe]
+kernel_append_params = console=ttyS0
+tftp_root = {folder}/tftp
+[dhcp]
+dhcp_provider = {dhcp}
+[dnsmasq]
+dhcp_hostsdir = {folder}/dhcp-hosts
+dhcp_optsdir = {folder}/dhcp-options
+[agent]
+image_download_source = local
+deploy_logs_local_path = {folder}/agent-logs
+deploy_logs_collect = always
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run it, print the story, and return 0 if all went well."""
+    asked = _asked(words)
+    folder: pathlib.Path = asked.folder / "run"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("images", "tftp", "dhcp-hosts", "dhcp-options"):
+        (folder / name).mkdir(parents=True)
+    start = time.monotonic()
+    story = Story(lambda: time.monotonic() - start, functools.partial(print, flush=True))
+    rack.isolate()
+    up = _service(folder, asked)
+    machine = rack.Rack(folder, asked.folder / "venv", asked.accelerator, asked.memory)
+    machine.driver = asked.bmc
+    try:
+        with rack.running(machine, _dnsmasq(folder, up)):
+            fault = _lead(up, machine, story, asked)
+    finally:
+        up.clear()
+    told = [*_head(asked), *story.lines, *fault]
+    (folder / "story.txt").write_text("\n".join(told) + "\n")
+    print(f"\nkept in {folder}: story.txt, serial.log, ironic-lite-0.log")
+    return 1 if fault else 0
+
+
+def _lead(up: Service, machine: rack.Rack, story: Story, asked: argparse.Namespace) -> list[str]:
+    """Return what went wrong, as lines."""
+    up.start()
+    up.up()
+    story.say(f"service, BMC and network are up, load {os.getloadavg()[0]:.1f}")
+    way = journey.Journey(up, machine, story, up.folder / "images", asked.patience)
+    fault = []
+    try:
+        way.lead(asked.boot)
+        story.say("all as it should be")
+    except (journey.Failed, RuntimeError, OSError) as why:
+        story.say(f"FAILED: {why}")
+        fault = ["", "the end of the serial line:", *_plain(machine.serial)[-25:]]
+    recorded = ["", "What the service has recorded:", ""]
+    with contextlib.suppress(journey.Failed, OSError):
+        recorded += way.record()
+    print("\n".join([*recorded, *fault]))
+    story.lines += recorded
+    return fault
+
+
+def _service(folder: pathlib.Path, asked: argparse.Namespace) -> Service:
+    up = Service(folder)
+    more = _SETTINGS.format(
+        folder=folder,
+        ramdisk=asked.folder / "ramdisk",
+        address=rack.ADDRESS,
+        api=up.port,
+        http=free_port(),
+        patience=int(asked.patience),
+        debug=asked.debug,
+        dhcp="dnsmasq" if asked.boot == "ipxe" else "none",
+    )
+    with up.settings.open("a") as file:
+        file.write(more)
+    return up
+
+
+def _dnsmasq(folder: pathlib.Path, up: Service) -> pathlib.Path:
+    """Have our own program write the configuration, and put iPXE where it says."""
+    shutil.copy(f"/usr/lib/ipxe/{_LOADER}", folder / "tftp")
+    where = ("--folder", folder / "netboot", "--interface", rack.BRIDGE, "--range", rack.RANGE)
+    run(SCRIPTS / "ironic-lite-netboot", "--config-file", up.settings, "write", *where)
+    return folder / "netboot" / "dnsmasq.conf"
+
+
+def _asked(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make vm-test ARGS=", description=__doc__)
+    parser.add_argument("--folder", type=pathlib.Path, required=True)
+    parser.add_argument("--boot", choices=_BOOTS, default=_BOOTS[0], help="boot interface")
+    parser.add_argument("--bmc", choices=("redfish", "ipmi"), default="redfish")
+    parser.add_argument("--accelerator", choices=("qemu", "kvm"), default="qemu")
+    parser.add_argument("--memory", type=int, default=1536, help="MiB of the machine")
+    parser.add_argument("--patience", type=float, default=1200, help="seconds a verb may take")
+    parser.add_argument("--debug", action="store_true", help="log all that the service does")
+    return parser.parse_args(words)
+
+
+_BOOTS = ("redfish-virtual-media", "ipxe")
+
+
+def _head(asked: argparse.Namespace) -> list[str]:
+    qemu = run("qemu-system-x86_64", "--version").splitlines()[0]
+    kind = "emulated processor" if asked.accelerator == "qemu" else "KVM"
+    return [
+        f"BMC: {asked.bmc}; boot: {asked.boot}; {qemu}, {kind}, {asked.memory} MiB; "
+        f"host with {os.cpu_count()} processors",
+        "",
+    ]
+
+
+def _plain(text: str) -> list[str]:
+    """Return lines without the colours and moves of a terminal."""
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", text).splitlines()
+    return [line for line in lines if line.strip()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
