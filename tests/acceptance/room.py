@@ -14,8 +14,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from tests.acceptance.service import Service, free_port, service, until
+from tests.acceptance.service import Service, service, until
 from tests.emulators import images, machines
+from tests.ports import free_port
 
 Json = dict[str, Any]
 SETTINGS = """

@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,11 +17,15 @@ from typing import Any, TypeVar
 import psutil
 import requests
 
+from tests.ports import free_port
+
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = pathlib.Path(sys.executable).parent
 HOST = "127.0.0.1"
 PATIENCE = 120.0
 """Seconds anything may take; nothing here is expected to take that long."""
+LINES = 150
+"""Of each log that are shown when a test fails."""
 
 API_UP = r"^\S+ \S+ (?P<pid>\d+) INFO ironic_lite\.cmd\.api Listening on "
 CONDUCTOR_UP = r"^\S+ \S+ (?P<pid>\d+) INFO ironic_lite\.conductor\.service Conductor \S+ is up"
@@ -48,9 +51,9 @@ def until(ask: Callable[[], T], about: str) -> T:
     raise AssertionError(f"{about}: not within {PATIENCE:g} s, last seen {found!r}")
 
 
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as taken:
-        return int(taken.getsockname()[1])
+def tail(text: str) -> list[str]:
+    """Return the last lines of a log."""
+    return text.splitlines()[-LINES:]
 
 
 @contextlib.contextmanager
@@ -161,8 +164,10 @@ class Service:
         return program
 
     def clear(self) -> None:
+        """Leave nothing of it behind; what it said last is shown with a test that failed."""
         for program in self._programs:
             program.clear()
+            print(f"--- the end of {program.log.name}:", *tail(program.said()), sep="\n")
         self.session.close()
 
     def ask(self, method: str, path: str, body: Any = None) -> requests.Response:

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.service import Service, free_port, service, until
+from tests.acceptance.service import Service, service, until
 from tests.emulators import machines
+from tests.ports import free_port
 
 SETTINGS = """
 file_url_allowed_paths = {folder}

@@ -19,6 +19,7 @@ import pytest
 
 from tests.acceptance import service
 from tests.acceptance.service import Program
+from tests.ports import free_port
 
 JOURNEY = ["enroll", "manageable", "available", "active", "available"]
 CURL = re.compile(r"^  (curl .*)$", re.MULTILINE)
@@ -27,7 +28,7 @@ CURL = re.compile(r"^  (curl .*)$", re.MULTILINE)
 @contextlib.contextmanager
 def demo(*words: str) -> Iterator[Program]:
     """Run the demonstration on a free port, in the plain manner."""
-    command = [sys.executable, "-m", "ironic_lite.demo", "--port", str(service.free_port())]
+    command = [sys.executable, "-m", "ironic_lite.demo", "--port", str(free_port())]
     with service.short_folder() as folder:
         program = Program([*command, *words], folder / "log", cwd=folder)
         seen = set(service.family(program.pid))
@@ -142,7 +143,7 @@ def test_a_taken_port_is_told_at_once() -> None:
 def test_on_a_terminal_it_shows_a_table(tmp_path: pathlib.Path) -> None:
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "ironic_lite.demo", "--port", str(service.free_port())],
+        [sys.executable, "-m", "ironic_lite.demo", "--port", str(free_port())],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

@@ -13,6 +13,7 @@ from ironic_lite import config
 from tests import rabbit
 from tests.acceptance import service
 from tests.acceptance.service import Program, Service
+from tests.ports import free_port
 
 ON = "\n[DEFAULT]\nnotification_level = info\n[oslo_messaging_notifications]\ndriver = {driver}\n"
 _LOGGED = re.compile(r"oslo\.messaging\.notification\.\S+ (?P<message>\{.*\})$", re.MULTILINE)
@@ -83,7 +84,7 @@ def test_a_consumer_hears_both_processes_over_a_broker() -> None:
 
 
 def test_a_broker_that_is_away_holds_up_nothing_not_even_the_stop() -> None:
-    away = f"transport_url = rabbit://guest:s3cret@{service.HOST}:{service.free_port()}/\n"
+    away = f"transport_url = rabbit://guest:s3cret@{service.HOST}:{free_port()}/\n"
     with service.service(ON.format(driver="messagingv2") + away) as started:
         program = started.start()
         started.up()

@@ -134,6 +134,7 @@ def test_a_machine_that_dies_in_mid_step_fails_in_time_and_is_cleaned_once_it_is
         node = one.enrol(0)
         one.cleans(node, "linger")
         until(lambda: machine.agent.ran() == ["linger"], "the agent at work")
+        one.reaches(node, "clean wait")
         machine.agent.kill()
         failed = one.reaches(node, "clean failed")
         assert "Timeout reached while cleaning" in failed["last_error"]

@@ -11,6 +11,7 @@ import sys
 import orjson
 
 from tests.acceptance import service
+from tests.ports import free_port
 
 README = (service.ROOT / "README.rst").read_text(encoding="utf-8")
 BLOCKS = [
@@ -47,7 +48,7 @@ def test_the_commands_are_those_that_are_run_here() -> None:
 
 
 def test_make_demo_works() -> None:
-    said = run(*MAKE, "demo", f"ARGS=--port {service.free_port()}")
+    said = run(*MAKE, "demo", f"ARGS=--port {free_port()}")
     assert "demo-3 took" in said
 
 

@@ -13,6 +13,7 @@ from tests import rabbit
 from tests.acceptance import service
 from tests.acceptance.service import Service
 from tests.db import servers
+from tests.ports import free_port
 
 NODES = 6
 
@@ -70,7 +71,7 @@ def _deleted(fleet: Service, name: str) -> bool:
 
 
 def test_a_conductor_waiting_for_its_broker_still_stops_on_a_signal() -> None:
-    away = f"rabbit://guest:guest@{service.HOST}:{service.free_port()}/"
+    away = f"rabbit://guest:guest@{service.HOST}:{free_port()}/"
     with service.service() as found:
         text = found.settings.read_text(encoding="utf-8")
         settings = text.replace("[DEFAULT]\n", f"[DEFAULT]\ntransport_url = {away}\n")

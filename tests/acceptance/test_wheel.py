@@ -7,7 +7,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+
+from tests.ports import free_port
 
 # One worker builds once and installs once.
 pytestmark = pytest.mark.xdist_group("wheel")
@@ -134,13 +135,6 @@ def test_the_installed_service_starts_and_stops(
         assert process.wait(PATIENCE) == 0
         _, alive = psutil.wait_procs(children, timeout=PATIENCE)
         assert alive == []
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        assert isinstance(port, int)
-        return port
 
 
 @contextlib.contextmanager

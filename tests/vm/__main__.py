@@ -13,7 +13,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.acceptance.service import SCRIPTS, Service, free_port
+from tests.acceptance.service import SCRIPTS, Service
+from tests.ports import free_port
 from tests.vm import journey, rack
 from tests.vm.image import run
 from tests.vm.story import Story

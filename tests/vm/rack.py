@@ -19,8 +19,8 @@ from typing import Any
 
 import requests
 
-from tests.acceptance.service import free_port
 from tests.emulators import redfish
+from tests.ports import free_port
 from tests.vm import disk
 from tests.vm.image import run
 

@@ -28,6 +28,8 @@ from typing import Any
 
 import pytest
 
+from tests.ports import free_port
+
 ROOT = pathlib.Path(__file__).parents[3]
 ENVIRONMENT = ROOT / ".venv-agent"
 PLUGIN = pathlib.Path(__file__).parent / "plugin"
@@ -71,11 +73,6 @@ def available() -> pathlib.Path:
     if not program.exists():
         pytest.skip("NOT TESTED: no ironic-python-agent; scripts/agent.sh .venv-agent gets it")
     return program
-
-
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 class Agent:
@@ -269,3 +266,5 @@ def agent(macs: Sequence[str], api: str | None = None) -> Iterator[Agent]:
             yield found
         finally:
             found.kill()
+            # Shown with a test that failed.
+            print(f"--- the end of agent.log, port {found.port}:", found.log()[-20000:], sep="\n")

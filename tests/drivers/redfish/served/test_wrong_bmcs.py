@@ -6,7 +6,6 @@ Everything is asked over HTTP, and the BMC is a real server on loopback.
 from __future__ import annotations
 
 import pathlib
-import socket
 from typing import Any
 
 import pytest
@@ -14,14 +13,9 @@ import pytest
 from tests.drivers.redfish.served.service import RedfishOperator
 from tests.drivers.redfish.served.spoils import BAD_POWER, USERS, nothing_held, says
 from tests.emulators import bmc, redfish
+from tests.ports import free_port
 
 # -- a BMC that cannot be spoken to: the node goes back to enroll --------------------------------
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {

@@ -1,0 +1,42 @@
+"""Ports for servers that tests start later: no program on this machine gets them in the meantime.
+
+A port that the kernel has given and got back is soon the source port of somebody's connection, and
+the server that was to listen there does not start. So these lie below the kernel's own range, and
+all test processes of this machine take turns in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import socket
+import tempfile
+
+HOST = "127.0.0.1"
+FIRST = 12000
+_RANGE = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
+_TURN = pathlib.Path(tempfile.gettempdir()) / f"ironic-lite-tests-port-{os.getuid()}"
+
+
+def free_port() -> int:
+    """Return a port where nobody listens, and that no other test is given for a long while."""
+    last = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else 32768
+    with _TURN.open("a+", encoding="ascii") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        turn.seek(0)
+        port = int(turn.read() or FIRST)
+        for _ in range(FIRST, last):
+            port = port + 1 if FIRST <= port < last - 1 else FIRST
+            if _bindable(port):
+                turn.truncate(0)
+                turn.write(str(port))
+                return port
+    raise AssertionError(f"no port between {FIRST} and {last} is free")
+
+
+def _bindable(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_server((HOST, port)):
+        return True
+    return False
