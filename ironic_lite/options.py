@@ -474,7 +474,10 @@ _LIFE = (
     cfg.BoolOpt(
         "allow_provisioning_in_maintenance",
         default=True,
-        help="Let nodes in maintenance be provided, and go on with what they were doing.",
+        help="Let nodes in maintenance be provided and cleaned, and go on with what they were "
+        "doing. False refuses that, and a clean, deployment, service or rescue whose node enters "
+        "maintenance fails at the next heartbeat or poll; a step that must not be cut short ends "
+        "first.",
     ),
     cfg.BoolOpt(
         "allow_deleting_available_nodes",

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ironic_lite import clock, errors, plans, steps
-from ironic_lite.conductor import acts, agents, children, findings
+from ironic_lite import clock, errors, plans, states, steps
+from ironic_lite.conductor import acts, agents, children, findings, maintenance
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import runs
@@ -98,12 +98,22 @@ def resume(
         phase.call_off(task)
         phase.tidy(task)
         return
+    if maintenance.forbids(task):
+        phase.give_up(task, maintenance.ended(str(phase.kind), steps.title(step)))
+        return
     task.move("resume")
     if changed is not None:
         _agent_changed(task, phase, index, changed)
         return
     phase.hear(task, index)
     run(task, phase, first=index + 1)
+
+
+def must_end(task: Task, phase: Phase) -> bool:
+    """Tell whether a step waits that must not be cut short; none of ours does anything by then."""
+    step = getattr(task.node, phase.column or "") or {}
+    free = not step or step.get("abortable", False) or step["step"] in plans.RESERVED
+    return not free and states.kind(task.state) is states.Kind.WAIT
 
 
 def redo(task: Task, phase: Phase) -> None:

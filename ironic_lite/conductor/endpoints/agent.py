@@ -7,7 +7,7 @@ from typing import Any
 
 from ironic_lite import clock, errors, states
 from ironic_lite.conductor.flows import inspect
-from ironic_lite.conductor.flows.resume import asleep, resume, resume_changed
+from ironic_lite.conductor.flows.resume import asleep, halted, resume, resume_changed
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
@@ -92,7 +92,7 @@ class Agent:
         # heartbeats for as long as its machine is on.
         if waits and seen.state is not State.INSPECTWAIT:
             seen.node.provision_updated_at = clock.now()
-        if waits and not asleep(seen) and _may_go_on(seen):
+        if waits and not asleep(seen):
             self.tasks.go_on(seen, _beat)
         else:
             self.tasks.note(seen)
@@ -112,8 +112,10 @@ def _token(task: Task) -> dict[str, Any]:
 
 def _beat(task: Task) -> None:
     """Let the deploy interface say whether the node goes on, and how; a timer that it has set to
-    now is not waited for.
+    now is not waited for. In maintenance, it may have to end instead.
     """
+    if halted(task):
+        return
     try:
         if task.driver.deploy.heartbeat(task):
             resume(task, poll=False)
@@ -123,12 +125,6 @@ def _beat(task: Task) -> None:
             task.save()
     except errors.AgentChanged as why:
         resume_changed(task, why)
-
-
-def _may_go_on(task: Task) -> bool:
-    """A clean that a failed one has put into maintenance must be able to end (C31)."""
-    allowed: bool = task.desk.conf.conductor.allow_provisioning_in_maintenance
-    return allowed or not task.node.maintenance
 
 
 def _check(task: Task, token: str, url: str, verify_ca: str | None) -> None:

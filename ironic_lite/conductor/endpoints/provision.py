@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ironic_lite import clock, errors, plans, states, steps, verbs
+from ironic_lite import clock, errors, steps, verbs
+from ironic_lite.conductor import stepper
 from ironic_lite.conductor.flows import (
     adopt,
     clean,
@@ -196,7 +197,7 @@ class Provision:
             task.move("abort", verb="abort")
             return
         phase = _PHASES.get(state)
-        if phase is not None and _not_abortable(task, phase):
+        if phase is not None and stepper.must_end(task, phase):
             _abort_later(task, phase)
             return
         call_off, tidy = _CALL_OFF[state]
@@ -281,13 +282,6 @@ def _validate(task: Task, action: str, *, ramdisk: bool = True) -> None:
                 f"{task.node.uuid}: {why.message}"
             )
             raise errors.InvalidRequest(sentence, **why.facts) from why
-
-
-def _not_abortable(task: Task, phase: Phase) -> bool:
-    """Tell whether a step waits that must not be cut short; none of ours does anything by then."""
-    step = getattr(task.node, phase.column or "") or {}
-    free = not step or step.get("abortable", False) or step["step"] in plans.RESERVED
-    return not free and states.kind(task.state) is states.Kind.WAIT
 
 
 def _abort_later(task: Task, phase: Phase) -> None:

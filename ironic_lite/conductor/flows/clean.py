@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors, plans, steps
-from ironic_lite.conductor import agents, findings, stepper
+from ironic_lite.conductor import agents, findings, maintenance, stepper
 from ironic_lite.conductor.flows import faults, listed, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -43,6 +43,8 @@ def prepare(task: Task) -> None:
         _forget(task)
         _leave(task)
         return
+    if task.notes.manual_clean is None and maintenance.forbids(task):
+        raise errors.NodeInMaintenance(verb="clean", node=task.node.uuid)
     task.driver.power.validate(task)
     if task.notes.clean_ramdisk:
         task.driver.network.validate(task)

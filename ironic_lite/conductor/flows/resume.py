@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from ironic_lite import errors, plans
-from ironic_lite.conductor import stepper
+from ironic_lite import errors, plans, steps
+from ironic_lite.conductor import maintenance, stepper
 from ironic_lite.conductor.flows import clean, deploy, failure, inspect, rescue, service
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -58,11 +58,41 @@ PHASES: Mapping[State, Phase] = MappingProxyType(
     }
 )
 
+_HALTED: Mapping[State, str] = MappingProxyType(
+    {
+        State.CLEANWAIT: "clean",
+        State.CLEANING: "clean",
+        State.DEPLOYWAIT: "deploy",
+        State.DEPLOYING: "deploy",
+        State.SERVICEWAIT: "service",
+        State.SERVICING: "service",
+        State.RESCUEWAIT: "rescue",
+    }
+)
+"""What a node was doing, where maintenance may end that."""
+
+
+def halted(task: Task) -> bool:
+    """End what a node in maintenance must not go on with; tell whether that has been done.
+
+    A step that must not be cut short ends first; the stepper begins none after it. An inspection
+    goes on: it provisions nothing.
+    """
+    action = _HALTED.get(task.state)
+    if action is None or not maintenance.forbids(task):
+        return False
+    phase = PHASES.get(task.state)
+    if phase is not None and stepper.must_end(task, phase):
+        return False
+    step = getattr(task.node, phase.column or "") if phase is not None else None
+    failure.give_up(task, maintenance.ended(action, steps.title(step) if step else None))
+    return True
+
 
 def resume(task: Task, *, poll: bool) -> None:
     """Go on with a node in a wait state; in any other state there is nothing to do."""
     go_on = WAITING.get(task.state)
-    if go_on is not None:
+    if go_on is not None and not halted(task):
         go_on(task, poll=poll)
 
 
@@ -89,6 +119,8 @@ def recover(task: Task, dead: str) -> None:
     """
     data = {"from": dead}
     task.journal.event("taken_over", run=task.node.run_uuid, before=str(task.state), data=data)
+    if halted(task):
+        return
     phase = REDO.get(task.state)
     if phase is not None and not _in_one_piece(task):
         if task.node.run_uuid is not None:
