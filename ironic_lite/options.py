@@ -489,6 +489,17 @@ _LIFE = (
         default=False,
         help="Power a node off when its credentials are verified.",
     ),
+    cfg.BoolOpt(
+        "poweroff_in_cleanfail",
+        default=False,
+        help="Power a machine off when its clean has failed, whatever it was in the middle of: one "
+        "that was writing firmware may not start again. Aborted cleans leave it on.",
+    ),
+    cfg.BoolOpt(
+        "poweroff_in_servicefail",
+        default=False,
+        help="The same for service, whose machines hold instances.",
+    ),
     cfg.StrOpt(
         "rescue_password_hash_algorithm",
         default="sha256",
@@ -659,6 +670,12 @@ DEPLOY = (
         300,
         "For how many seconds after its last heartbeat an agent counts as running.",
         least=1,
+    ),
+    cfg.BoolOpt(
+        "power_off_after_deploy_failure",
+        default=True,
+        help="Power a machine off when its deployment has failed or was aborted, once the logs of "
+        "its ramdisk are kept. A node's disable_power_off goes before this.",
     ),
     *(
         cfg.IntOpt(

@@ -99,9 +99,15 @@ def _leave(task: Task) -> None:
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail: last_error, maintenance and fault; never a power-off (S1.4, S2.19, S2.20, C10)."""
+    """Fail: last_error, maintenance and fault (S1.4, S2.19, C10).
+
+    The machine stays on, unless the operator has asked for its power-off in the configuration
+    (S2.20).
+    """
     task.failing = True
     error = _put_away(task, faults.cannot("clean", task, why))
+    wanted = task.desk.conf.conductor.poweroff_in_cleanfail
+    error = faults.switch_off(task, error, wanted=wanted)
     faults.set_aside(task, FAULT, error)
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=False)

@@ -184,7 +184,9 @@ def tidy(task: Task) -> None:
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    return faults.besides(task, why, "cleaning up", task.driver.deploy.clean_up)
+    error = faults.besides(task, why, "cleaning up", task.driver.deploy.clean_up)
+    wanted = task.desk.conf.deploy.power_off_after_deploy_failure
+    return faults.switch_off(task, error, wanted=wanted)
 
 
 PHASE = Phase(

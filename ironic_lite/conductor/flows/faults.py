@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ironic_lite import errors, states
 from ironic_lite.conductor.task import Task
+from ironic_lite.drivers.base import POWER_OFF
 from ironic_lite.states import Kind, State
 
 LOG = logging.getLogger(__name__)
@@ -48,6 +49,21 @@ def besides(
         LOG.warning("Node %s: %s failed", task.node.uuid, what, exc_info=more)
         why.message = f"{why.message} Also, {what} failed: {as_error(more).message}"
     return why
+
+
+def switch_off(task: Task, why: errors.Error, *, wanted: bool) -> errors.Error:
+    """Switch a machine off after ``why``, where the operator wants that and the node allows it.
+
+    :raises errors.LockLost: as `besides`.
+    """
+    if not wanted or task.node.disable_power_off or task.driver.power.in_band:
+        return why
+    return besides(task, why, "switching the machine off", _switch_off)
+
+
+def _switch_off(task: Task) -> None:
+    task.driver.power.set_power_state(task, POWER_OFF)
+    task.node.power_state = POWER_OFF
 
 
 def set_aside(task: Task, fault: str, why: errors.Error) -> None:

@@ -56,6 +56,8 @@ def give_up(task: Task, why: errors.Error) -> None:
     """Fail with maintenance and fault, as cleaning does."""
     task.failing = True
     error = _put_away(task, faults.cannot("service", task, why))
+    wanted = task.desk.conf.conductor.poweroff_in_servicefail
+    error = faults.switch_off(task, error, wanted=wanted)
     faults.set_aside(task, FAULT, error)
     task.node.service_step = {}
     task.notes.settle_steps(StepKind.SERVICE, forget_list=False)
