@@ -7,15 +7,23 @@ ask again later anyway.
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 
 from ironic_lite import errors
+from ironic_lite.api import expose, faults
+from ironic_lite.api.service import Service
 
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+_REFUSED = (errors.InvalidRequest, errors.NotFound, faults.Refusal)
+"""What a stranger is refused with; that a node is locked, or a conductor away, is not its fault."""
+_OURS = (errors.InterfaceNotFound,)  # nor is what the operator has not enabled
 _WINDOW = 60.0  # seconds
 _MOST = 10_000  # addresses that are counted; it takes a network of one's own to have more
 
@@ -65,3 +73,34 @@ class Strangers:
             if last:
                 return last
         return str(environ.get("REMOTE_ADDR") or "")
+
+
+class Open(expose.Controller):
+    """The methods of a resource that need no login; each of them is marked by `counted`."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service)
+        self.strangers = Strangers(service.conf)
+
+
+def counted(method: Handler) -> Handler:
+    """Bound what strangers may try with an exposed method of an `Open` controller.
+
+    It stands above `expose.expose`, so that a body or a query which cannot be read counts as well.
+    The method may also raise errors.Forbidden (there are no ramdisks here) and errors.Unavailable
+    (too many refusals).
+    """
+
+    @functools.wraps(method)
+    def answer(self: Open, request: Any, *words: str) -> Any:
+        if not self.service.conf.api.enable_ramdisk_endpoints:
+            raise errors.Forbidden(what="the endpoints of ramdisk agents")
+        self.strangers.check(request.environ)
+        try:
+            return method(self, request, *words)
+        except _REFUSED as why:
+            if not isinstance(why, _OURS):
+                self.strangers.note(request.environ)
+            raise
+
+    return answer  # type: ignore[return-value]  # same calls, seen from the routes

@@ -17,6 +17,7 @@ from tests.statements import count_statements
 URL = "https://192.0.2.10:9999"
 ABSENT = "00000000-0000-4000-8000-000000000000"
 Json = dict[str, Any]
+FAR = {"callback_url": "https://0.0.0.0:9999"}
 BODY: Json = {"callback_url": URL, "agent_token": "t" * 43, "agent_version": "13.0.0"}
 
 
@@ -188,6 +189,49 @@ def test_who_guesses_nodes_or_tokens_too_often_is_refused(
     assert beat(api, node).status == 400
     answer = beat(api, node)
     assert (answer.status, "retry later" in answer.text) == (503, True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", b"\xff", {**BODY, "foo": 1}, {**BODY, "callback_url": 5}, {}, {**BODY, **FAR}],
+    ids=["no JSON", "no object", "no text", "unknown key", "type", "empty", "address"],
+)
+def test_what_cannot_be_read_counts_as_refused(
+    api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts, body: Any
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 2, "api")
+    path, raw = f"/v1/heartbeat/{node['uuid']}", {"CONTENT_TYPE": "application/json"}
+
+    def send(given: Any) -> Any:
+        if isinstance(given, bytes):
+            return api.request("POST", path, body=given, headers=raw)
+        return api.post(path, given)
+
+    assert [send(body).status for _ in range(2)] == [400, 400]
+    for each in (body, BODY):
+        answer = send(each)
+        assert (answer.status, "retry later" in answer.text) == (503, True)
+    assert recorder.calls == []
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        errors.NodeLocked(node="x", host=HOST),
+        errors.NoConductor(host=HOST),
+        errors.InterfaceNotFound(kind="deploy", driver="x", name="y", valid="", advice=""),
+    ],
+    ids=lambda why: type(why).__name__,
+)
+def test_what_is_no_fault_of_the_agents_counts_not(
+    api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts, why: errors.Error
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 1, "api")
+    recorder.answers["heartbeat"] = why
+    statuses = {beat(api, node).status for _ in range(3)}
+    assert statuses == {int(why.status)}
+    recorder.answers["heartbeat"] = None
+    assert beat(api, node).status == 202
 
 
 def test_the_endpoint_can_be_closed(api: Client, node: Json, conf: cfg.ConfigOpts) -> None:

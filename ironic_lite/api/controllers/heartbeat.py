@@ -35,15 +35,15 @@ _NEEDED = ("uuid", "driver", "conductor_group")
 _MOST_ROUTES = 100_000
 
 
-class Heartbeat(expose.Controller):
+class Heartbeat(strangers.Open):
     """The only thing an agent ever tells us by itself."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
-        self._strangers = strangers.Strangers(service.conf)
         # By UUID: until when it holds, and what leads to the node's conductor.
         self._routes: dict[str, tuple[float, dict[str, Any]]] = {}
 
+    @strangers.counted
     @expose.expose(
         "POST",
         "/heartbeat/{ident}",
@@ -64,9 +64,6 @@ class Heartbeat(expose.Controller):
         agent_status_message: str | None = None,
     ) -> None:
         """Take a heartbeat in and hand it to the node's conductor."""
-        if not self.service.conf.api.enable_ramdisk_endpoints:
-            raise errors.Forbidden(what="the endpoints of ramdisk agents")
-        self._strangers.check(request.environ)
         if callback_url is None:
             raise errors.MissingParameter(path="callback_url")
         given: dict[str, Any] = {
@@ -78,20 +75,14 @@ class Heartbeat(expose.Controller):
         }
         _check_body(request, given)
         self._check_url(callback_url)
-        try:
-            row = self._route(request, ident)
-        except errors.NotFound:
-            self._strangers.note(request.environ)  # or names could be guessed without end
-            raise
+        row = self._route(request, ident)
         conductor = self.service.client.conductor(self.service.fleet.host_for(row))
         try:
             conductor.heartbeat(
                 request.who, node_uuid=row["uuid"], callback_url=callback_url, **given
             )
-        except errors.Error as why:
+        except errors.Error:
             self._routes.pop(ident, None)
-            if isinstance(why, errors.InvalidParameter):
-                self._strangers.note(request.environ)
             raise
 
     def _route(self, request: Request, ident: str) -> dict[str, Any]:

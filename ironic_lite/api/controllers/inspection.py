@@ -36,15 +36,15 @@ _MOST_SEARCHED = 1000  # nodes
 _BMCS = ("ipmi_address", "redfish_address")
 
 
-class ContinueInspection(expose.Controller):
+class ContinueInspection(strangers.Open):
     """Takes what a ramdisk has found to the conductor of its node."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
         self._room = threading.BoundedSemaphore(AT_ONCE)
         self._lookup = lookup.Lookup(service)
-        self._strangers = strangers.Strangers(service.conf)
 
+    @strangers.counted
     @expose.expose("POST", "/continue_inspection", body=expose.WHOLE, limit=LIMIT, raw_query=True)
     def take(self, request: Request) -> Json:
         """Find the node that this is about and hand the report to its conductor.
@@ -53,18 +53,12 @@ class ContinueInspection(expose.Controller):
         version asks for that afterwards.
         """
         whole = _whole(request)
-        if not self.service.conf.api.enable_ramdisk_endpoints:
-            raise errors.Forbidden(what="the endpoints of ramdisk agents")
-        self._strangers.check(request.environ)
         uuid = _named(request, whole=whole)
         if not self._room.acquire(blocking=False):
             raise errors.Unavailable("Too many inspections report at once; retry later.")
         try:
             inventory, rest = inspection.check(request.json)
             return self._taken(request, uuid, inventory, rest, whole=whole)
-        except (errors.InvalidRequest, errors.NodeNotFound, faults.Refusal):
-            self._strangers.note(request.environ)
-            raise
         finally:
             self._room.release()
 

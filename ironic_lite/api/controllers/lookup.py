@@ -7,7 +7,6 @@ from typing import Any
 from ironic_lite import errors, fast_track, masking, states
 from ironic_lite.api import documents, expose, queries, rules, strangers
 from ironic_lite.api.exchange import Request
-from ironic_lite.api.service import Service
 from ironic_lite.db import nodes, ports
 from ironic_lite.db.session import Connection
 from ironic_lite.states import State
@@ -24,13 +23,10 @@ COLUMNS = (
 """Of a node that is to be looked up."""
 
 
-class Lookup(expose.Controller):
+class Lookup(strangers.Open):
     """The document that tells an agent its node, its settings and, once, its token."""
 
-    def __init__(self, service: Service) -> None:
-        super().__init__(service)
-        self._strangers = strangers.Strangers(service.conf)
-
+    @strangers.counted
     @expose.expose("GET", "/lookup", since=SINCE, raw_query=True)
     def find(self, request: Request) -> Json:
         """Find the node that has one of these MAC addresses, or this UUID.
@@ -38,9 +34,6 @@ class Lookup(expose.Controller):
         An unknown node and one in which no agent may run get the same answer, so that nobody learns
         from here which addresses there are.
         """
-        if not self.service.conf.api.enable_ramdisk_endpoints:
-            raise errors.Forbidden(what="the endpoints of ramdisk agents")
-        self._strangers.check(request.environ)
         given = request.query
         queries.refuse_unknown(given, ("addresses", "node_uuid"))
         macs = [part.strip().lower() for part in given.get("addresses", "").split(",")]
@@ -52,7 +45,6 @@ class Lookup(expose.Controller):
             )
         row = self.service.database.read(lambda conn: _find(conn, macs, uuid))
         if row is None or not self._allowed(row):
-            self._strangers.note(request.environ)
             asked = uuid or ",".join(macs)
             raise errors.NodeNotFound(f"Node {asked} was not found.", node=asked)
         token = self._token(request, row) if request.version >= _TOKEN_SINCE else None
