@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor.endpoints import agent
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
@@ -18,6 +21,8 @@ from tests.statements import count_statements
 Json = dict[str, Any]
 URL = "https://192.0.2.10:9999"
 TOKEN = "t" * 43
+FIRST = {"interface": "deploy", "step": "erase_devices", "priority": 0, "args": {}}
+SECOND = {**FIRST, "step": "erase_devices_metadata"}
 WAITING = ["clean wait", "wait call-back", "service wait", "rescue wait", "inspect wait"]
 
 
@@ -139,19 +144,108 @@ def test_the_agent_has_its_answer_before_it_is_called_back(build: Callable[..., 
 
 
 def test_many_heartbeats_at_once_lose_no_continuation(build: Callable[..., Rig]) -> None:
-    """Those that meet a lock are refused, and come again; each node goes on all the same."""
-    seen: list[str] = []
+    """Several at once for each of many nodes, more than there are workers; steps end in the middle.
+
+    Who is refused comes again, as an agent does. Once a heartbeat that was sent after the end of a
+    step has been taken, nobody need send another one: the step's end has been seen, and once.
+    """
+    asked: Counter[str] = Counter()
+    ended: dict[str, threading.Event] = {}
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
-        if name == "heartbeat":
-            seen.append(name)
-        return call()
+        if name != "heartbeat":
+            return call()
+        node = cast(Any, call).args[0].node
+        over = ended[node.uuid].is_set() and node.clean_step == FIRST
+        asked[node.uuid] += 1
+        if asked[node.uuid] == 3:
+            ended[node.uuid].set()  # after this heartbeat was told that it goes on
+        return over
 
     registry = cast(Registry, mortal.Drivers(drivers(), around, more=("heartbeat",)))
-    rig = build(registry=registry)
-    nodes = [waiting(rig) for _ in range(20)]
-    for node in nodes:
-        beat(rig, node)
-    for node in nodes:
-        wait_for(lambda node=node: rig.settled(node))  # type: ignore[misc]
-    assert len(seen) == len(nodes)
+    rig = build(registry=registry, conductor__workers_pool_size=4)
+    told = {"clean_steps": [FIRST, SECOND], "clean_step_index": 0, "declarative_cleaning": True}
+    for _ in range(6):
+        node = waiting(rig, clean_step=FIRST, target_provision_state="manageable")
+        rig.edit(node, driver_internal_info={"agent_secret_token": TOKEN, **told})
+        ended[node] = threading.Event()
+
+    agents = [
+        threading.Thread(target=_speak, args=(rig, node, ended[node]), daemon=True)
+        for node in ended
+        for _ in range(3)
+    ]
+    for one in agents:
+        one.start()
+    for one in agents:
+        one.join(60)
+    assert not any(one.is_alive() for one in agents)
+    for node in ended:
+        rig.reaches(node, "manageable")
+        assert rig.path(node) == ["cleaning", "manageable"]
+        assert rig.started(node) == ["deploy.erase_devices_metadata"]
+
+
+def _speak(rig: Rig, node: str, ended: threading.Event) -> None:
+    """Send heartbeats until one is taken that was sent after the end of the step."""
+    last = False
+    while not last:
+        last = ended.is_set()
+        try:
+            beat(rig, node)
+        except (errors.NodeLocked, errors.Conflict, errors.NoFreeWorker):
+            last = False
+        except errors.InvalidParameter:  # another one was taken: the ramdisk has done its work
+            assert last
+
+
+def test_a_flood_for_a_locked_node_takes_no_worker_and_writes_nothing(rig: Rig) -> None:
+    node = waiting(rig)
+    workers = rig.service.desk.workers
+    while workers.busy < 19:  # of 20: one is kept for requests
+        workers.claim()
+    with rig.tasks.lock(rig.who, node), count_statements(rig.database) as sent:
+        for _ in range(3):
+            with pytest.raises(errors.NodeLocked):  # and not NoFreeWorker
+                beat(rig, node)
+    assert [line.split()[0] for line in sent] == ["SELECT"] * 3
+    for _ in range(workers.busy):
+        workers.leave()
+
+
+def test_those_who_need_no_login_wait_for_locks_in_small_numbers(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each that waits holds a thread: one for a node, so many in all; the others come again."""
+    monkeypatch.setattr(agent, "MOST_WAIT", 2)
+    rig.service.desk.conf.set_override("node_locked_retry_interval", 600, "conductor")
+    nodes = [rig.node("inspect wait") for _ in range(3)]
+    report: Json = {"inventory": {}, "plugin_data": {}}
+
+    def wait(method: str, node: str, **args: Any) -> threading.Thread:
+        def call() -> None:
+            with contextlib.suppress(errors.NodeLocked):  # the service stops
+                rig.ask(method, node, **args)
+
+        waits = threading.Thread(target=call, daemon=True)
+        waits.start()
+        wait_for(lambda: node in rig.endpoints.room._waiting)
+        return waits
+
+    with contextlib.ExitStack() as locks:
+        for node in nodes:
+            locks.enter_context(rig.tasks.lock(rig.who, node))
+        waiting = [
+            wait("get_node_with_token", nodes[0]),
+            wait("continue_inspection", nodes[1], **report),
+        ]
+        for node in nodes:
+            with pytest.raises(errors.NodeLocked):
+                rig.ask("get_node_with_token", node)
+            with pytest.raises(errors.NodeLocked):
+                rig.ask("continue_inspection", node, **report)
+    rig.ask("get_node_with_token", nodes[2])  # nobody works on it any more
+    rig.service.desk.stopping.set()
+    for one in waiting:
+        one.join(10)
+    assert rig.endpoints.room._waiting == set()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hmac
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite import clock, errors, states
@@ -13,12 +17,45 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
 from ironic_lite.states import State
 
+MOST_WAIT = 16
+"""Calls of ramdisks that may wait for locks at once: a quarter of the threads that answer calls."""
+
+
+class Room:
+    """Bounds who waits for a node's lock and needed no login for it: each holds a thread."""
+
+    def __init__(self) -> None:
+        self._waiting: set[str] = set()
+        self._guard = threading.Lock()
+
+    @contextlib.contextmanager
+    def place(self, node_uuid: str) -> Iterator[bool]:
+        """Tell for the block whether a call may wait: one for each node, and so many in all.
+
+        A machine has one agent; whoever has no place tries once, and is told to come back.
+        """
+        with self._guard:
+            free = node_uuid not in self._waiting and len(self._waiting) < MOST_WAIT
+            if free:
+                self._waiting.add(node_uuid)
+        try:
+            yield free
+        finally:
+            if free:
+                with self._guard:
+                    self._waiting.remove(node_uuid)
+
 
 class Agent:
     """Endpoints for what runs in a machine's memory."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
+
+    @functools.cached_property
+    def room(self) -> Room:
+        """Who of those that need no login may wait for a lock."""
+        return Room()
 
     def get_node_with_token(self, context: Context, *, node_uuid: str) -> dict[str, Any]:
         """Return the token, made on the first call of a ramdisk's boot; later calls are told so.
@@ -27,11 +64,16 @@ class Agent:
         that runs no ramdisk.
 
         A lock is waited for: its holder may just be about to let go of the machine it has switched
-        on, and an agent that is told to come later does so after 5 s, then 10 s, then 30 s.
+        on, and an agent that is told to come later does so after 5 s, then 10 s, then 30 s. That is
+        what it is told if too many wait (see `Room`).
 
         :raises errors.NodeNotFound: no agent runs in such a state.
+        :raises errors.NodeLocked: somebody works on the node.
         """
-        with self.tasks.lock(context, node_uuid) as task:
+        with (
+            self.room.place(node_uuid) as patient,
+            self.tasks.lock(context, node_uuid, patient=patient) as task,
+        ):
             if task.desk.conf.api.restrict_lookup and not _may_run(task.state):
                 raise errors.NodeNotFound(node=node_uuid)
             found = _token(task)
@@ -50,8 +92,14 @@ class Agent:
         """Take in what a ramdisk has found; it has its answer before that is looked at.
 
         :raises errors.NodeNotFound: the node does not wait for this: nobody is to learn more.
+        :raises errors.NodeLocked: somebody works on the node; waited for unless too many are.
         """
-        with self.tasks.lock(context, node_uuid, worker=True, reserved=False) as task:
+        with (
+            self.room.place(node_uuid) as patient,
+            self.tasks.lock(
+                context, node_uuid, worker=True, reserved=False, patient=patient
+            ) as task,
+        ):
             if task.state is not State.INSPECTWAIT or not task.driver.inspect.takes_reports:
                 raise errors.NodeNotFound(node=node_uuid)
             token = _token(task) if with_token else None
@@ -81,6 +129,8 @@ class Agent:
         """
         seen = self.tasks.look(context, node_uuid)
         _check(seen, agent_token, callback_url, agent_verify_ca)
+        if seen.node.reservation is not None:  # told at once: no place is taken, nothing written
+            raise errors.NodeLocked(node=node_uuid, host=seen.node.reservation)
         seen.notes.heard(
             url=callback_url,
             version=agent_version,
