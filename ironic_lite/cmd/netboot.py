@@ -27,12 +27,18 @@ ABOUT = (
     "for DHCP and TFTP, nginx unless the conductor serves its files itself, and a script that "
     "installs them."
 )
+_UNREADABLE = (
+    "[deploy]http_root: {root} is in {state}, which no other web server can enter, for the service "
+    "keeps its secrets there; name a folder of its own, such as /srv/ironic-lite/http, or set "
+    "[deploy]http_port for the conductor to serve it"
+)
 
 
 def plan(conf: Any) -> servers.Plan:
     """Return what the configuration says of network boot.
 
-    :raises config.ConfigError: it boots nothing over the network, or does not say where files are.
+    :raises config.ConfigError: it boots nothing over the network, does not say where files are, or
+        has them where another web server could not read them.
     """
     enabled = set(conf.enabled_boot_interfaces)
     if not enabled & {"ipxe", "pxe"}:
@@ -46,11 +52,15 @@ def plan(conf: Any) -> servers.Plan:
         url = published.base()
     except errors.MissingParameter as why:
         raise config.ConfigError(reason=why.message) from None
-    given = conf.deploy.http_root
+    state, given = pathlib.Path(conf.state_path), conf.deploy.http_root
+    root, own_server = pathlib.Path(given or state / "http"), conf.deploy.http_port is not None
+    if not own_server and state in root.parents:
+        raise config.ConfigError(reason=_UNREADABLE.format(root=root, state=state))
     return servers.Plan(
+        state=state,
         http_url=url,
-        http_root=pathlib.Path(given) if given else pathlib.Path(conf.state_path) / "http",
-        own_server=conf.deploy.http_port is not None,
+        http_root=root,
+        own_server=own_server,
         tftp_root=pathlib.Path(conf.pxe.tftp_root),
         loaders=names,
         script=f"{url}/{ipxe.ENTRY}" if by_ipxe else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import shlex
 import urllib.parse
 from collections.abc import Mapping, Sequence
 
@@ -18,11 +19,14 @@ _MARK = "# Written by ironic-lite-netboot from the configuration of ironic-lite.
 _ARCHES: Mapping[str, Sequence[int]] = {"bios": (0,), "uefi": (7, 9)}
 """Client architectures of RFC 4578, 2.1: x86 with a BIOS; x86-64 with UEFI, as two numbers."""
 
-_SOURCES: Mapping[str, str] = {
+_MODULE = "ldlinux.c32"
+"""Without it pxelinux starts nothing."""
+SOURCES: Mapping[str, str] = {
     "undionly.kpxe": "/usr/lib/ipxe/undionly.kpxe",
     "snponly.efi": "/usr/lib/ipxe/snponly.efi",
     "ipxe.efi": "/usr/lib/ipxe/ipxe.efi",
     "pxelinux.0": "/usr/lib/PXELINUX/pxelinux.0",
+    _MODULE: "/usr/lib/syslinux/modules/bios/ldlinux.c32",
     "bootx64.efi": "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed",
 }
 """Where Debian keeps loaders, by the names the options have by default."""
@@ -48,9 +52,11 @@ class Plan:
     """What the configuration says of network boot.
 
     ``loaders`` maps a boot mode to a file of ``tftp_root``; with iPXE, ``script`` is the URL of its
-    first script, else None. ``told`` says whether dnsmasq reads files of each node.
+    first script, else None. ``told`` says whether dnsmasq reads files of each node. Nobody but the
+    conductor's user can enter ``state``.
     """
 
+    state: pathlib.Path
     http_url: str
     http_root: pathlib.Path
     own_server: bool
@@ -111,14 +117,15 @@ def nginx_conf(plan: Plan) -> str:
     parts = urllib.parse.urlsplit(plan.http_url)
     host = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
     prefix = parts.path.rstrip("/")
-    place = f"alias {plan.http_root}/;" if prefix else f"root {plan.http_root};"
+    place = f'alias "{plan.http_root}/";' if prefix else f'root "{plan.http_root}";'
     return (
         f"{_MARK}server {{\n"
         f"    listen {host}:{parts.port or 80};\n"
         f"    location {prefix}/ {{\n"
         f"        {place}\n"
         "        autoindex off;\n"
-        "        disable_symlinks on;\n"
+        "        # Links lead nowhere; the folder itself may be behind one.\n"
+        f'        disable_symlinks on "from={plan.http_root}";\n'
         "    }\n"
         "    # Who knows the name of a medium can read it.\n"
         "    access_log off;\n"
@@ -129,31 +136,22 @@ def nginx_conf(plan: Plan) -> str:
 
 def setup(plan: Plan) -> str:
     """Return a shell script that installs what is needed and makes the folders; run by root."""
-    packages = ["dnsmasq", *([] if plan.own_server else ["nginx-light"])]
-    packages += ["ipxe"] if plan.script else ["pxelinux", "syslinux-common"]
-    packages += [] if plan.script else ["grub-efi-amd64-signed"]
-    folders = [plan.http_root, plan.tftp_root, plan.tftp_root / "pxelinux.cfg"]
-    folders += [plan.tftp_root / "grub"] + ([plan.hosts, plan.options] if plan.told else [])
-    copies = [
-        f"cp {_SOURCES[name]} {plan.tftp_root}/{name}"
-        if name in _SOURCES
-        else f"echo 'Put the loader {name} into {plan.tftp_root} yourself.'"
-        for name in dict.fromkeys(plan.loaders.values())
-    ]
-    if not plan.script:
-        copies.append(f"cp /usr/lib/syslinux/modules/bios/ldlinux.c32 {plan.tftp_root}/")
-        copies.append(f"cat > {plan.tftp_root}/{pxe.GRUB_ENTRY} <<'END'\n{loaders.grub_entry()}END")
-    else:
-        copies.append(f"cat > {plan.http_root}/{ipxe.ENTRY} <<'END'\n{loaders.ipxe_entry()}END")
+    http, tftp, state = (
+        shlex.quote(str(path)) for path in (plan.http_root, plan.tftp_root, plan.state)
+    )
     lines = [
         "#!/bin/sh",
-        "# Run by root, beside the other files. OWNER is the user of the conductor.",
+        "# Run by root. OWNER is the user of the conductor.",
         "set -eu",
+        "umask 022",
+        'cd "$(dirname "$0")"',
         'owner="${OWNER:-ironic-lite}"',
-        f"apt-get install -y --no-install-recommends {' '.join(packages)}",
-        *(f'install -d -o "$owner" -m 755 {folder}' for folder in folders),
-        *copies,
-        f'chown -R "$owner" {plan.http_root} {plan.tftp_root}',
+        f"apt-get install -y --no-install-recommends {' '.join(_packages(plan))}",
+        f"[ -d {state} ] || install -d -m 700 {state}",
+        f'chown "$owner" {state}',
+        *(f'install -d -o "$owner" -m 755 {folder}' for folder in _folders(plan)),
+        *_copies(plan),
+        f'chown -R "$owner" {http} {tftp}',
         f"cp {DNSMASQ} /etc/dnsmasq.d/ironic-lite.conf",
         "dnsmasq --test --conf-file=/etc/dnsmasq.d/ironic-lite.conf",
         "service dnsmasq restart",
@@ -162,3 +160,32 @@ def setup(plan: Plan) -> str:
         lines += [f"cp {NGINX} /etc/nginx/sites-enabled/ironic-lite.conf", "nginx -t"]
         lines += ["service nginx restart"]
     return "\n".join(lines) + "\n"
+
+
+def _packages(plan: Plan) -> list[str]:
+    web = [] if plan.own_server else ["nginx-light"]
+    if plan.script:
+        return ["dnsmasq", *web, "ipxe"]
+    return ["dnsmasq", *web, "pxelinux", "syslinux-common", "grub-efi-amd64-signed"]
+
+
+def _folders(plan: Plan) -> list[str]:
+    folders = [plan.http_root, plan.tftp_root, plan.tftp_root / "pxelinux.cfg"]
+    folders += [plan.tftp_root / "grub"] + ([plan.hosts, plan.options] if plan.told else [])
+    return [shlex.quote(str(folder)) for folder in folders]
+
+
+def _copies(plan: Plan) -> list[str]:
+    """Return the commands that put loaders, and what they read first, in place."""
+    names = [*dict.fromkeys(plan.loaders.values()), *([] if plan.script else [_MODULE])]
+    lines = [
+        f"cp {SOURCES[name]} {shlex.quote(str(plan.tftp_root / name))}"
+        if name in SOURCES
+        else "echo " + shlex.quote(f"Put the loader {name} into {plan.tftp_root} yourself.")
+        for name in names
+    ]
+    if plan.script:
+        file, text = plan.http_root / ipxe.ENTRY, loaders.ipxe_entry()
+    else:
+        file, text = plan.tftp_root / pxe.GRUB_ENTRY, loaders.grub_entry()
+    return [*lines, f"cat > {shlex.quote(str(file))} <<'END'\n{text}END"]

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+import requests
 
 from ironic_lite.drivers.boot import servers
+from tests.acceptance.service import until
+from tests.ports import HOST, free_port
 
+_TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 NETWORK = servers.Network("eth1", "192.0.2.100", "192.0.2.200", router="192.0.2.1")
 IPXE = servers.Plan(
+    state=pathlib.Path("/var/lib/ironic-lite"),
     http_url="http://192.0.2.1:8080",
     http_root=pathlib.Path("/httpboot"),
     own_server=False,
@@ -59,17 +68,15 @@ def test_a_web_server_is_set_up_only_where_the_conductor_does_not_serve() -> Non
     assert set(servers.files(IPXE, NETWORK)) == {"dnsmasq.conf", "nginx.conf", "setup.sh"}
     assert set(servers.files(PXE, NETWORK)) == {"dnsmasq.conf", "setup.sh"}
     assert "listen 192.0.2.1:8080;" in servers.nginx_conf(IPXE)
-    assert "root /httpboot;" in servers.nginx_conf(IPXE)
+    assert 'root "/httpboot";' in servers.nginx_conf(IPXE)
     assert "access_log off;" in servers.nginx_conf(IPXE)
     below = servers.nginx_conf(dataclasses.replace(IPXE, http_url="http://files.example/boot"))
     assert "listen files.example:80;" in below
-    assert "location /boot/ {\n        alias /httpboot/;" in below
+    assert 'location /boot/ {\n        alias "/httpboot/";' in below
 
 
 def test_dnsmasq_itself_takes_the_configuration(plan: servers.Plan, tmp_path: pathlib.Path) -> None:
-    program = shutil.which("dnsmasq") or shutil.which("/usr/sbin/dnsmasq")
-    if program is None:
-        pytest.skip("NOT TESTED: dnsmasq is not installed; apt-get install dnsmasq-base")
+    program = _program("dnsmasq", "dnsmasq-base")
     for name in ("hosts", "options", "tftp"):
         (tmp_path / name).mkdir()
     here = dataclasses.replace(
@@ -83,6 +90,57 @@ def test_dnsmasq_itself_takes_the_configuration(plan: servers.Plan, tmp_path: pa
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("prefix", ["", "/boot"])
+def test_nginx_itself_serves_what_is_published_and_no_links(
+    prefix: str, tmp_path: pathlib.Path
+) -> None:
+    program = _program("nginx", "nginx-light")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "a link").symlink_to(tmp_path / "real")
+    root = tmp_path / "a link" / "http"
+    (root / "pxelinux.cfg").mkdir(parents=True)
+    (root / "pxelinux.cfg" / "52-54").write_text("a script")
+    (root / ".new-1").write_text("half a file")
+    (tmp_path / "secret").write_text("a secret")
+    (root / "out").symlink_to(tmp_path / "secret")
+    url = f"http://{HOST}:{free_port()}{prefix}"
+    with _nginx(program, dataclasses.replace(IPXE, http_root=root, http_url=url), tmp_path):
+        found = requests.get(f"{url}/pxelinux.cfg/52-54", headers={"Range": "bytes=2-"}, timeout=20)
+        assert (found.status_code, found.text) == (206, "script")
+        for name in ("out", ".new-1", "", "pxelinux.cfg/"):
+            assert requests.get(f"{url}/{name}", timeout=20).status_code == 403, name
+        assert requests.get(f"{url}/none", timeout=20).status_code == 404
+
+
+@contextlib.contextmanager
+def _nginx(program: str, plan: servers.Plan, folder: pathlib.Path) -> Iterator[None]:
+    """Run nginx with a plan's server and nothing of this machine's own."""
+    (folder / "server.conf").write_text(servers.nginx_conf(plan))
+    main = folder / "nginx.conf"
+    temporary = "".join(f"{kind}_temp_path {folder}/temp;\n" for kind in _TEMPORARY)
+    user = "user root;\n" if os.geteuid() == 0 else ""  # who may read the folders of pytest
+    main.write_text(
+        f"daemon off;\n{user}pid {folder}/pid;\nerror_log stderr;\nevents {{}}\n"
+        f"http {{\n{temporary}include {folder}/server.conf;\n}}\n"
+    )
+    command = [program, "-e", "stderr", "-p", str(folder), "-c", str(main)]
+    done = subprocess.run([*command, "-t"], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0, done.stderr
+    with (folder / "nginx.log").open("wb") as log, subprocess.Popen(command, stderr=log) as running:
+        try:
+            until(lambda: requests.get(plan.http_url, timeout=20).status_code, "nginx")
+            yield
+        finally:
+            running.terminate()
+
+
+def _program(name: str, package: str) -> str:
+    found = shutil.which(name) or shutil.which(f"/usr/sbin/{name}")
+    if found is None:
+        pytest.skip(f"NOT TESTED: {name} is not installed; apt-get install {package}")
+    return found
+
+
 def test_the_script_is_one_for_sh(plan: servers.Plan) -> None:
     script = servers.setup(plan)
     done = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, check=False)
@@ -91,11 +149,22 @@ def test_the_script_is_one_for_sh(plan: servers.Plan) -> None:
         assert f"/tftpboot/{name}\n" in script
 
 
+def test_the_script_takes_folders_with_any_name() -> None:
+    root = pathlib.Path("/srv/the machines'; x")
+    script = servers.setup(dataclasses.replace(IPXE, http_root=root, tftp_root=root, told=True))
+    split = subprocess.run(
+        ["sh", "-c", f"set -n\n{script}"], capture_output=True, text=True, check=False
+    )
+    assert (split.returncode, split.stderr) == (0, "")
+    made = next(line for line in script.splitlines() if line.startswith("install -d"))
+    assert shlex.split(made)[-1] == str(root)
+
+
 def test_the_command_writes_what_the_configuration_says(tmp_path: pathlib.Path) -> None:
     conf = tmp_path / "test.conf"
     conf.write_text(
         f"[DEFAULT]\nstate_path = {tmp_path}/state\n"
-        "[deploy]\nhttp_url = http://192.0.2.7:8080\n"
+        f"[deploy]\nhttp_url = http://192.0.2.7:8080\nhttp_root = {tmp_path}/http\n"
         "[dhcp]\ndhcp_provider = dnsmasq\n"
     )
     command = [sys.executable, "-m", "ironic_lite.cmd.netboot", "--config-file", str(conf)]
@@ -113,3 +182,13 @@ def test_the_command_writes_what_the_configuration_says(tmp_path: pathlib.Path) 
     done = subprocess.run(wrong, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "is not of the form first,last" in done.stderr
+
+
+def test_a_folder_that_another_web_server_cannot_enter_is_refused(tmp_path: pathlib.Path) -> None:
+    conf = tmp_path / "test.conf"
+    conf.write_text(f"[DEFAULT]\nstate_path = {tmp_path}/state\n[deploy]\nhttp_url = http://x:80\n")
+    ask = ["show", "--interface", "eth1", "--range", "192.0.2.100,192.0.2.200"]
+    command = [sys.executable, "-m", "ironic_lite.cmd.netboot", "--config-file", str(conf), *ask]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"[deploy]http_root: {tmp_path}/state/http is in {tmp_path}/state" in done.stderr
