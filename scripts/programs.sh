@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Install what tests start themselves and pip cannot bring: ipmitool, and ipmi_sim, an IPMI BMC.
+# Install what tests start themselves and pip cannot bring: ipmitool, ipmi_sim (an IPMI BMC), and the
+# programs with which a ramdisk's agent partitions disks and unpacks images (parted, sgdisk, qemu-img).
 #
 # Silent where both are there. It never fails and never asks for a password: who is not root, or has
 # no apt, is told what to install, and the tests that need it are skipped, each saying so.
@@ -10,6 +11,9 @@ patience=300 # seconds apt may take for the packages, and as long for its lists
 missing=()
 command -v ipmitool > /dev/null || missing+=(ipmitool)
 command -v ipmi_sim > /dev/null || missing+=(openipmi)
+command -v parted > /dev/null || missing+=(parted)
+command -v sgdisk > /dev/null || missing+=(gdisk)
+command -v qemu-img > /dev/null || missing+=(qemu-utils)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 unless() { # unless REASON

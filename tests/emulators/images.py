@@ -1,4 +1,7 @@
-"""A web server of images, for agents and services to fetch from."""
+"""A web server of images, for agents and services to fetch from.
+
+Below ``moved/`` each file is redirected to where it is, below ``cut/`` half of it arrives.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import functools
 import hashlib
 import http.server
 import pathlib
+import ssl
 import struct
 import threading
 from collections.abc import Iterator
@@ -25,9 +29,9 @@ def disk(text: bytes = b"the system\n") -> bytes:
 class Images:
     """The files of one folder, by HTTP; ``fetched`` are those that were, oldest first."""
 
-    def __init__(self, folder: pathlib.Path, port: int, fetched: list[str]) -> None:
+    def __init__(self, folder: pathlib.Path, url: str, fetched: list[str]) -> None:
         self.folder = folder
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = url
         self.fetched = fetched
 
     def put(self, name: str, content: bytes) -> dict[str, Any]:
@@ -49,22 +53,46 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._fetched.append(self.path.lstrip("/"))
-        super().do_GET()
+        how, _, name = self.path.lstrip("/").partition("/")
+        if how == "moved":
+            self.send_response(302)
+            self.send_header("Location", f"/{name}")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        elif how == "cut":
+            content = (pathlib.Path(self.directory) / name).read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2])
+        else:
+            super().do_GET()
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
 
 
+Certificate = tuple[pathlib.Path, pathlib.Path]
+
+
 @contextlib.contextmanager
-def serve(folder: pathlib.Path) -> Iterator[Images]:
-    """Serve a folder for the length of the block."""
+def serve(folder: pathlib.Path, certificate: Certificate | None = None) -> Iterator[Images]:
+    """Serve a folder for the length of the block.
+
+    :param certificate: files of a certificate and its key: then it is https.
+    """
     fetched: list[str] = []
     handler = functools.partial(_Handler, directory=str(folder), fetched=fetched)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    scheme = "http"
+    if certificate is not None:
+        scheme, context = "https", ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
-        yield Images(folder, server.server_address[1], fetched)
+        yield Images(folder, f"{scheme}://127.0.0.1:{server.server_address[1]}", fetched)
     finally:
         server.shutdown()
         server.server_close()

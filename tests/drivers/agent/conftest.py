@@ -46,9 +46,18 @@ def started() -> Iterator[Known]:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Known]:
-    with process.agent([MAC]) as machine, service.serve(node().uuid) as heard:
+def running(*, loop: bool = False, authority: pathlib.Path | None = None) -> Iterator[Known]:
+    """Give a machine whose agent has sent a heartbeat.
+
+    :param loop: whether its disk is a loop device, and there is a second one.
+    :param authority: whose certificates the agent trusts.
+    """
+    with process.agent([MAC], loop=loop) as machine, service.serve(node().uuid) as heard:
         machine.api = heard.url
+        if loop:
+            machine.add_disk("F2")
+        if authority is not None:
+            machine.trust(authority)
         machine.start()
         beat = heard.beat()
         yield (

@@ -7,7 +7,8 @@
 
 An agent believes that it owns the machine: it erases disks and switches off. This one never runs
 as root (root gives it to user 65534, without any capability), all programs by which it could do
-harm are stand-ins that come first in its PATH, and its disk is one regular file.
+harm are stand-ins that come first in its PATH, and its disk is one regular file. What needs a
+block device (partitions, file systems, qemu-img) has `block`: a loop device on that file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import contextlib
 import json
 import os
 import pathlib
-import shlex
 import shutil
 import signal
 import socket
@@ -28,6 +28,7 @@ from typing import Any
 
 import pytest
 
+from tests.emulators.agent import block, stand_ins
 from tests.ports import free_port
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -37,34 +38,8 @@ UID = 65534
 HOST = "127.0.0.1"
 PATIENCE = 60.0
 DISK_BYTES = 16 * 1024 * 1024
-HARMFUL = (
-    *("poweroff", "reboot", "shutdown", "halt", "systemctl", "init", "telinit", "kexec"),
-    *("udevadm", "partprobe", "partx", "blkid", "wipefs", "sgdisk", "parted", "mdadm", "hdparm"),
-    *("nvme", "shred", "dd", "blockdev", "mount", "umount", "modprobe", "multipath", "ipmitool"),
-    *("efibootmgr", "lvm", "vgs", "pvs", "ip", "dmidecode", "lshw", "hexdump", "smartctl", "fio"),
-    *("stress-ng", "chronyd", "ntpdate", "hwclock", "rdate", "lldptool", "mstflint"),
-)
-LSBLK = """\
-case " $* " in
-    *" {disk} "*) echo 'UUID="6a1f6f5e-6c1c-4b7e-9c3e-0123456789ab" PARTUUID=""' ;;
-    *" -J "* | *json* | *" -bia "*) echo '{{"blockdevices": []}}' ;;
-esac
-"""
-"""lsblk refuses a regular file, and would show the disks of the host."""
-PARTED = """\
-[ "$(od -An -tx1 -j510 -N2 {disk} | tr -d ' ')" = 55aa ] || exit 1
-echo 'BYT;'; echo '{disk}:16MiB:file:512:512:msdos:file:;'
-echo '1:1.00MiB:2.00MiB:1.00MiB:::;'
-"""
-"""parted is asked whether there is a partition: if there is a master boot record, there is one."""
-POWEROFF = """\
-[ -z "$MACHINE_RESET" ] || {python} -S -c '
-import sys, urllib.request
-body, kind = b"{{\\"ResetType\\": \\"ForceOff\\"}}", {{"Content-Type": "application/json"}}
-urllib.request.urlopen(urllib.request.Request(sys.argv[1], body, kind), timeout=10)
-' "$MACHINE_RESET"
-"""
-"""A machine that switches itself off: its BMC sees it, which ``MACHINE_RESET`` leads to."""
+LARGE_BYTES = 5 * 1024 * 1024 * 1024
+"""Of a disk that is to be partitioned; nothing of it is there before it is written."""
 
 
 def available() -> pathlib.Path:
@@ -94,10 +69,43 @@ class Agent:
         (folder / "tmp").mkdir(exist_ok=True)
         with (folder / "disk.img").open("wb") as disk:
             disk.truncate(DISK_BYTES)
-        self._stand_ins()
+        self.disks = [{"name": str(folder / "disk.img"), "serial": "F1"}]
+        """What its hardware manager shows; the first is the one without hints."""
+        self.loop: block.Loop | None = None
         shutil.copytree(PLUGIN, folder / "plugin")
+        stand_ins.write(folder, self._python, None)
+        self._give()
+
+    def on(self, loop: block.Loop) -> None:
+        """Let a loop device be its disk."""
+        self.loop = loop
+        self.disks[0]["name"] = loop.device
+        stand_ins.write(self.folder, self._python, loop.socket)
+        self._give()
+
+    def add_disk(self, serial: str, size: int = DISK_BYTES) -> pathlib.Path:
+        """Give the machine one more disk, a regular file; returns it."""
+        path = self.folder / f"{serial}.img"
+        with path.open("wb") as disk:
+            disk.truncate(size)
+        self.disks.append({"name": str(path), "serial": serial})
+        self._give()
+        return path
+
+    def trust(self, authority: pathlib.Path) -> None:
+        """Have it believe servers whose certificates are of this authority, a PEM file."""
+        shutil.copy(authority, self.folder / "authority.pem")
+        self.parameters["cafile"] = str(self.folder / "authority.pem")
+        self._give()
+
+    @property
+    def _python(self) -> pathlib.Path:
+        return self.program.parent / "python"
+
+    def _give(self) -> None:
+        """Let all that is in its folder be its own."""
         if os.getuid() == 0:
-            for path in (folder, *folder.rglob("*")):
+            for path in (self.folder, *self.folder.rglob("*")):
                 os.chown(path, UID, UID)
 
     # -- the power ---------------------------------------------------------------------------
@@ -108,7 +116,7 @@ class Agent:
         self._configure()
         with (self.folder / "agent.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._drop(), str(self.program), "--config-file", str(self._settings)],
+                self._command(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -116,12 +124,16 @@ class Agent:
                 cwd=self.folder,
                 start_new_session=True,
             )
+        if self.loop is not None:
+            self.loop.pid = self._process.pid
 
     def kill(self) -> None:
         """End it as a power-off does: without a word."""
         process, self._process = self._process, None
         if process is None:
             return
+        if self.loop is not None:
+            self.loop.pid = None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(PATIENCE)
@@ -185,23 +197,6 @@ class Agent:
     def _settings(self) -> pathlib.Path:
         return self.folder / "agent.conf"
 
-    def _stand_ins(self) -> None:
-        folder = self.folder / "bin"
-        folder.mkdir(exist_ok=True)
-        note = f'echo "$(basename "$0") $*" >> {shlex.quote(str(self.folder / "calls.log"))}'
-        disk = self.folder / "disk.img"
-        tails = {
-            "lsblk": LSBLK.format(disk=disk),
-            "lshw": "echo '{}'\n",
-            "parted": PARTED.format(disk=disk),
-            "poweroff": POWEROFF.format(python=self.program.parent / "python"),
-        }
-        for name in (*HARMFUL, "lsblk"):
-            path = folder / name
-            tail = tails.get(name, "")
-            path.write_text(f"#!/bin/sh\n{note}\n{tail}exit 0\n")
-            path.chmod(0o755)
-
     def _configure(self) -> None:
         options = {
             "standalone": self.api is None,
@@ -242,8 +237,13 @@ class Agent:
             "MACHINE_MACS": ",".join(self.macs),
             "MACHINE_VERSION": self.version,
             "MACHINE_STEPS": json.dumps(self.steps),
+            "MACHINE_DISKS": json.dumps(self.disks),
             **self.environment,
         }
+
+    def _command(self) -> list[str]:
+        command = [*self._drop(), str(self.program), "--config-file", str(self._settings)]
+        return command if self.loop is None else self.loop.enclosing(command)
 
     def _drop(self) -> list[str]:
         if os.getuid() != 0:
@@ -253,15 +253,20 @@ class Agent:
 
 
 @contextlib.contextmanager
-def agent(macs: Sequence[str], api: str | None = None) -> Iterator[Agent]:
+def agent(macs: Sequence[str], api: str | None = None, *, loop: bool = False) -> Iterator[Agent]:
     """Give a machine's agent, not started; nothing of it is left afterwards.
 
     Its folder is one of its own, not of pytest's, which are closed to the agent's user.
+
+    :param loop: whether its disk is a loop device; where there are none the test is skipped.
     """
-    with tempfile.TemporaryDirectory(prefix="il-agent-") as path:
-        folder = pathlib.Path(path)
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="il-agent-")))
         folder.chmod(0o755)
         found = Agent(folder, macs, api)
+        if loop:
+            os.truncate(folder / "disk.img", LARGE_BYTES)
+            found.on(stack.enter_context(block.loop(folder / "disk.img", UID)))
         try:
             yield found
         finally:

@@ -1,10 +1,11 @@
-"""A hardware manager for an agent that owns nothing but one regular file.
+"""A hardware manager for an agent that owns nothing but one regular file, or what a test gives it.
 
 Loaded by the real agent, in the agent's own environment. Every call that a hardware manager gets
 is answered here first, so the real manager never looks at the machine that runs the tests. What the
 environment says: ``MACHINE_FOLDER`` (the file ``disk.img``, what a rescue writes, and the flags by
 which a test steers the steps), ``MACHINE_MACS``, ``MACHINE_VERSION`` of this manager,
-``MACHINE_STEPS``: JSON, more or other steps by kind.
+``MACHINE_STEPS``: JSON, more or other steps by kind, ``MACHINE_DISKS``: JSON, its disks by name and
+serial number.
 """
 
 import json
@@ -18,10 +19,21 @@ from ironic_python_agent.extensions import rescue
 MIB = 1024 * 1024
 FOLDER = pathlib.Path(os.environ["MACHINE_FOLDER"])
 DISK = str(FOLDER / "disk.img")
+DISKS = json.loads(os.environ.get("MACHINE_DISKS", "null")) or [{"name": DISK, "serial": "F1"}]
+DISK = DISKS[0]["name"]
 MACS = os.environ["MACHINE_MACS"].split(",")
 
 # Of the agent's own extension: below /etc, which is not ours.
 rescue.PASSWORD_FILE = str(FOLDER / "rescue" / "password")
+
+
+LEAST = 4 * 1024 * MIB
+HINTED = ("instance_info", "properties")
+
+
+def _size(disk):
+    with open(disk, "rb") as opened:
+        return opened.seek(0, os.SEEK_END)
 
 
 def step(name, priority=0, interface="deploy", **more):
@@ -89,14 +101,24 @@ class FileMachine(hardware.GenericHardwareManager):
     def list_block_devices(self, include_partitions=False, **_kwargs):
         return [
             hardware.BlockDevice(
-                name=DISK, model="file", size=os.path.getsize(DISK), rotational=False, serial="F1"
+                name=one["name"],
+                model="file",
+                size=_size(one["name"]),
+                rotational=False,
+                serial=one["serial"],
             )
+            for one in DISKS
         ]
 
     def list_block_devices_check_skip_list(self, _node, include_partitions=False, **_kwargs):
         return self.list_block_devices()
 
     def get_os_install_device(self, permit_refresh=False):
+        """Choose as the real one does, which without hints wants one of at least 4 GiB."""
+        node = hardware.get_cached_node() or {}
+        hinted = any((node.get(place) or {}).get("root_device") for place in HINTED)
+        if hinted or any(_size(disk["name"]) >= LEAST for disk in DISKS):
+            return super().get_os_install_device(permit_refresh)
         return DISK
 
     def wait_for_disks(self):
@@ -196,13 +218,13 @@ class FileMachine(hardware.GenericHardwareManager):
 
     def erase_devices_metadata(self, node, ports):
         self._note("erase_devices_metadata")
-        size = os.path.getsize(DISK)
+        size = _size(DISK)
         self._zero(0, min(MIB, size))
         self._zero(max(0, size - MIB), size)
 
     def erase_devices(self, node, ports):
         self._note("erase_devices")
-        self._zero(0, os.path.getsize(DISK))
+        self._zero(0, _size(DISK))
         return {DISK: None}
 
     def erase_devices_express(self, node, ports):
