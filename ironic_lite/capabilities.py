@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+DEPLOYED_MODE = "deploy_boot_mode"
+"""Where an agent reads, in driver_internal_info, how the instance that it writes is to boot."""
+
 
 def get(known: object, name: str) -> str | None:
     """Return a capability as text, None if it is not there."""

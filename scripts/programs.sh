@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Install what tests start themselves and pip cannot bring: ipmitool, ipmi_sim (an IPMI BMC), and the
-# programs with which a ramdisk's agent partitions disks and unpacks images (parted, sgdisk, qemu-img).
+# Install what tests start themselves and pip cannot bring: ipmitool, ipmi_sim (an IPMI BMC), and
+# what an agent partitions disks and unpacks images with (parted, sgdisk, qemu-img).
 #
-# Silent where both are there. It never fails and never asks for a password: who is not root, or has
+# Silent where all are there. It never fails and never asks for a password: who is not root, or has
 # no apt, is told what to install, and the tests that need it are skipped, each saying so.
 set -uo pipefail
 

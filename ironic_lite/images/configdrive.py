@@ -7,8 +7,10 @@ made into the second here; the other two go to the agent as they are.
 from __future__ import annotations
 
 import base64
+import binascii
 import gzip
 import io
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +18,7 @@ import orjson
 import pycdlib
 
 from ironic_lite import errors
+from ironic_lite.images import sources
 
 Json = dict[str, Any]
 
@@ -25,6 +28,60 @@ MOST_BYTES = 64 * 1024 * 1024
 """What the agent takes, unpacked."""
 VERSIONS = ("2012-08-10", "latest")
 """Folders of the OpenStack layout that are filled alike: the oldest, and the one asked for."""
+PATH = "instance_info/configdrive"
+_OBJECTS = ("meta_data", "network_data", "vendor_data")
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+def check(given: Any) -> sources.Source | None:
+    """Refuse what no drive can be made of, before a machine is touched.
+
+    :param given: an object as `build` takes it, gzip in base64, or a URL.
+    :returns: the URL, whose content only its reader sees; None for the others.
+    :raises errors.InvalidParameter: naming ``PATH``.
+    """
+    if isinstance(given, Mapping):
+        _check_object(given)
+        return None
+    if isinstance(given, str) and "://" in given:
+        source = sources.read(given, PATH)
+        if source.file is not None:
+            raise _wrong("must be of http or https: the agent fetches it")
+        return source
+    if not isinstance(given, str):
+        raise _wrong("must be an object, a URL, or a file system as gzip in base64")
+    _check_packed(given)
+    return None
+
+
+def _check_object(given: Mapping[str, Any]) -> None:
+    unknown = sorted(set(given) - {*_OBJECTS, "user_data"})
+    if unknown:
+        raise _wrong(f"has {unknown[0]}; there are {', '.join(_OBJECTS)} and user_data")
+    for key in _OBJECTS:
+        if not isinstance(given.get(key), Mapping | None):
+            raise _wrong(f"{key} must be an object")
+
+
+def _check_packed(given: str) -> None:
+    """Refuse what does not unpack, or to more than the agent takes."""
+    unpack = zlib.decompressobj(_GZIP)
+    try:
+        packed = base64.b64decode("".join(given.split()), validate=True)
+        size = len(unpack.decompress(packed, MOST_BYTES + 1))
+    except (binascii.Error, ValueError, zlib.error):
+        raise _wrong("is no file system as gzip in base64") from None
+    if size > MOST_BYTES:
+        raise _wrong(_TOO_LARGE)
+    if not unpack.eof:
+        raise _wrong("breaks off: its gzip has no end")
+
+
+_TOO_LARGE = f"makes a drive of more than {MOST_BYTES // 1024**2} MiB"
+
+
+def _wrong(reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path=PATH, reason=reason)
 
 
 def build(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> str:
@@ -38,8 +95,7 @@ def build(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> st
     """
     image = _iso(files(drive, uuid=uuid, name=name))
     if len(image) > MOST_BYTES:
-        reason = f"makes a drive of more than {MOST_BYTES // 1024**2} MiB"
-        raise errors.InvalidParameter(path="instance_info/configdrive", reason=reason)
+        raise _wrong(_TOO_LARGE)
     return base64.b64encode(gzip.compress(image, mtime=0)).decode()
 
 

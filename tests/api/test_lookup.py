@@ -206,6 +206,17 @@ def test_who_guesses_too_often_is_refused_without_a_look(
     assert api.get(f"/v1/lookup?addresses={MAC}").status == 200
 
 
+def test_an_agent_that_is_to_partition_is_told_how_the_instance_boots(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    """Without hints it looks its node up once more, and forgets what came with the command."""
+    kept = {"driver_notes": {"deploy_boot_mode": "uefi"}}
+    row = add_node(provision_state="wait call-back", driver_internal_info=kept)
+    add_port(database, row, OTHER)
+    found = api.get(f"/v1/lookup?addresses={OTHER}").json["node"]
+    assert found["driver_internal_info"]["deploy_boot_mode"] == "uefi"
+
+
 def test_each_address_is_counted_for_itself_and_for_a_minute(conf: cfg.ConfigOpts) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 1, "api")
     now = [0.0]

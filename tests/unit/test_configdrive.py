@@ -66,3 +66,44 @@ def test_a_drive_too_large_for_the_agent_is_refused(monkeypatch: pytest.MonkeyPa
     with pytest.raises(errors.InvalidParameter) as caught:
         configdrive.build(DRIVE, uuid=UUID)
     assert caught.value.facts["path"] == "instance_info/configdrive"
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(gzip.compress(content)).decode()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [DRIVE, {"user_data": None}, _packed(b"a file system"), f" {_packed(b'lines')}\n"],
+    ids=["object", "empty", "base64", "lines of base64"],
+)
+def test_what_a_drive_can_be_made_of_is_taken(given: Any) -> None:
+    assert configdrive.check(given) is None
+
+
+def test_the_content_of_an_address_is_for_its_reader_to_judge() -> None:
+    found = configdrive.check("https://drives.example/1.gz")
+    assert found is not None
+    assert found.name == "1.gz"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"metadata": {}}, "has metadata; there are meta_data, "),
+        ({"meta_data": "text"}, "meta_data must be an object"),
+        (7, "must be an object, a URL, or a file system"),
+        ("file:///etc/shadow", "must be of http or https"),
+        ("ftp://drives.example/1.gz", "must begin with one of"),
+        ("AAAA", "is no file system as gzip in base64"),
+        ("not base64", "is no file system as gzip in base64"),
+        (_packed(b"a file system, and not a short one")[:-24], "breaks off"),
+        (_packed(bytes(configdrive.MOST_BYTES + 1)), "more than 64 MiB"),
+    ],
+)
+def test_what_no_agent_could_write_is_refused_before_a_machine_is_touched(
+    given: Any, said: str
+) -> None:
+    with pytest.raises(errors.InvalidParameter, match=said) as why:
+        configdrive.check(given)
+    assert why.value.facts["path"] == configdrive.PATH

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import pytest
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "programs.sh"
-WHOLE = {"ipmitool": "", "ipmi_sim": ""}
+WHOLE = {"ipmitool": "", "ipmi_sim": "", "parted": "", "sgdisk": "", "qemu-img": ""}
+PACKAGES = ("ipmitool", "openipmi", "parted", "gdisk", "qemu-utils")
+ALL = " ".join(PACKAGES)
 ROOT = {"id": "echo 0"}
 USER = {"id": "echo 1000"}
 APT = {"timeout": 'shift\nexec "$@"', "apt-get": 'echo "$DEBIAN_FRONTEND $*" >> {log}'}
@@ -26,12 +28,12 @@ class Case(NamedTuple):
 
 CASES = {
     "all is there": Case({**WHOLE, **ROOT, **APT}),
-    "nothing is there": Case({**ROOT, **APT}, ("ipmitool", "openipmi")),
-    "one is there": Case({"ipmitool": "", **ROOT, **APT}, ("openipmi",)),
-    "not root": Case({**USER, **APT}, said="ipmitool openipmi: not root; some tests are skipped."),
-    "no Debian": Case(ROOT, said="ipmitool openipmi: no apt-get; some tests are skipped."),
+    "nothing is there": Case({**ROOT, **APT}, PACKAGES),
+    "one is there": Case({"ipmitool": "", **ROOT, **APT}, PACKAGES[1:]),
+    "not root": Case({**USER, **APT}, said=f"{ALL}: not root; some tests are skipped."),
+    "no Debian": Case(ROOT, said=f"{ALL}: no apt-get; some tests are skipped."),
     "no network": Case(
-        {**ROOT, **BROKEN}, ("ipmitool", "openipmi"), "apt-get failed; some tests are skipped."
+        {**ROOT, **BROKEN}, PACKAGES, f"{ALL}: apt-get failed; some tests are skipped."
     ),
 }
 
@@ -64,7 +66,7 @@ def test_what_is_missing_is_installed_or_told(case: Case, tmp_path: pathlib.Path
         assert log.read_text() == ""
     if case.said:
         assert case.said in done.stderr
-        assert "    apt-get install --no-install-recommends ipmitool openipmi" in done.stderr
+        assert f"    apt-get install --no-install-recommends {ALL}" in done.stderr
     else:
         assert done.stderr == ""
     assert bool(done.stdout) is bool(case.installed)

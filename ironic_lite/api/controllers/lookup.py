@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, fast_track, masking, states
+from ironic_lite import capabilities, errors, fast_track, masking, states
 from ironic_lite.api import documents, expose, queries, rules, strangers
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import nodes, ports
@@ -16,6 +16,7 @@ Json = dict[str, Any]
 SINCE = 22
 _TOKEN_SINCE = 62
 _SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
+_NOTES = "driver_notes"  # of driver_internal_info: what drivers keep
 COLUMNS = (
     *(*_SHOWN, "driver", "driver_info", "conductor_group"),
     *("provision_state", "management_interface"),
@@ -113,4 +114,9 @@ def _find(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
 def _document(request: Request, row: Json) -> Json:
     plan = documents.plan(documents.NODES, _SHOWN, request.version, full=False)
     kept = {column: row[column] for column in plan.columns}
+    told = row["driver_internal_info"] or {}
+    mode = (told.get(_NOTES) or {}).get(capabilities.DEPLOYED_MODE)
+    if mode is not None:
+        # An agent reads it there, before its own ramdisk's, when it makes partitions.
+        kept["driver_internal_info"] = {**told, capabilities.DEPLOYED_MODE: mode}
     return plan.show(kept, documents.linker(plan, request.base))

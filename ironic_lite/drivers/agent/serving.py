@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import capabilities, config, errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import image_info
 from ironic_lite.drivers.boot import modes
@@ -40,6 +40,7 @@ def wanted(task: base.Task) -> image_info.Image:
     cache.check(image.source, f"{image_info.WHERE}/image_source")
     if image.checksum_source is not None:
         cache.check(image.checksum_source, _sum_path(image))
+    _check_drive(info.get("configdrive"))
     for place in modes.PLACES:
         image_info.check_hints(getattr(task.node, place) or {}, place)
     return image
@@ -48,9 +49,12 @@ def wanted(task: base.Task) -> image_info.Image:
 def make_ready(task: base.Task) -> None:
     """Fetch, judge and publish the image, if it is this conductor that serves it. Repeatable.
 
+    The boot mode is kept for the agent, which looks its node up once more before it partitions.
+
     :raises errors.Error: it cannot be had, or is not what it should be.
     """
     image = wanted(task)
+    task.keep(capabilities.DEPLOYED_MODE, modes.wanted(task.node))
     if served(image):
         _publish(task, image)
 
@@ -150,6 +154,13 @@ def _looked_up(image: image_info.Image) -> checksums.Checksum:
 def _sum_path(image: image_info.Image) -> str:
     key = "image_checksum" if image.algorithm is None else "image_os_hash_value"
     return f"{image_info.WHERE}/{key}"
+
+
+def _check_drive(given: Any) -> None:
+    """Refuse a configuration drive that the agent could not write."""
+    source = configdrive.check(given) if given else None
+    if source is not None:
+        cache.check(source, configdrive.PATH)
 
 
 def _drive(task: base.Task) -> str | None:

@@ -143,3 +143,26 @@ def test_wrong_hints_for_the_disk_are_refused(images: pathlib.Path) -> None:
     task.node.properties = {"root_device": {"colour": "red"}}
     with pytest.raises(errors.InvalidParameter, match="properties/root_device/colour"):
         serving.wanted(task)
+
+
+@pytest.mark.parametrize(
+    ("drive", "said"),
+    [
+        ("http://169.254.169.254/drive", "closed by"),
+        ({"userdata": "x"}, "has userdata"),
+    ],
+)
+def test_a_drive_that_cannot_be_written_is_refused_with_the_image(
+    images: pathlib.Path, drive: Any, said: str
+) -> None:
+    """The agent would find it out after it has written the image."""
+    with pytest.raises(errors.InvalidParameter, match=said) as why:
+        serving.wanted(_task(configdrive=drive))
+    assert why.value.facts["path"] == "instance_info/configdrive"
+
+
+def test_how_the_instance_boots_is_kept_for_the_agents_next_lookup(images: pathlib.Path) -> None:
+    """It makes other partitions for UEFI."""
+    task = _task(capabilities={"boot_mode": "uefi"})
+    serving.make_ready(task)
+    assert task.recall("deploy_boot_mode") == "uefi"
