@@ -51,6 +51,7 @@ def _reserved(task: Task, step: Json) -> str | None:
     if name == "wait":
         return _wait(task, step.get("args") or {})
     if name == "reboot":
+        task.driver.deploy.prepare_restart(task)
         task.driver.power.reboot(task)
         task.forget_agent(keep_token=True)
         task.node.power_state = base.POWER_ON
@@ -58,7 +59,10 @@ def _reserved(task: Task, step: Json) -> str | None:
     state = base.POWER_ON if name == "power_on" else base.POWER_OFF
     if state == base.POWER_OFF and task.node.disable_power_off:
         raise errors.HardwareError(reason="the node's disable_power_off is set")
-    task.driver.power.set_power_state(task, state)
+    power = task.driver.power
+    if state == base.POWER_ON and power.get_power_state(task) == base.POWER_OFF:
+        task.driver.deploy.prepare_restart(task)
+    power.set_power_state(task, state)
     task.node.power_state = state
     return None
 

@@ -72,6 +72,13 @@ class AgentDeploy(InBand, base.Deploy):
         ramdisk.boot(task)
         return base.WAIT
 
+    def prepare_restart(self, task: base.Task) -> None:
+        """Have the ramdisk boot again, if the run works with one.
+
+        :raises errors.Error: what it boots from cannot be put in place.
+        """
+        ramdisk.again(task)
+
     def tear_down_service(self, task: base.Task) -> None:
         """Take the ramdisk away and boot the instance again; after a failure the machine stays as
         it is, to be looked at.
@@ -127,6 +134,7 @@ class CustomAgentDeploy(AgentDeploy):
         :raises errors.HardwareError: the machine or its BMC refused.
         """
         logs.ended(task)
+        ramdisk.forget(task)
         task.driver.boot.clean_up_ramdisk(task)
 
     def agent_came(self, task: base.Task, kind: base.StepKind, step: Any) -> bool:

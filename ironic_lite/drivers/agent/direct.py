@@ -86,6 +86,7 @@ class DirectDeploy(AgentDeploy):
         :raises errors.HardwareError: the machine or its BMC refused.
         """
         logs.ended(task)
+        ramdisk.forget(task)
         task.driver.boot.clean_up_ramdisk(task)
         serving.remove(task)
 

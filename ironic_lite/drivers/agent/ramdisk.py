@@ -10,6 +10,8 @@ from ironic_lite.drivers.agent import standby
 
 TOKEN = "ipa-agent-token"
 """The kernel parameter by which a ramdisk is told its secret before it asks."""
+AT_WORK = "agent_ramdisk"
+"""What is kept while the steps of a run may count on a ramdisk, through restarts of its machine."""
 
 
 def boot(
@@ -25,12 +27,40 @@ def boot(
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     switch_off(task)
+    _prepare(task, mode, more)
+    task.keep(AT_WORK, True if mode == "deploy" else None)
+    _start(task)
+
+
+def again(task: base.Task) -> None:
+    """Have the ramdisk at work, if there is one, boot again with the restart that follows: from
+    what it boots, machines boot once.
+
+    :raises errors.Error: what it boots from cannot be put in place.
+    """
+    if at_work(task):
+        _prepare(task)
+
+
+def at_work(task: base.Task) -> bool:
+    """Tell whether the run under way counts on a ramdisk, be it that it boots just now."""
+    return bool(task.recall(AT_WORK))
+
+
+def forget(task: base.Task) -> None:
+    """Count on no ramdisk any more."""
+    task.keep(AT_WORK, None)
+
+
+def _prepare(
+    task: base.Task, mode: str = "deploy", more: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Put in place what the ramdisk boots from next, with a secret of its own."""
     if not task.driver.power.in_band:  # else the agent is still to be told
         task.forget_agent()
     carries = task.driver.boot.carries_parameters(task, mode)
     params = {**more, **({TOKEN: task.new_agent_token()} if carries else {})}
     task.driver.boot.prepare_ramdisk(task, params, mode)
-    _start(task)
 
 
 def boot_instance(task: base.Task) -> None:
@@ -38,6 +68,7 @@ def boot_instance(task: base.Task) -> None:
 
     :raises errors.HardwareError: the machine or its BMC refused.
     """
+    forget(task)
     task.driver.boot.prepare_instance(task)
     _start(task)
 
@@ -49,6 +80,7 @@ def leave(task: base.Task, mode: str = "deploy", *, off: bool = True) -> None:
         goes on, and its agent is not believed any more.
     :raises errors.HardwareError: the machine or its BMC refused.
     """
+    forget(task)
     if off:
         switch_off(task)
     task.driver.boot.clean_up_ramdisk(task, mode)
@@ -62,6 +94,7 @@ def part(task: base.Task, mode: str = "deploy") -> None:
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     if standby.ready(task):
+        forget(task)
         task.driver.boot.clean_up_ramdisk(task, mode)
     else:
         leave(task, mode, off=not task.failing)
@@ -73,6 +106,7 @@ def enter(task: base.Task) -> base.Outcome:
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     if standby.ready(task):
+        task.keep(AT_WORK, True)
         return base.DONE
     boot(task)
     return base.WAIT
@@ -80,6 +114,7 @@ def enter(task: base.Task) -> base.Outcome:
 
 def begin(task: base.Task) -> None:
     """Forget, before a deployment, an agent that it will not use."""
+    forget(task)
     if task.agent is not None and not task.driver.power.in_band and not standby.ready(task):
         task.forget_agent()
 

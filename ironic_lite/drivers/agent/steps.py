@@ -77,11 +77,14 @@ class InBand(base.Interface):
     def may_repeat(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
         """Tell whether a step may be run again after a conductor died in the middle of it.
 
-        An agent's may, if the agent still lives that it was meant for: it knows whether it got the
-        step. One that was started meanwhile has no list, not even that it was asked for its steps.
+        One that waits for its ramdisk to boot may: nobody has got it yet. An agent's may, if the
+        agent still lives that it was meant for: it knows whether it got the step. One that was
+        started meanwhile has no list, not even that it was asked for its steps.
         """
         if self.owns(kind, step):
             return super().may_repeat(task, kind, step)
+        if _boots(task):
+            return True
         try:
             return bool(Client(task).commands())
         except errors.HardwareError:
@@ -119,6 +122,8 @@ def begin(task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> base
     known = task.recall(COMMAND) or {}
     if known.get("step") == task.step_id and known.get("boots"):
         return _wait(task, SOON)  # it has ended, and a conductor died while it rebooted
+    if _boots(task):
+        return _until_it_speaks(task)
     client = Client(task)
     before = client.commands()
     found = results.begun(before, kind, task.step_id)
@@ -153,6 +158,8 @@ def order(
     :param params: returns its arguments; it may ask the agent for some of them.
     :raises errors.AgentUnreachable, errors.AgentRefused: it was not begun.
     """
+    if _boots(task):
+        return _until_it_speaks(task)
     client = Client(task)
     before = client.commands()
     found = results.running(before, name.rpartition(".")[2])
@@ -164,6 +171,19 @@ def order(
         return _later(task)
     _keep(task, id=found.id, since=clock.now().timestamp())
     return _wait(task, SOON)
+
+
+def _boots(task: base.Task) -> bool:
+    """Tell whether the ramdisk boots just now, as after a step that has restarted the machine."""
+    on = task.node.power_state != base.POWER_OFF
+    return on and task.agent is None and ramdisk.at_work(task)
+
+
+def _until_it_speaks(task: base.Task) -> base.Outcome:
+    """Begin what is wanted with the first heartbeat; if none comes, the time-out ends this."""
+    LOG.info("Node %s: its ramdisk boots, and has the next step when it speaks", task.node.uuid)
+    _keep(task, id=None, since=clock.now().timestamp())
+    return base.WAIT
 
 
 def _later(task: base.Task) -> base.Outcome:

@@ -76,6 +76,13 @@ class Deploy(Interface):
         """Get ready to service; WAIT if a ramdisk boots first."""
         return DONE
 
+    def prepare_restart(self, task: Task) -> None:
+        """Get ready for a restart that a step is about to cause: asked by whoever causes it, right
+        before. If the run works with a ramdisk, that is what has to boot, not the disk.
+
+        :raises errors.Error: it cannot be made ready.
+        """
+
     def tear_down_service(self, task: Task) -> None:
         """Undo ``prepare_service``; must be repeatable."""
 

@@ -204,7 +204,9 @@ def _post(task: base.Task, target: str) -> list[str]:
 
 def _boot(task: base.Task, tasks: list[str]) -> base.Outcome:
     """Restart the machine, and have it looked at until it is up."""
+    task.driver.deploy.prepare_restart(task)
     task.driver.power.reboot(task)
+    task.forget_agent(keep_token=True)
     task.node.power_state = base.POWER_ON
     limit = float(config.CONF.redfish.bios_config_timeout)
     task.keep(NOTE, {"until": time.time() + limit, "tasks": tasks})

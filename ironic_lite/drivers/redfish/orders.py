@@ -169,6 +169,7 @@ def retry_pause(why: errors.HardwareError) -> float:
 def _restart(task: base.Task) -> None:
     """Let the machine boot: what waits for that begins."""
     power = task.driver.power
+    task.driver.deploy.prepare_restart(task)
     if power.get_power_state(task) == base.POWER_ON:
         power.reboot(task)
         task.forget_agent(keep_token=True)

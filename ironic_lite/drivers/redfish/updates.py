@@ -315,10 +315,12 @@ def _order(task: base.Task, image: Image) -> tuple[str, Json]:
 def _reboot(task: base.Task, work: Work) -> None:
     """Let the machine boot: what waits for that begins."""
     power = task.driver.power
+    task.driver.deploy.prepare_restart(task)
     if power.get_power_state(task) == base.POWER_OFF:
         power.set_power_state(task, base.POWER_ON)
     else:
         power.reboot(task)
+    task.forget_agent(keep_token=True)
     task.node.power_state = base.POWER_ON
     work.rebooted = True
 

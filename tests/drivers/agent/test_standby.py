@@ -143,3 +143,20 @@ def test_a_real_agent_restarts_its_machine(
     assert one.agent is not None
     power.set_power_state(one, base.SOFT_REBOOT)
     assert one.agent is None
+
+
+def test_a_step_for_a_ramdisk_that_boots_waits_for_it_and_may_be_repeated(
+    conf: cfg.ConfigOpts,
+) -> None:
+    one = task(power_state=base.POWER_ON)
+    erase = {"step": "erase", "interface": "deploy"}
+    ramdisk.boot(one)
+    one.agent = None
+    deploy = one.driver.deploy
+    assert deploy.execute_clean_step(one, erase) is base.WAIT
+    assert one.timers == []
+    assert deploy.may_repeat(one, base.StepKind.CLEAN, erase)
+    ramdisk.leave(one)
+    assert not deploy.may_repeat(one, base.StepKind.CLEAN, erase)
+    with pytest.raises(errors.AgentUnreachable):
+        deploy.execute_clean_step(one, erase)
