@@ -132,7 +132,8 @@ def _of_driver(error: Any) -> Fault:
     if hasattr(error, "sqlstate"):  # psycopg
         state = error.sqlstate
         if state is None:  # it never reached a server that could name one
-            return Fault.AWAY if type(error).__name__ == "OperationalError" else Fault.OTHER
+            names = {one.__name__ for one in type(error).__mro__}
+            return Fault.AWAY if "OperationalError" in names else Fault.OTHER
         return _POSTGRESQL.get(state) or _POSTGRESQL_CLASSES.get(state[:2], Fault.OTHER)
     return Fault.OTHER
 

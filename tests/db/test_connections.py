@@ -13,11 +13,12 @@ import sys
 import threading
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
 from ironic_lite import config, errors
-from ironic_lite.db import migrate, nodes, session
+from ironic_lite.db import faults, migrate, nodes, session
 from ironic_lite.db.session import Connection, Database
 from tests.db import servers
 from tests.db.rows import add_node, get_node
@@ -283,3 +284,11 @@ def test_times_of_servers_are_utc_and_limits_are_set(server_database: Database) 
         assert ask(server_database, "SELECT @@session.time_zone") == "+00:00"
         assert ask(server_database, "SELECT @@session.max_statement_time") == 30
         assert ask(server_database, "SELECT @@session.innodb_lock_wait_timeout") == 5
+
+
+def test_a_server_that_keeps_silent_while_we_connect_is_away() -> None:
+    """psycopg has a class of its own for this; without a server there is no SQLSTATE."""
+    why = psycopg.errors.ConnectionTimeout("connection timeout expired")
+    assert why.sqlstate is None
+    assert faults.classify(why) is faults.Fault.AWAY
+    assert faults.classify(psycopg.InterfaceError("a bug")) is faults.Fault.OTHER

@@ -379,3 +379,16 @@ def test_what_is_remembered_is_only_of_machines_in_trouble() -> None:
     assert records.doubtful("gone")
     records.forget(-1)
     assert not records.doubtful("gone")
+
+
+def test_a_queue_that_breaks_off_is_the_business_of_who_asked_for_it() -> None:
+    def broken() -> Iterator[Node]:
+        yield Node({"uuid": "1"})
+        raise errors.Unavailable("The database does not answer.")
+
+    asked: list[str] = []
+    with pytest.raises(errors.Unavailable):
+        lanes.go_through(
+            broken(), lambda node: asked.append(node.uuid), most=3, halted=threading.Event()
+        )
+    assert asked == ["1"]

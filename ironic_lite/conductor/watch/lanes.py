@@ -48,6 +48,8 @@ def go_through(
 ) -> None:
     """Let threads take nodes from a queue until it is empty, or the service stops.
 
+    :param queue: what it raises, such as errors.Unavailable, is raised here when all threads have
+        ended; there is nothing more to be had from it then.
     :param act: raises nothing.
     :param most: threads; they start as long as there are nodes, and the system has threads to give.
     :raises RuntimeError: it has not even one.
@@ -55,11 +57,19 @@ def go_through(
     guard = threading.Lock()
     threads: list[threading.Thread] = []
     enough = False
+    faults: list[Exception] = []
+
+    def taken() -> Node | None:
+        try:
+            return next(queue, None)
+        except Exception as why:  # the thread's end would be nobody's business
+            faults.append(why)
+            return None
 
     def drain() -> None:
         while not halted.is_set():
             with guard:
-                node = next(queue, None)
+                node = taken()
                 if node is None:
                     return
                 pause = pace.wait() if pace is not None else 0.0
@@ -86,6 +96,8 @@ def go_through(
         start()
     for thread in threads:  # it grows meanwhile, and no more once its last one has ended
         thread.join()
+    if faults:
+        raise faults[0]
 
 
 class Lane:

@@ -8,6 +8,8 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 
+from ironic_lite import errors
+
 LOG = logging.getLogger(__name__)
 _LONGEST_START = 3600.0  # seconds
 
@@ -45,6 +47,8 @@ class Sweeps:
         while not self._halted.wait(pause):
             try:
                 sweep.act()
+            except errors.Error as why:  # the database is away, most likely: no bug of ours
+                LOG.warning("The sweep for %s failed; it runs again: %s", sweep.name, why)
             except Exception:
                 LOG.exception("The sweep for %s failed; it runs again", sweep.name)
             pause = sweep.interval * random.uniform(0.9, 1.1)
