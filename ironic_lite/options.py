@@ -165,6 +165,16 @@ def _limit(name: str, what: str) -> cfg.Opt:
 # -- [DEFAULT] -------------------------------------------------------------------------------
 
 DEFAULT = (
+    cfg.IntOpt(
+        "broker_message_limit_mib",
+        default=16,
+        min=1,
+        max=512,
+        help="Largest message that the broker behind transport_url takes, in MiB: max_message_size "
+        "of RabbitMQ, which is 16 MiB from version 4 on, and 128 before. A request that would be a "
+        "larger one, with a config drive or the logs of a ramdisk in it, is refused with status "
+        "413. Nothing for local://, see frame_limit_mib.",
+    ),
     cfg.StrOpt(
         "state_path",
         default=_state_path(),
@@ -893,6 +903,13 @@ AGENT = (
         "allow_md5_checksum",
         default=False,
         help="Take md5 checksums of images, which can be forged.",
+    ),
+    cfg.BoolOpt(
+        "enable_bios_bootloader_install",
+        default=False,
+        help="Take partition images for machines that boot in BIOS mode, and have agents install "
+        "their boot loader. An agent runs the image's own grub-install for that: whoever made the "
+        "image runs programs in the ramdisk (CVE-2026-43003). Whole-disk images need none.",
     ),
     cfg.StrOpt(
         "deploy_logs_collect",

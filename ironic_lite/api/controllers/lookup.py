@@ -92,7 +92,7 @@ class Lookup(strangers.Open):
             "permitted_image_formats": list(conf.conductor.permitted_image_formats),
             # Probing for a BMC from inside is slow, and pointless when we talk to it from outside.
             "agent_skip_bmc_detect": row["management_interface"] == "redfish",
-            "enable_bios_bootloader_install": True,
+            "enable_bios_bootloader_install": conf.agent.enable_bios_bootloader_install,
             "tls_min_version": None,
             "tls_cipher_suites": None,
         }

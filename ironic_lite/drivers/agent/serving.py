@@ -41,6 +41,7 @@ def wanted(task: base.Task) -> image_info.Image:
     if image.checksum_source is not None:
         cache.check(image.checksum_source, _sum_path(image))
     _check_drive(info.get("configdrive"))
+    _check_boot_loader(task.node, image)
     for place in modes.PLACES:
         image_info.check_hints(getattr(task.node, place) or {}, place)
     return image
@@ -154,6 +155,18 @@ def _looked_up(image: image_info.Image) -> checksums.Checksum:
 def _sum_path(image: image_info.Image) -> str:
     key = "image_checksum" if image.algorithm is None else "image_os_hash_value"
     return f"{image_info.WHERE}/{key}"
+
+
+def _check_boot_loader(node: base.Node, image: image_info.Image) -> None:
+    """Refuse an image whose boot loader the agent would refuse to install after writing it."""
+    allowed = config.CONF.agent.enable_bios_bootloader_install
+    if image.kind == image_info.PARTITION and not allowed and modes.wanted(node) == "bios":
+        reason = (
+            "partition needs a boot loader installed in BIOS mode, which runs programs of the "
+            "image in the ramdisk: give a whole-disk image, or a machine that boots by UEFI, or "
+            "set [agent]enable_bios_bootloader_install"
+        )
+        raise errors.InvalidParameter(path=f"{image_info.WHERE}/image_type", reason=reason)
 
 
 def _check_drive(given: Any) -> None:

@@ -21,7 +21,10 @@ from tests.emulators.agent import process, service
 
 MAC = "52:54:00:00:00:01"
 AT = datetime.datetime(2026, 1, 1)
-CHANGED = ("command_timeout", "max_command_attempts", "deploy_logs_collect")
+CHANGED = (
+    *("command_timeout", "max_command_attempts", "deploy_logs_collect"),
+    "enable_bios_bootloader_install",
+)
 
 Known = tuple[process.Agent, base.Agent]
 

@@ -7,6 +7,7 @@ the machine's own. What needs rights that this agent has not (mount, chroot) are
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import pathlib
 import shutil
@@ -18,6 +19,7 @@ import pycdlib
 import pytest
 from oslo_config import cfg
 
+from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.direct import DirectDeploy
 from ironic_lite.images import configdrive
@@ -30,7 +32,6 @@ from tests.emulators.redfish import certificate
 DEPLOY = base.StepKind.DEPLOY
 MIB = images.MIB
 DRIVE = {"meta_data": {"hostname": "web-1"}, "user_data": "#cloud-config\n", "network_data": {}}
-EXT4_MAGIC = (1080, b"\x53\xef")
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +61,11 @@ def machine(block: tuple[Known, images.Images], conf: cfg.ConfigOpts) -> process
 
 
 @pytest.fixture
-def task(machine: process.Agent, block: tuple[Known, images.Images]) -> FakeTask:
+def task(
+    machine: process.Agent, block: tuple[Known, images.Images], conf: cfg.ConfigOpts
+) -> FakeTask:
     """A task of this machine that is being deployed in BIOS mode."""
+    conf.set_override("enable_bios_bootloader_install", True, "agent")
     bios = {"capabilities": "boot_mode:bios"}
     found = FakeTask(node(provision_state="deploying", properties=bios))
     found.agent = block[0][1]
@@ -146,3 +150,172 @@ def test_a_qcow2_image_is_unpacked_onto_the_disk_and_gets_its_drive(
     assert b'"hostname":"web-1"' in found["meta_data.json"]
     assert task.node.uuid.encode() in found["meta_data.json"]
     assert found["user_data"] == b"#cloud-config\n"
+
+
+def test_a_gpt_image_of_https_gets_its_drive_from_an_address(
+    task: FakeTask, machine: process.Agent, block: tuple[Known, images.Images]
+) -> None:
+    """The agent trusts the authority of that server; the table grows to the end of the disk."""
+    web = block[1]
+    path = web.folder / "gpt.raw"
+    path.write_bytes(bytes(4 * MIB))
+    words = ["sgdisk", "--new", "1:2048:4095", "--change-name", "1:system", str(path)]
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    built = configdrive.build(DRIVE, uuid=task.node.uuid)
+    web.put("drive.gz", built.encode())
+    url = f"{web.url}/drive.gz"
+    _deploy(task, web.put("gpt.raw", path.read_bytes()), configdrive=url)
+    first, second = _partitions(machine)
+    assert (first["PART_ENTRY_NAME"], first["PART_ENTRY_SCHEME"]) == ("system", "gpt")
+    assert second["LABEL"] == configdrive.LABEL
+    assert int(second["PART_ENTRY_OFFSET"]) * 512 > process.LARGE_BYTES - 70 * MIB
+    assert _drive(second)["user_data"] == b"#cloud-config\n"
+
+
+def test_a_partition_image_gets_its_neighbours_and_a_boot_loader(
+    task: FakeTask, machine: process.Agent, web: images.Images
+) -> None:
+    """Up to mounting, which takes rights: its programs are not run, but asked for."""
+    (web.folder / "root/etc/default").mkdir(parents=True)
+    (web.folder / "root/etc/default/grub").write_text("GRUB_TIMEOUT=1\n")
+    path = web.folder / "root.raw"
+    with path.open("wb") as made:
+        made.truncate(8 * MIB)
+    words = ["mkfs.ext4", "-q", "-F", "-L", "cloudimg", "-d", str(web.folder / "root"), str(path)]
+    subprocess.run(words, check=True, capture_output=True, timeout=60)
+    sizes = {"root_gb": 1, "swap_mb": 16, "ephemeral_gb": 1}
+    drive = configdrive.build(DRIVE, uuid=task.node.uuid)
+    info = web.put("root.raw", path.read_bytes()) | {"image_type": "partition"}
+    _deploy(task, info, configdrive=drive, **sizes)
+    ephemeral, swap, config, root = _partitions(machine)
+    assert (ephemeral["TYPE"], ephemeral["LABEL"]) == ("ext4", "ephemeral0")
+    assert (swap["TYPE"], swap["LABEL"]) == ("swap", "swap1")
+    assert config["LABEL"] == configdrive.LABEL
+    assert (root["TYPE"], root["LABEL"]) == ("ext4", "cloudimg")
+    found = [int(one["PART_ENTRY_SIZE"]) * 512 // MIB for one in (ephemeral, swap, root)]
+    assert found == [1024, 16, 1024]
+    assert _drive(config)["user_data"] == b"#cloud-config\n"
+    assert machine.loop is not None
+    calls = machine.calls()
+    (mounted,) = [call for call in calls if call.startswith(f"mount {root['DEVNAME']} ")]
+    place = mounted.split()[-1]
+    asked = [call for call in calls if call.startswith(f"chroot {place} ")]
+    assert f"chroot {place} /bin/sh -c grub-install {machine.loop.device}" in asked
+
+
+def test_hints_choose_the_disk(task: FakeTask, machine: process.Agent, web: images.Images) -> None:
+    """Of two; the image's server sends the agent on to another address."""
+    before = _read(machine, MIB)
+    content = images.disk(b"on the second\n")
+    info = web.put("second.raw", content)
+    info["image_source"] = f"{web.url}/moved/second.raw"
+    _deploy(task, info, root_device={"serial": "F2"})
+    assert (machine.folder / "F2.img").read_bytes().startswith(content)
+    assert _read(machine, MIB) == before
+    assert web.fetched == ["moved/second.raw", "second.raw"]
+
+
+def _sums(web: images.Images, *lines: str) -> str:
+    (web.folder / "SHA256SUMS").write_text("".join(f"{line}\n" for line in lines))
+    return f"{web.url}/SHA256SUMS"
+
+
+@pytest.mark.parametrize(
+    "form", ["{sum}  a.raw", "{sum} *a.raw", "SHA256 (a.raw) = {sum}", "{sum}"]
+)
+def test_the_checksum_may_be_in_a_file_of_its_own(
+    task: FakeTask, machine: process.Agent, web: images.Images, form: str
+) -> None:
+    """In the forms in which distributions write it; of several images the one that is meant."""
+    content = images.disk(form.encode())
+    lines = [form.format(sum=hashlib.sha256(content).hexdigest())]
+    if "a.raw" in form:
+        lines = ["# of today", f"{'0' * 64}  b.raw", *lines]
+    info = web.put("a.raw", content)
+    named = {key: info[key] for key in ("image_source", "image_disk_format")}
+    _deploy(task, named, image_checksum=_sums(web, *lines), root_device={"serial": "F2"})
+    assert (machine.folder / "F2.img").read_bytes().startswith(content)
+
+
+def _missing(web: images.Images) -> dict[str, Any]:
+    return web.put("a.raw", images.disk()) | {"image_source": f"{web.url}/b.raw"}
+
+
+def _cut(web: images.Images) -> dict[str, Any]:
+    return web.put("a.raw", images.disk()) | {"image_source": f"{web.url}/cut/a.raw"}
+
+
+def _not_listed(web: images.Images) -> dict[str, Any]:
+    info = web.put("a.raw", images.disk())
+    return {
+        "image_source": info["image_source"],
+        "image_checksum": _sums(web, f"{'0' * 64}  b.raw"),
+    }
+
+
+def _another(web: images.Images) -> dict[str, Any]:
+    info = web.put("a.raw", images.disk())
+    return {
+        "image_source": info["image_source"],
+        "image_checksum": _sums(web, f"{'0' * 64}  a.raw"),
+    }
+
+
+def _laid_over(web: images.Images) -> dict[str, Any]:
+    path = web.folder / "made"
+    _qemu_img("create", "-f", "qcow2", "-b", "/etc/passwd", "-F", "raw", str(path), "1M")
+    return web.put("a.qcow2", path.read_bytes()) | {"image_disk_format": "qcow2"}
+
+
+def _no_qcow2(web: images.Images) -> dict[str, Any]:
+    return web.put("a.qcow2", images.disk()) | {"image_disk_format": "qcow2"}
+
+
+def _too_large(web: images.Images) -> dict[str, Any]:
+    path = web.folder / "made"
+    _qemu_img("create", "-f", "qcow2", str(path), "2G")
+    info = web.put("a.qcow2", path.read_bytes()) | {"image_disk_format": "qcow2"}
+    return info | {"image_type": "partition", "root_gb": 1}
+
+
+def _no_disk(web: images.Images) -> dict[str, Any]:
+    return web.put("a.raw", images.disk()) | {"root_device": {"serial": "F9"}}
+
+
+def _no_drive(web: images.Images) -> dict[str, Any]:
+    return web.put("a.raw", images.disk()) | {"configdrive": f"{web.url}/none.gz"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (_missing, r"404.*b\.raw"),
+        (_cut, r"cut/a\.raw|IncompleteRead|Connection broken"),
+        (_not_listed, r"does not contain name a\.raw"),
+        (_another, "checksum"),
+        (_laid_over, "safety check"),
+        (_no_qcow2, "Expected format was qcow2, but image was actually"),
+        (_too_large, "Root partition is too small"),
+        (_no_disk, "F9"),
+        (_no_drive, r"none\.gz.*404"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_what_cannot_be_written_fails_in_words_an_operator_can_act_on(
+    task: FakeTask, web: images.Images, broken: Any, said: str
+) -> None:
+    """All of it found by the agent; no checksum, format or disk is taken on trust."""
+    with pytest.raises(errors.AgentCommandFailed, match=f"(?s){said}"):
+        _deploy(task, broken(web))
+
+
+def test_a_server_whose_authority_is_not_known_gets_no_request(
+    task: FakeTask, tmp_path: pathlib.Path
+) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    with images.serve(folder, certificate(folder)) as web:
+        info = web.put("a.raw", images.disk())
+        with pytest.raises(errors.AgentCommandFailed, match="CERTIFICATE_VERIFY_FAILED"):
+            _deploy(task, info)
+        assert web.fetched == []

@@ -35,6 +35,7 @@ def images(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     config.CONF.clear_override("file_url_allowed_paths", "conductor")
     config.CONF.clear_override("http_url", "deploy")
     config.CONF.clear_override("image_download_source", "agent")
+    config.CONF.clear_override("enable_bios_bootloader_install", "agent")
 
 
 def _task(image: Any = URL, checksum: str | None = SHA256, **info: Any) -> FakeTask:
@@ -166,3 +167,19 @@ def test_how_the_instance_boots_is_kept_for_the_agents_next_lookup(images: pathl
     task = _task(capabilities={"boot_mode": "uefi"})
     serving.make_ready(task)
     assert task.recall("deploy_boot_mode") == "uefi"
+
+
+@pytest.mark.parametrize("mode", ["bios", "uefi"])
+@pytest.mark.parametrize("allowed", [False, True])
+def test_programs_of_an_image_run_in_the_ramdisk_only_where_that_is_allowed(
+    images: pathlib.Path, mode: str, allowed: bool
+) -> None:
+    """In BIOS mode a partition image has its own grub-install run."""
+    config.CONF.set_override("enable_bios_bootloader_install", allowed, "agent")
+    task = _task(image_type="partition", root_gb=1, capabilities={"boot_mode": mode})
+    if allowed or mode == "uefi":
+        assert serving.wanted(task).kind == "partition"
+        return
+    with pytest.raises(errors.InvalidParameter, match="enable_bios_bootloader_install") as why:
+        serving.wanted(task)
+    assert why.value.facts["path"] == "instance_info/image_type"

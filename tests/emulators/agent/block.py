@@ -10,6 +10,7 @@ a socket; it takes no word from there, and knows no device but this one.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pathlib
 import shlex
@@ -26,14 +27,16 @@ from tests.emulators.agent import stand_ins
 
 PATIENCE = 60.0
 _NODES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9)}
+_BLKFLSBUF = 0x1261  # linux/fs.h: write what is in memory, and forget it
 _SYS = pathlib.Path("/sys/class/block")
 
 
 class Loop:
     """A loop device, and the agent that owns it."""
 
-    def __init__(self, device: str, socket: pathlib.Path, uid: int) -> None:
+    def __init__(self, device: str, held: int, socket: pathlib.Path, uid: int) -> None:
         self.device = device
+        self._held = held
         self.socket = socket
         self.pid: int | None = None
         """Of the agent, in whose /dev partitions appear; None while the machine is off."""
@@ -63,8 +66,12 @@ class Loop:
         ]
 
     def look(self) -> None:
-        """Let the kernel see the partitions that the table on the disk has, and the agent, too."""
+        """Let the kernel see the partitions that the table on the disk has, and the agent, too.
+
+        What was written to the device is in the file then, and the other way round.
+        """
         with self._turn:
+            fcntl.ioctl(self._held, _BLKFLSBUF)
             for change in ("--delete", "--add"):  # each fails where there is no partition
                 _run("partx", change, self.device)
             if self.pid is None:
@@ -126,7 +133,7 @@ def loop(file: pathlib.Path, uid: int) -> Iterator[Loop]:
     device = _attached(file)
     held = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
     _run("losetup", "--detach", device)  # as soon as nobody has it open
-    found = Loop(device, file.with_name("look"), uid)
+    found = Loop(device, held, file.with_name("look"), uid)
     server = _Server(str(found.socket), _Handler)
     server.loop = found
     found.socket.chmod(0o666)

@@ -44,7 +44,11 @@ class Service:
             return {"default_version": {"version": "1.115"}}
         return {
             "node": {"uuid": self.node_uuid, "instance_info": {}, "properties": {}},
-            "config": {"heartbeat_timeout": self.heartbeat_timeout, "agent_token": TOKEN},
+            "config": {
+                "heartbeat_timeout": self.heartbeat_timeout,
+                "agent_token": TOKEN,
+                "enable_bios_bootloader_install": True,
+            },
         }
 
     def _handler(self) -> type[http.server.BaseHTTPRequestHandler]:

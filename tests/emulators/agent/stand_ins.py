@@ -22,7 +22,10 @@ NOTHING = (
 )
 REAL = ("wipefs", "sgdisk", "dd", "blockdev", "blkid")
 """On a block device: these do as they say."""
-NEEDED = (*REAL, "parted", "partprobe", "partx", "losetup", "unshare", "setpriv", "mkfs", "mkswap")
+NEEDED = (
+    *(*REAL, "parted", "partprobe", "partx", "losetup", "unshare", "setpriv"),
+    *("mkfs.ext4", "mkswap", "debugfs"),
+)
 """What a machine must have for a disk that is a block device."""
 
 LSBLK_FILE = """\
@@ -64,18 +67,21 @@ asked.recv(1)
 """Let the partitions of the disk be looked at anew; no word of the agent goes along."""
 PARTED = """\
 case " $* " in
-    *" print "* | *" print") exec {real} "$@" ;;
+    *" print "*) exec {real} "$@" ;;
 esac
-{real} "$@" 2> "$TMPDIR/parted.said"; code=$?
-cat "$TMPDIR/parted.said" >&2
-! grep -q 'unable to inform the kernel' "$TMPDIR/parted.said" || code=0
+for one in "$@"; do shift; [ -b "$one" ] && one={file}; set -- "$@" "$one"; done
 {look}
-exit $code
+{real} "$@" || exit
+{look}
 """
-"""parted writes the table, and without rights cannot tell the kernel: that is done here."""
+"""parted gives up when it may not tell the kernel, but not on the file behind the device."""
 PARTPROBE = """\
 case " $* " in *" -d "*) exec {real} "$@" ;; esac
 {look}"""
+MOUNT = """\
+case "$1" in /dev/*) {real} -R "rdump / $2" "$1" > /dev/null 2>&1 ;; esac
+"""
+"""Nothing is mounted, but what a root file system holds is in its place to be read."""
 LSBLK = """\
 exec {python} -S -c '
 import glob, os, re, subprocess, sys
@@ -110,11 +116,12 @@ def write(folder: pathlib.Path, python: pathlib.Path, socket: pathlib.Path | Non
     note = f'echo "$(basename "$0") $*" >> {shlex.quote(str(folder / "calls.log"))}'
     tails = {
         "lshw": "echo '{}'\n",
+        "mdadm": 'case " $* " in *" --detail "*) exit 1 ;; esac\n',  # it is no volume
         "lsblk": LSBLK_FILE,
         "parted": PARTED_FILE,
         "hexdump": HEXDUMP,
         "poweroff": POWEROFF.format(python=python),
-        **(_real(python, socket) if socket is not None else {}),
+        **(_real(folder, python, socket) if socket is not None else {}),
     }
     for name in NOTHING:
         path = place / name
@@ -122,12 +129,14 @@ def write(folder: pathlib.Path, python: pathlib.Path, socket: pathlib.Path | Non
         path.chmod(0o755)
 
 
-def _real(python: pathlib.Path, socket: pathlib.Path) -> dict[str, str]:
+def _real(folder: pathlib.Path, python: pathlib.Path, socket: pathlib.Path) -> dict[str, str]:
+    disk = shlex.quote(str(folder / "disk.img"))
     look = LOOK.format(python=python, socket=shlex.quote(str(socket)))
     return {
         **{name: f'exec {shutil.which(name)} "$@"\n' for name in REAL},
         "lsblk": LSBLK.format(python=python),
-        "parted": PARTED.format(real=shutil.which("parted"), look=look),
+        "parted": PARTED.format(real=shutil.which("parted"), look=look, file=disk),
         "partprobe": PARTPROBE.format(real=shutil.which("partprobe"), look=look),
         "partx": look,
+        "mount": MOUNT.format(real=shutil.which("debugfs")),
     }
