@@ -175,6 +175,16 @@ DEFAULT = (
         "larger one, with a config drive or the logs of a ramdisk in it, is refused with status "
         "413. Nothing for local://, see frame_limit_mib.",
     ),
+    cfg.IntOpt(
+        "broker_message_limit_mib",
+        default=16,
+        min=1,
+        max=512,
+        help="Largest message that the broker behind transport_url takes, in MiB: max_message_size "
+        "of RabbitMQ, which is 16 MiB from version 4 on, and 128 before. A request that would be a "
+        "larger one, with a config drive or the logs of a ramdisk in it, is refused with status "
+        "413. Nothing for local://, see frame_limit_mib.",
+    ),
     cfg.StrOpt(
         "state_path",
         default=_state_path(),

@@ -30,6 +30,14 @@ _MONITOR_SECONDS = 2
 _BYTES_PER_SECOND = 8 * 1024 * 1024
 """What a slow broker moves; a conductor gives no sign of life before it has the whole message."""
 
+_ENVELOPE = 64 * 1024
+"""Bytes for what goes along with the arguments: the context, names, and the reply's address."""
+
+_MOST_GROWTH = 4
+"""How often longer JSON may be in the envelope of a broker's message."""
+
+_BROKER_OPTION = "[DEFAULT]broker_message_limit_mib, and the broker's own limit behind it,"
+
 _RETRIES = 2
 """How often a lost broker is tried again before the caller hears of it."""
 
@@ -57,6 +65,7 @@ class Client:
         )
         # local:// has its own limit, on whole frames.
         self._limit = None if local else options.frame_limit(config.CONF)
+        self._broker_limit = int(config.CONF.broker_message_limit_mib) * options.MIB
         self._messaging = messaging
         self._connected = local
 
@@ -86,7 +95,8 @@ class Client:
         :raises errors.Error: what the method raised: same class, text and facts.
         :raises errors.NoConductor: nobody of that name lives, or it died or was silent too long.
         :raises errors.UnknownMethod: the conductor is older than the caller.
-        :raises errors.TooLarge: arguments or result are beyond frame_limit_mib.
+        :raises errors.TooLarge: arguments or result are beyond frame_limit_mib, or arguments are
+            more than the broker takes.
         :raises errors.InvalidRequest: arguments are nested too deeply to be sent.
         """
         return self._ask(method, host, timeout, context, **args)
@@ -136,11 +146,15 @@ class Client:
                 raise oslo_messaging.MessageDeliveryFailure("the message broker does not answer")
             self._connected = True
 
-    @staticmethod
-    def _checked_size(args: dict[str, Any], limit: int) -> int:
+    def _checked_size(self, args: dict[str, Any], limit: int) -> int:
+        """Refuse a message that would not get through: a broker closes the channel over it."""
         size = len(encoding.dumps(args))
         if size > limit:
             raise faults.FrameTooLarge(size, limit)
+        if size * _MOST_GROWTH + _ENVELOPE > self._broker_limit:
+            sent = encoding.enveloped(args) + _ENVELOPE
+            if sent > self._broker_limit:
+                raise faults.FrameTooLarge(sent, self._broker_limit, option=_BROKER_OPTION)
         return size
 
 

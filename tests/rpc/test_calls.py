@@ -6,12 +6,12 @@ import json
 import logging
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from ironic_lite import errors
+from ironic_lite import config, errors
 from ironic_lite.context import Context
 from ironic_lite.rpc import client, interface
 from tests.rpc import stage
@@ -165,7 +165,50 @@ def test_a_request_beyond_the_limit_is_too_large(
     assert caller.call(ctxt, "echo", host="one", word="small") == "small"
 
 
-def test_a_body_of_64_mib_passes(caller: client.Client, ctxt: Context) -> None:
+@pytest.fixture
+def broker_limit() -> Iterator[Callable[[int], None]]:
+    """Set the limit, in MiB, of the clients that are made after the call."""
+    yield lambda mib: config.CONF.set_override("broker_message_limit_mib", mib)
+    config.CONF.clear_override("broker_message_limit_mib")
+
+
+@pytest.mark.parametrize(
+    ("word", "fits"),
+    [("x" * 900_000, True), ("x" * 2**20, False), ('"' * 300_000, False), ("é" * 200_000, False)],
+    ids=["letters", "too many", "quotes", "another alphabet"],
+)
+def test_a_request_that_a_broker_would_not_take_is_not_sent(
+    rabbit_url: str,
+    serve: Serve,
+    connect: Connect,
+    ctxt: Context,
+    broker_limit: Callable[[int], None],
+    *,
+    word: str,
+    fits: bool,
+) -> None:
+    endpoint = stage.Endpoint()
+    serve(rabbit_url, "one", endpoint)
+    broker_limit(1)
+    caller = connect(rabbit_url)
+    if fits:
+        assert caller.call(ctxt, "length", host="one", word=word) == len(word)
+        return
+    with pytest.raises(errors.TooLarge, match="broker_message_limit_mib") as caught:
+        caller.call(ctxt, "length", host="one", word=word)
+    assert (caught.value.status, caught.value.facts) == (413, {"limit": 1024})
+
+
+def test_a_body_of_64_mib_passes(
+    url: str,
+    serve: Serve,
+    connect: Connect,
+    ctxt: Context,
+    broker_limit: Callable[[int], None],
+) -> None:
+    serve(url, "one", stage.Endpoint())
+    broker_limit(128)
+    caller = connect(url)
     word = "x" * (64 * 2**20)
     assert caller.call(ctxt, "length", host="one", word=word) == len(word)
 

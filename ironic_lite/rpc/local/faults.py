@@ -18,6 +18,8 @@ import oslo_messaging
 
 from ironic_lite.rpc.local import options
 
+_OPTION = f"[{options.GROUP}]frame_limit_mib"
+
 
 class PeerAbsent(oslo_messaging.MessageDeliveryFailure):  # type: ignore[misc]
     """Nobody listens at this address; the message was not delivered."""
@@ -32,12 +34,15 @@ class BadFrame(oslo_messaging.MessagingException):  # type: ignore[misc]
 
 
 class FrameTooLarge(oslo_messaging.MessagingException):  # type: ignore[misc]
-    """A message of ``size`` bytes is beyond ``limit`` bytes; ``what`` is "request" or "answer"."""
+    """A message of ``size`` bytes is beyond ``limit`` bytes; ``what`` is "request" or "answer".
 
-    def __init__(self, size: int, limit: int, what: str = "request") -> None:
+    ``option`` is the one that says so.
+    """
+
+    def __init__(self, size: int, limit: int, what: str = "request", option: str = _OPTION) -> None:
         super().__init__(
             f"the {what} of {size / options.MIB:.1f} MiB is larger than the "
-            f"{limit / options.MIB:g} MiB which [{options.GROUP}]frame_limit_mib allows"
+            f"{limit / options.MIB:g} MiB which {option} allows"
         )
         self.size = size
         self.limit = limit
