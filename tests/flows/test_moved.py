@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,8 +42,9 @@ def start(sqlite_database: Database) -> Iterator[Callable[..., rig.Rig]]:
     started = []
     drivers = Registry.load(Settings.read(rig.configure(**OPTIONS)))
 
-    def begin(host: str) -> rig.Rig:
-        started.append(rig.build(sqlite_database, drivers, DEFAULT__host=host, **OPTIONS))
+    def begin(host: str, **values: Any) -> rig.Rig:
+        options = {**OPTIONS, "DEFAULT__host": host, **values}
+        started.append(rig.build(sqlite_database, drivers, **options))
         return started[-1]
 
     yield begin
@@ -70,6 +72,16 @@ def waiting(conductor: rig.Rig, tmp_path: pathlib.Path, state: str = "clean wait
 def sweep(conductor: rig.Rig) -> None:
     (act,) = (one.act for one in conductor.service._plan() if one.name == "moved nodes")
     act()
+    idle(conductor)
+
+
+def look(watch: moved.Moved, conductor: rig.Rig) -> None:
+    watch.sweep()
+    idle(conductor)
+
+
+def idle(conductor: rig.Rig) -> None:
+    assert conductor.service.desk.workers.wait_idle(10)
 
 
 def scripts(root: pathlib.Path) -> list[str]:
@@ -123,15 +135,15 @@ def test_what_cannot_be_rebuilt_now_is_tried_again(
     node, other = waiting(conductor, tmp_path), waiting(conductor, tmp_path)
     watch = moved.Moved(conductor.tasks, conductor.service._fleet)
     with conductor.tasks.lock(conductor.who, node):
-        watch.sweep()
+        look(watch, conductor)
         assert [path.name for path in root.iterdir() if path.name in {node, other}] == [other]
     kernel = tmp_path / "deploy_kernel"
     kernel.rename(tmp_path / "away")
-    watch.sweep()
+    look(watch, conductor)
     assert len(scripts(root)) == 1
     assert conductor.get(node)["reservation"] is None
     (tmp_path / "away").rename(kernel)
-    watch.sweep()
+    look(watch, conductor)
     assert len(scripts(root)) == 2
 
 
@@ -153,8 +165,91 @@ def test_a_node_is_looked_at_once_per_owner(
     conductor = start("here")
     waiting(conductor, tmp_path)
     watch = moved.Moved(conductor.tasks, conductor.service._fleet)
-    watch.sweep()
+    look(watch, conductor)
     (script,) = scripts(root)
     (root / "pxelinux.cfg" / script).unlink()
-    watch.sweep()
+    look(watch, conductor)
     assert scripts(root) == []
+
+
+# -- many of them ----------------------------------------------------------------------------
+
+
+class Slow:
+    """A boot interface whose machines take as long as the test wants."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *held: str) -> None:
+        self.begun: list[str] = []
+        self.go_on = threading.Event()
+        self.most = 0
+        self._now = 0
+        self._held = held
+        self._guard = threading.Lock()
+        monkeypatch.setattr(network.NetworkBoot, "take_over", lambda _boot, task: self._take(task))
+
+    def _take(self, task: Any) -> None:
+        with self._guard:
+            self.begun.append(task.node.uuid)
+            self._now += 1
+            self.most = max(self.most, self._now)
+        if not self._held or task.node.uuid in self._held:
+            assert self.go_on.wait(10)
+        with self._guard:
+            self._now -= 1
+
+
+def test_a_slow_machine_holds_up_neither_the_sweep_nor_the_others(
+    start: Callable[..., rig.Rig],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conductor = start("here")
+    slow, *others = (waiting(conductor, tmp_path) for _ in range(4))
+    machines = Slow(monkeypatch, slow)
+    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch.sweep()
+    rig.wait_for(lambda: set(machines.begun) == {slow, *others})
+    rig.wait_for(lambda: all(conductor.get(one)["reservation"] is None for one in others))
+    watch.sweep()
+    machines.go_on.set()
+    idle(conductor)
+    look(watch, conductor)
+    assert sorted(machines.begun) == sorted([slow, *others])
+
+
+def test_who_may_boot_soonest_comes_first(
+    start: Callable[..., rig.Rig],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conductor = start("here", conductor__periodic_max_workers=1)
+    given = ("active", "clean hold", "clean wait", "rescue", "service wait")
+    nodes = {state: waiting(conductor, tmp_path, state) for state in given}
+    machines = Slow(monkeypatch)
+    machines.go_on.set()
+    look(moved.Moved(conductor.tasks, conductor.service._fleet), conductor)
+    order = ("clean wait", "service wait", "clean hold", "active", "rescue")
+    assert machines.begun == [nodes[state] for state in order]
+    assert machines.most == 1
+
+
+def test_so_many_at_once_and_no_more(
+    start: Callable[..., rig.Rig],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    conductor = start("here", conductor__periodic_max_workers=3)
+    nodes = {waiting(conductor, tmp_path) for _ in range(9)}
+    machines = Slow(monkeypatch)
+    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch.sweep()
+    rig.wait_for(lambda: len(machines.begun) == 3)
+    watch.sweep()
+    machines.go_on.set()
+    idle(conductor)
+    assert machines.most == 3
+    assert len(machines.begun) == 9
+    assert set(machines.begun) == nodes

@@ -1,13 +1,16 @@
 """Finds nodes that came from another conductor, and rebuilds here what their machines boot from.
 
 Boot files lie on the conductor that wrote them. A node whose ramdisk runs, or whose instance boots
-from them each time, takes them along when the ring gives it to another one.
+from them each time, takes them along when the ring gives it to another one. Rebuilding may take a
+download, or a BMC's time: some workers do it, whose machine may boot soonest first.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import logging
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,26 +33,70 @@ STATES = tuple(
 """Those in which a machine may boot again without a verb; verbs write all files anew."""
 
 _PAGE = 100
+_LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE)
+"""Whose machines may boot soonest comes first: a ramdisk about to come up, one that is held."""
 
 
 class Moved:
-    """Remembers which nodes have all they need here; a node is looked at once per owner."""
+    """Remembers which nodes have all they need here; a node is looked at once per owner.
+
+    At most [conductor]periodic_max_workers nodes are looked at at once, so one slow BMC holds up
+    neither the sweep nor the other nodes; who is under way is not begun again.
+    """
 
     def __init__(self, tasks: Tasks, fleet: Fleet) -> None:
         self._tasks = tasks
         self._fleet = fleet
+        self._guard = threading.Lock()
         self._settled: set[str] = set()
+        self._left: collections.deque[str] = collections.deque()
+        self._under_way: set[str] = set()
+        self._hands = 0  # workers that look at nodes now
 
     def sweep(self) -> None:
-        """Look at this conductor's nodes that it has not seen before."""
-        mine = set()
-        for row in self._standing():
-            if not self._fleet.mine(row):
-                continue
-            uuid = row["uuid"]
-            if uuid in self._settled or self._settle(uuid):
-                mine.add(uuid)
-        self._settled = mine
+        """Have this conductor's nodes looked at that it has not seen before; do not wait for it."""
+        mine = [row for row in self._standing() if self._fleet.mine(row)]
+        mine.sort(key=_urgency)
+        uuids = [row["uuid"] for row in mine]
+        with self._guard:
+            self._settled.intersection_update(uuids)
+            known = self._settled | self._under_way
+            self._left = collections.deque(uuid for uuid in uuids if uuid not in known)
+            most: int = self._tasks.desk.conf.conductor.periodic_max_workers
+            wanted = min(len(self._left), most - self._hands)
+        for _ in range(wanted):
+            if not self._hire():
+                return  # all are busy: the next sweep finds what is left
+
+    def _hire(self) -> bool:
+        workers = self._tasks.desk.workers
+        try:
+            workers.claim(reserved=False)
+            with self._guard:
+                self._hands += 1
+            workers.run(self._work_off)
+        except errors.NoFreeWorker as why:
+            LOG.info("Rebuilding what moved nodes boot from goes on later: %s", why)
+            return False
+        return True
+
+    def _work_off(self) -> None:
+        while (uuid := self._next()) is not None:
+            settled = self._settle(uuid)
+            with self._guard:
+                self._under_way.discard(uuid)
+                if settled:
+                    self._settled.add(uuid)
+
+    def _next(self) -> str | None:
+        """Return the next node to be looked at; None: this worker has gone."""
+        with self._guard:
+            if not self._left or self._tasks.desk.draining.is_set():
+                self._hands -= 1
+                return None
+            uuid = self._left.popleft()
+            self._under_way.add(uuid)
+            return uuid
 
     def _standing(self) -> Iterator[Mapping[str, Any]]:
         after = 0
@@ -82,3 +129,7 @@ class Moved:
             LOG.exception("Node %s: what it boots from could not be rebuilt", uuid)
             return False
         return True
+
+
+def _urgency(row: Mapping[str, Any]) -> int:
+    return _LATER.index(states.kind(State(row["provision_state"])))
