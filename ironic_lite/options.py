@@ -175,16 +175,6 @@ DEFAULT = (
         "larger one, with a config drive or the logs of a ramdisk in it, is refused with status "
         "413. Nothing for local://, see frame_limit_mib.",
     ),
-    cfg.IntOpt(
-        "broker_message_limit_mib",
-        default=16,
-        min=1,
-        max=512,
-        help="Largest message that the broker behind transport_url takes, in MiB: max_message_size "
-        "of RabbitMQ, which is 16 MiB from version 4 on, and 128 before. A request that would be a "
-        "larger one, with a config drive or the logs of a ramdisk in it, is refused with status "
-        "413. Nothing for local://, see frame_limit_mib.",
-    ),
     cfg.StrOpt(
         "state_path",
         default=_state_path(),
@@ -234,6 +224,13 @@ DEFAULT = (
         "ldlinux_c32",
         default="/usr/lib/syslinux/modules/bios/ldlinux.c32",
         help="The file ldlinux.c32 of the same release as isolinux_bin.",
+    ),
+    cfg.StrOpt(
+        "webserver_verify_ca",
+        default="True",
+        help="Whose certificates are believed of the https servers that images, kernels and "
+        "ramdisks are fetched from: True for the authorities that requests brings, a PEM file for "
+        "those in it, False for everybody's. Agents fetch by themselves and have their own list.",
     ),
 )
 

@@ -7,6 +7,7 @@ import http.client
 import os
 import pathlib
 import socket
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,8 @@ import requests
 from ironic_lite import config, errors
 from ironic_lite.conductor import fileserver
 from ironic_lite.images import cache, published
+from tests.emulators import images
+from tests.emulators.redfish import certificate
 
 CONTENT = bytes(range(256)) * 512
 CONNECTIONS = 8
@@ -244,3 +247,64 @@ def test_what_is_not_there_is_said_without_its_password(root: pathlib.Path, serv
     with pytest.raises(errors.LocalFileError, match=r"No such file"):
         cache.fetch("file:///no/such/file", "[conductor]x")
     assert cache.fetch(f"file://{__file__}", "[conductor]x") == pathlib.Path(__file__)
+
+
+# -- authorities, and disks that are full ----------------------------------------------------------
+
+
+@pytest.fixture
+def secure(root: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
+    """The URL of an image of https, and the authority of its server."""
+    folder = tmp_path / "secure"
+    folder.mkdir()
+    pem, key = certificate(folder)
+    with images.serve(folder, (pem, key)) as web:
+        web.put("kernel", CONTENT)
+        yield f"{web.url}/kernel", pem
+    config.CONF.clear_override("webserver_verify_ca")
+
+
+def test_an_authority_of_ones_own_is_believed(secure: tuple[str, pathlib.Path]) -> None:
+    url, pem = secure
+    config.CONF.set_override("webserver_verify_ca", str(pem))
+    assert cache.fetch(url).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("said", ["True", "true"])
+def test_others_are_not_and_the_option_is_named(
+    secure: tuple[str, pathlib.Path], said: str
+) -> None:
+    config.CONF.set_override("webserver_verify_ca", said)
+    with pytest.raises(errors.DownloadFailed, match=r"self.signed.*webserver_verify_ca"):
+        cache.fetch(secure[0])
+
+
+def test_an_authority_that_is_not_there_is_named(secure: tuple[str, pathlib.Path]) -> None:
+    config.CONF.set_override("webserver_verify_ca", "/nowhere/ca.pem")
+    with pytest.raises(errors.LocalFileError, match=r"/nowhere/ca\.pem"):
+        cache.fetch(secure[0])
+
+
+def _mount_small(folder: pathlib.Path) -> None:
+    """Let a folder be a file system of 64 KiB; skip the test where only root could."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
+    if os.getuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("NOT TESTED: no file system can be mounted here")
+
+
+def test_an_image_that_the_disk_has_no_room_for_is_told_and_leaves_nothing(
+    root: pathlib.Path, server: str
+) -> None:
+    """A real file system that is full, in the middle of the download; then there is room."""
+    published.write(root / "kernel", "x" * 100_000)
+    folder = config.state_path() / "downloads"
+    folder.mkdir(parents=True)
+    _mount_small(folder)
+    try:
+        with pytest.raises(errors.DiskFull, match="downloads"):
+            cache.fetch(f"{server}/kernel")
+        assert list(folder.iterdir()) == []
+        published.write(root / "kernel", "y" * 30_000)
+        assert cache.fetch(f"{server}/kernel").read_text() == "y" * 30_000
+    finally:
+        subprocess.run(["umount", str(folder)], check=True, capture_output=True)

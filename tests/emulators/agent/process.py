@@ -143,6 +143,27 @@ class Agent:
         """Tell whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The agent's process, or the one that becomes it."""
+        assert self._process is not None
+        return self._process.pid
+
+    def run(self, *words: str) -> str:
+        """Run the agent's Python as the agent is run; return what it prints."""
+        self._configure()
+        done = subprocess.run(
+            self._enclosed([str(self._python), *words]),
+            env=self._environment(),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def answers(self) -> None:
         """Return when its API answers."""
         end = time.monotonic() + PATIENCE
@@ -242,7 +263,11 @@ class Agent:
         }
 
     def _command(self) -> list[str]:
-        command = [*self._drop(), str(self.program), "--config-file", str(self._settings)]
+        return self._enclosed([str(self.program), "--config-file", str(self._settings)])
+
+    def _enclosed(self, command: list[str]) -> list[str]:
+        """Return a command that runs another without any rights, and with one disk at most."""
+        command = [*self._drop(), *command]
         return command if self.loop is None else self.loop.enclosing(command)
 
     def _drop(self) -> list[str]:
