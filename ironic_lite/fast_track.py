@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,11 +33,6 @@ def check(driver_info: Mapping[str, Any]) -> None:
     if given is not None and _read(given) is None:
         reason = f"{given!r} is neither true nor false"
         raise errors.InvalidParameter(path=f"driver_info/{KEY}", reason=reason)
-
-
-def fresh(heard_at: datetime.datetime, now: datetime.datetime, seconds: float) -> bool:
-    """Tell whether an agent was heard within so many seconds; both times are naive UTC."""
-    return now - heard_at <= datetime.timedelta(seconds=seconds)
 
 
 def _read(value: Any) -> bool | None:

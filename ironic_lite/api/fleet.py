@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -10,9 +9,10 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_lite import clock, errors, ring
+from ironic_lite import errors, ring
 from ironic_lite.db import conductors
 from ironic_lite.db.session import Database
+from ironic_lite.roster import Roster, members
 
 
 class Fleet:
@@ -23,6 +23,7 @@ class Fleet:
         self._conf = conf
         self._members: tuple[ring.Member, ...] = ()
         self._read_at = float("-inf")
+        self._roster = Roster(conf.conductor.heartbeat_timeout)
         self._reading = threading.Lock()
 
     def members(self) -> tuple[ring.Member, ...]:
@@ -34,16 +35,20 @@ class Fleet:
     def refresh(self) -> None:
         """Read the membership anew."""
         with self._reading:
-            timeout = self._conf.conductor.heartbeat_timeout
-            self._members = self._read(clock.after(-timeout))
+            try:
+                rows = self._database.read(conductors.members)
+            except errors.Error:
+                self._roster.blind()
+                raise
+            self._members = self._roster.living(rows)
             self._read_at = time.monotonic()
 
-    def _read(self, alive_since: datetime.datetime | None) -> tuple[ring.Member, ...]:
-        rows = self._database.read(lambda c: conductors.members(c, alive_since=alive_since))
-        return tuple(
-            ring.Member(row["hostname"], row["conductor_group"], frozenset(row["hardware_types"]))
-            for row in rows
-        )
+    def lives(self, row: Mapping[str, Any]) -> bool:
+        """Tell whether a conductor lives, as it stands in the table at this moment.
+
+        :param row: with hostname, online and updated_at.
+        """
+        return self._roster.lives(row)
 
     def owners(self) -> Callable[[Mapping[str, Any]], str | None]:
         """Return what tells the owner of a node, for many nodes at one moment.
@@ -101,7 +106,8 @@ class Fleet:
         return able[0].host
 
     def _missing(self, driver: str, group: str) -> errors.Error:
-        away = ring.candidates(self._read(None), group, driver)
+        registered = members(self._database.read(conductors.members))
+        away = ring.candidates(registered, group, driver)
         if away:
             return errors.NoConductor(host=", ".join(sorted(one.host for one in away)))
         return errors.NoValidHost(driver=driver, group=group)

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from ironic_lite import clock, errors, history, plans, states, steps
+from ironic_lite import errors, history, plans, states, steps
 from ironic_lite.conductor import acts
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
@@ -161,7 +161,7 @@ def _held(task: Task, child_uuid: str) -> Iterator[Task]:
                 held = stack.enter_context(lock)
                 break
             except errors.NodeLocked:
-                left -= 0 if _running_out(task, child) else 1
+                left -= 0 if task.others.running_out(child) else 1
                 if left <= 0:
                     raise
             task.pause(settings.node_locked_retry_interval or _LOOK)
@@ -171,11 +171,3 @@ def _held(task: Task, child_uuid: str) -> Iterator[Task]:
 def _look(task: Task, child_uuid: str) -> Node:
     found: Node = task.desk.database.read(lambda conn: nodes.load(conn, child_uuid))
     return found
-
-
-def _running_out(task: Task, child: Node) -> bool:
-    """Tell whether a lock's holder has missed a renewal: then it is worth waiting for its end."""
-    settings = task.desk.conf.conductor
-    fresh = settings.heartbeat_timeout - 2 * settings.heartbeat_interval
-    ends = child.lock_expires
-    return ends is not None and clock.now() <= ends < clock.after(fresh)

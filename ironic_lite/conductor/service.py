@@ -20,7 +20,7 @@ from ironic_lite.conductor.endpoints.waited import Waited
 from ironic_lite.conductor.fileserver import FileServer
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.alarm import Alarm
-from ironic_lite.conductor.watch.fleet import Fleet
+from ironic_lite.conductor.watch.fleet import Fleet, pace
 from ironic_lite.conductor.watch.keepalive import Keepalive
 from ironic_lite.conductor.watch.leftovers import Leftovers
 from ironic_lite.conductor.watch.moved import Moved
@@ -91,12 +91,13 @@ class Service:
     def _plan(self) -> list[Sweep]:
         """Return what is done again and again: name, seconds between, act."""
         settings = self._conf.conductor
+        seldom, often = settings.check_provision_state_interval, pace(settings.heartbeat_timeout)
         timeouts = Timeouts(self.tasks, self._fleet)
         trimming = Trimming(self.tasks, self._fleet)
         moved = Moved(self.tasks, self._fleet)
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
-            Sweep("orphans", settings.check_provision_state_interval, self._orphans.sweep),
+            Sweep("orphans", seldom and min(seldom, often), self._orphans.sweep),
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),

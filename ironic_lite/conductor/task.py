@@ -46,6 +46,9 @@ class Others(Protocol):
     def left(self, node: Node) -> str | None:
         """Return the token of a lock that nobody alive holds any more, if that is this node's."""
 
+    def running_out(self, node: Node) -> bool:
+        """Tell whether a lock's holder has missed renewals, so that its lease may end soon."""
+
 
 class Task:
     """A node under work. Satisfies ``drivers.base.Task``.

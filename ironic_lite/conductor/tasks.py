@@ -17,6 +17,7 @@ from typing import Any
 from ironic_lite import clock, errors, fields, states
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.flows import failure, faults
+from ironic_lite.conductor.leases import Leases
 from ironic_lite.conductor.notes import Notes
 from ironic_lite.conductor.task import Task, Work
 from ironic_lite.context import Context
@@ -33,6 +34,7 @@ class Tasks:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+        self.leases = Leases(desk.conf.conductor.heartbeat_timeout)
         self._tokens: set[str] = set()
         self._guard = threading.Lock()
 
@@ -146,7 +148,7 @@ class Tasks:
         Its lease has ended, or an earlier life of this host took it. None also if the node was in
         the middle of something: then it waits for the sweep that goes on with that.
         """
-        token, expires = node.lock_token, node.lock_expires
+        token = node.lock_token
         if token is None or token in self.held:
             return None
         if node.target_power_state or states.kind(State(node.provision_state)) is Kind.BUSY:
@@ -154,7 +156,19 @@ class Tasks:
         if Notes(node).order is not None:
             return None
         own = node.reservation == self.desk.host
-        return token if own or (expires is not None and expires < clock.now()) else None
+        return token if self.leases.over(token, node.lock_expires) or own else None
+
+    def running_out(self, node: Node) -> bool:
+        """Tell whether a lock's holder has missed renewals: then it is worth waiting for its end.
+
+        A look at the node: `left` and this are told apart by how long nobody has renewed it.
+        """
+        token = node.lock_token
+        if token is None or token in self.held:
+            return False
+        missed = 2 * self.desk.conf.conductor.heartbeat_interval
+        silent: float = self.leases.silence(token, node.lock_expires)
+        return silent >= float(missed)
 
     def driver(self, node: Node) -> Driver:
         """Return the interfaces of a node.

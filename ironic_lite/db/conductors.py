@@ -23,16 +23,14 @@ INTERFACE_COLUMNS = (
     "is_default",
     "hostname",
     "conductor_group",
+    "online",
+    "updated_at",
 )
 _CONDUCTOR = models.conductors.c
 _INTERFACE = models.hardware_interfaces.c
 
 # -- statements ------------------------------------------------------------------------------
 
-_ALIVE = (
-    _CONDUCTOR.online.is_(sa.true()),
-    _CONDUCTOR.updated_at >= sa.bindparam("alive_since"),
-)
 _INSERT = models.conductors.insert().inline()
 _UPDATE = models.conductors.update().where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
 _ID = sa.select(_CONDUCTOR.id).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
@@ -46,13 +44,13 @@ _CLEAR = models.hardware_interfaces.delete().where(
     _INTERFACE.conductor_id == sa.bindparam("k_conductor")
 )
 _INSERT_INTERFACES = models.hardware_interfaces.insert().inline()
+_PULSE = (_CONDUCTOR.online, _CONDUCTOR.updated_at)
 _REGISTERED = (
-    sa.select(_CONDUCTOR.hostname, _CONDUCTOR.conductor_group, _INTERFACE.hardware_type)
+    sa.select(_CONDUCTOR.hostname, _CONDUCTOR.conductor_group, *_PULSE, _INTERFACE.hardware_type)
     .distinct()
     .select_from(models.conductors.outerjoin(models.hardware_interfaces))
     .order_by(_CONDUCTOR.hostname)
 )
-_MEMBERS = _REGISTERED.where(*_ALIVE)
 _INTERFACES = (
     sa.select(
         _INTERFACE.hardware_type,
@@ -61,9 +59,9 @@ _INTERFACES = (
         _INTERFACE.is_default,
         _CONDUCTOR.hostname,
         _CONDUCTOR.conductor_group,
+        *_PULSE,
     )
     .select_from(models.conductors.join(models.hardware_interfaces))
-    .where(*_ALIVE)
     .order_by(_INTERFACE.hardware_type, _CONDUCTOR.hostname, _INTERFACE.id)
 )
 
@@ -122,30 +120,29 @@ def offline(conn: Connection, host: str, now: datetime.datetime) -> None:
 # -- what everybody reads --------------------------------------------------------------------
 
 
-def members(conn: Connection, *, alive_since: datetime.datetime | None) -> list[Row]:
-    """Return the living conductors for the ring, by one statement.
+def members(conn: Connection) -> list[Row]:
+    """Return all that ever registered, stopped and dead ones too, by one statement.
 
-    :param alive_since: None for all that ever registered, stopped and dead ones too.
-    :returns: hostname, conductor_group and ``hardware_types``, a set of names.
+    Who of them lives, a ``roster.Roster`` tells.
+
+    :returns: hostname, conductor_group, online, updated_at and ``hardware_types``, a set of names.
     """
     found: dict[str, Row] = {}
-    statement = _REGISTERED if alive_since is None else _MEMBERS
-    given = {} if alive_since is None else {"alive_since": alive_since}
-    for host, group, hardware_type in conn.execute(statement, given):
-        row = found.setdefault(
-            host, {"hostname": host, "conductor_group": group, "hardware_types": set()}
-        )
+    for host, group, online, updated_at, hardware_type in conn.execute(_REGISTERED):
+        about = {"hostname": host, "conductor_group": group, "hardware_types": set()}
+        row = found.setdefault(host, {**about, "online": online, "updated_at": updated_at})
         if hardware_type is not None:
             row["hardware_types"].add(hardware_type)
     return list(found.values())
 
 
-def interfaces(conn: Connection, *, alive_since: datetime.datetime) -> list[Row]:
-    """Return what living conductors can drive: a row for each interface of each conductor.
+def interfaces(conn: Connection) -> list[Row]:
+    """Return what conductors can drive, dead ones too: a row for each interface of each.
 
-    :returns: hardware_type, interface_type, interface_name, is_default, hostname, conductor_group.
+    :returns: hardware_type, interface_type, interface_name, is_default, hostname, conductor_group,
+        and, of the conductor, online and updated_at.
     """
-    found = conn.execute(_INTERFACES, {"alive_since": alive_since}).all()
+    found = conn.execute(_INTERFACES).all()
     return [dict(zip(INTERFACE_COLUMNS, row, strict=True)) for row in found]
 
 

@@ -24,6 +24,11 @@ Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
 OBJECTS = records.OBJECTS
+ENDED = datetime.datetime(1970, 1, 1)
+"""The ``lock_expires`` of a lease that its holder has given up: it need not be watched."""
+
+FREE: Row = {"reservation": None, "lock_token": None, "lock_expires": None}
+"""What the columns of the lock are while nobody holds it."""
 
 _NODE = models.nodes.c
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -33,7 +38,7 @@ _CHUNK = 500  # values of one IN list
 due = sweeps.due
 overdue = sweeps.overdue
 unheld = sweeps.unheld
-stale_locks = sweeps.stale_locks
+held = sweeps.held
 for_power_sync = sweeps.for_power_sync
 in_fault = sweeps.in_fault
 count_in = sweeps.count_in
@@ -60,9 +65,7 @@ _STEAL = models.nodes.update().where(
     _NODE.uuid == sa.bindparam("k_uuid"),
     sa.or_(_NODE.reservation.is_(None), _NODE.lock_token == sa.bindparam("k_steal")),
 )
-_UNLOCK = (
-    models.nodes.update().where(*_MINE).values(reservation=None, lock_token=None, lock_expires=None)
-)
+_UNLOCK = models.nodes.update().where(*_MINE).values(**FREE)
 _RENEW = models.nodes.update().where(
     _NODE.reservation == sa.bindparam("k_host"),
     _NODE.lock_token.in_(sa.bindparam("k_tokens", expanding=True)),
@@ -316,6 +319,8 @@ def lock(
     The generation stays: a lock alone changes nothing a client could lose.
 
     :param token: random and new: who knows it holds the lock.
+    :param expires: a stamp that changes with each renewal (`renew`), which is all that others go
+        by: see ``pulse``. It is the moment at which the lease ends if nobody's clock is wrong.
     :param steal: the token of a dead holder, which may be replaced.
     """
     values = {
@@ -346,6 +351,11 @@ def renew(
         values = {"k_host": host, "k_tokens": some, "lock_expires": expires}
         renewed += conn.execute(_RENEW, values).rowcount
     return renewed
+
+
+def give_up(conn: Connection, *, host: str, tokens: Collection[str]) -> None:
+    """Let these locks be taken over by whoever owns their nodes; see `ENDED`."""
+    renew(conn, host=host, tokens=tokens, expires=ENDED)
 
 
 def _chunks(values: Collection[str]) -> Iterator[list[str]]:

@@ -40,8 +40,6 @@ _SKIP = sa.bindparam("skip", type_=sa.Integer)
 _AFTER = _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger)
 _FREE = _NODE.reservation.is_(None)
 _IN_STATES = _NODE.provision_state.in_(_several("states"))
-_EXPIRED = _NODE.lock_expires < sa.bindparam("now")
-_OF_HOST = _NODE.reservation == sa.bindparam("host", type_=sa.String)
 
 _DUE_COLUMNS = (*_PLACE, "wake_at")
 _DUE = (
@@ -67,13 +65,9 @@ _OVERDUE = (
     .offset(_SKIP)
 )
 
-_HOLD_COLUMNS = ("id", *_PLACE, "reservation", "lock_token")
-_UNHELD = _nodes(_HOLD_COLUMNS, _AFTER, _IN_STATES, sa.or_(_FREE, _EXPIRED, _OF_HOST)).order_by(
-    _NODE.id
-)
-_STALE = _nodes(
-    _HOLD_COLUMNS, _AFTER, _NODE.reservation.is_not(None), sa.or_(_EXPIRED, _OF_HOST)
-).order_by(_NODE.id)
+_HOLD_COLUMNS = ("id", *_PLACE, "reservation", "lock_token", "lock_expires")
+_UNHELD = _nodes(_HOLD_COLUMNS, _AFTER, _IN_STATES, _FREE).order_by(_NODE.id)
+_HELD = _nodes(_HOLD_COLUMNS, _AFTER, _NODE.reservation.is_not(None)).order_by(_NODE.id)
 
 _SYNCED = _nodes(
     _WHOLE,
@@ -141,30 +135,23 @@ def unheld(
     conn: Connection,
     *,
     states: Collection[str],
-    now: datetime.datetime,
-    host: str | None,
     limit: int,
     after_id: int = 0,
 ) -> list[Row]:
-    """Return the nodes in ``states`` that nobody alive works on: no lock, or an expired lease.
+    """Return the nodes in ``states`` that nobody has locked, by id after ``after_id``.
 
-    They come by id, after ``after_id``.
-
-    :param host: also those locked by exactly this host, for a conductor that has just started and
-        so cannot be working on them.
-    :returns: id, uuid, driver, conductor_group, provision_state, reservation, lock_token.
+    :returns: id, uuid, driver, conductor_group, provision_state, reservation, lock_token,
+        lock_expires.
     """
-    values = {"now": now, "host": host, "after_id": after_id, "limit_": limit}
-    found: list[Row] = _rows(conn, _UNHELD, _HOLD_COLUMNS, states=list(states), **values)
+    found: list[Row] = _rows(
+        conn, _UNHELD, _HOLD_COLUMNS, states=list(states), after_id=after_id, limit_=limit
+    )
     return found
 
 
-def stale_locks(
-    conn: Connection, *, now: datetime.datetime, host: str | None, limit: int, after_id: int = 0
-) -> list[Row]:
-    """Return the nodes of any state whose lock is a dead conductor's; as `unheld`, but locked."""
-    values = {"now": now, "host": host, "after_id": after_id, "limit_": limit}
-    found: list[Row] = _rows(conn, _STALE, _HOLD_COLUMNS, **values)
+def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[Row]:
+    """Return the nodes of any state that somebody has locked, dead or alive; as `unheld`."""
+    found: list[Row] = _rows(conn, _HELD, _HOLD_COLUMNS, after_id=after_id, limit_=limit)
     return found
 
 

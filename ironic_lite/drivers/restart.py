@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import abc
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import clock, errors
 from ironic_lite.drivers import base
 
 NOTE = "bmc_reset"
@@ -53,7 +52,7 @@ class RestartingManagement(base.Management, abc.ABC):
         :raises errors.HardwareError, errors.UnsupportedDriverExtension: see ``restart_bmc``.
         """
         self.restart_bmc(task)
-        task.keep(NOTE, {"until": time.time() + SECONDS, "looks": 0})
+        task.keep(NOTE, {"until": clock.stamp() + SECONDS, "looks": 0})
         task.wake_after(PAUSE)
         return base.WAIT
 
@@ -71,7 +70,7 @@ class RestartingManagement(base.Management, abc.ABC):
             self.ask_bmc(task, PAUSE)
         except (errors.HardwareError, errors.InvalidParameter) as why:
             # One that starts may list no system yet, or not the one that driver_info names.
-            if time.time() > known["until"]:
+            if clock.over(known["until"], SECONDS):
                 reason = f"the BMC did not come back within {SECONDS:g} s: {why}"
                 raise errors.StepFailed(step=f"{self.kind}.{_STEP}", reason=reason) from None
             return _look_again(task, {**known, "looks": LOOKS})

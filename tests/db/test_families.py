@@ -186,9 +186,9 @@ def register(database: Database, host: str, *types: str, group: str = "") -> int
     return database.write(work)
 
 
-def members(database: Database, since: datetime.datetime = NOON) -> dict[str, set[str]]:
-    """Return host -> hardware types of the living."""
-    rows = database.read(lambda conn: conductors.members(conn, alive_since=since))
+def members(database: Database) -> dict[str, set[str]]:
+    """Return host -> hardware types of all."""
+    rows = database.read(conductors.members)
     return {row["hostname"]: row["hardware_types"] for row in rows}
 
 
@@ -201,17 +201,30 @@ def test_a_conductor_that_registers_again_keeps_its_id_and_says_anew_what_it_can
     assert members(database) == {"host-1": {"redfish"}}
 
 
-def test_members_are_the_living_and_one_statement(database: Database) -> None:
-    register(database, "host-1", "redfish")
+def test_members_are_all_with_their_signs_of_life_by_one_statement(database: Database) -> None:
+    register(database, "host-1", "redfish", "fake-hardware")
     register(database, "host-2", group="g")
-    register(database, "host-3", "redfish")
-    database.write(lambda conn: conductors.offline(conn, "host-3", NOON + MINUTE))
-    with count_statements(database) as sent:
-        assert members(database) == {"host-1": {"redfish"}, "host-2": set()}
-    assert len(sent) == 1, sent
-    assert members(database, NOON + MINUTE) == {}
     assert database.write(lambda conn: conductors.touch(conn, host="host-1", now=NOON + MINUTE))
-    assert members(database, NOON + MINUTE) == {"host-1": {"redfish"}}
+    database.write(lambda conn: conductors.offline(conn, "host-2", NOON))
+    with count_statements(database) as sent:
+        rows = database.read(conductors.members)
+    assert len(sent) == 1, sent
+    assert rows == [
+        {
+            "hostname": "host-1",
+            "conductor_group": "",
+            "hardware_types": {"redfish", "fake-hardware"},
+            "online": True,
+            "updated_at": NOON + MINUTE,
+        },
+        {
+            "hostname": "host-2",
+            "conductor_group": "g",
+            "hardware_types": set(),
+            "online": False,
+            "updated_at": NOON,
+        },
+    ]
 
 
 def test_touching_an_unknown_conductor_says_so(database: Database) -> None:
@@ -220,11 +233,12 @@ def test_touching_an_unknown_conductor_says_so(database: Database) -> None:
         database.read(lambda conn: conductors.get(conn, "nobody"))
 
 
-def test_interfaces_of_the_living_are_listed_with_their_conductor(database: Database) -> None:
+def test_interfaces_are_listed_with_their_conductor(database: Database) -> None:
     register(database, "host-1", "redfish", group="g")
     register(database, "host-2", "fake-hardware")
-    rows = database.read(lambda conn: conductors.interfaces(conn, alive_since=NOON))
+    rows = database.read(conductors.interfaces)
     found = [(row["hardware_type"], row["hostname"], row["conductor_group"]) for row in rows]
     assert found == [("fake-hardware", "host-2", ""), ("redfish", "host-1", "g")]
     assert {name: rows[0][name] for name in POWER} == POWER
+    assert (rows[0]["online"], rows[0]["updated_at"]) == (True, NOON)
     assert [row["hostname"] for row in database.read(conductors.all)] == ["host-1", "host-2"]

@@ -5,9 +5,6 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-import pytest
-
-from ironic_lite import clock
 from ironic_lite.db import nodes
 from ironic_lite.db.session import Database
 from tests.db.rows import NOON, add_node, lock_node
@@ -58,31 +55,29 @@ def test_overdue_are_the_free_nodes_that_wait_too_long(database: Database) -> No
     assert named(rows, uuids) == ["older", "old", "retired"]
 
 
-@pytest.mark.parametrize(
-    ("host", "unheld", "stale"),
-    [
-        (None, ["free", "expired"], ["expired", "idle"]),
-        ("host-1", ["free", "held", "expired"], ["held", "expired", "idle"]),
-    ],
-)
-def test_unheld_and_stale_are_what_nobody_alive_works_on(
-    database: Database, host: str | None, unheld: list[str], stale: list[str]
-) -> None:
-    busy = ("free", "held", "expired", "foreign")
+def test_busy_nodes_without_a_lock_and_all_locks_are_found(database: Database) -> None:
+    busy = ("free", "held", "foreign")
     uuids = {name: add_node(database, provision_state="cleaning") for name in busy}
     uuids["idle"] = add_node(database)
     lock_node(database, uuids["held"], "t1")
     lock_node(database, uuids["foreign"], "t2", host="host-10")
-    lock_node(database, uuids["expired"], "t3", host="host-2", seconds=-3600)
-    lock_node(database, uuids["idle"], "t4", host="host-2", seconds=-3600)
-    now = clock.now()
-    rows = database.read(
-        lambda conn: nodes.unheld(conn, states=["cleaning"], now=now, host=host, limit=9)
-    )
-    assert sorted(named(rows, uuids)) == sorted(unheld)
-    assert {row["uuid"]: row["lock_token"] for row in rows}[uuids["expired"]] == "t3"
-    locks = database.read(lambda conn: nodes.stale_locks(conn, now=now, host=host, limit=9))
-    assert sorted(named(locks, uuids)) == sorted(stale)
+    lock_node(database, uuids["idle"], "t3", seconds=-3600)
+    rows = database.read(lambda conn: nodes.unheld(conn, states=["cleaning"], limit=9))
+    assert named(rows, uuids) == ["free"]
+    locks = database.read(lambda conn: nodes.held(conn, limit=9))
+    assert sorted(named(locks, uuids)) == ["foreign", "held", "idle"]
+    assert {row["uuid"]: row["lock_token"] for row in locks}[uuids["idle"]] == "t3"
+    second = database.read(lambda conn: nodes.held(conn, limit=9, after_id=locks[0]["id"]))
+    assert second == locks[1:]
+
+
+def test_a_lease_that_was_given_up_has_a_stamp_of_its_own(database: Database) -> None:
+    mine, other = add_node(database), add_node(database)
+    lock_node(database, mine, "t1")
+    lock_node(database, other, "t2", host="host-2")
+    database.write(lambda conn: nodes.give_up(conn, host="host-1", tokens=["t1", "t2"]))
+    locks = database.read(lambda conn: nodes.held(conn, limit=9))
+    assert [row["lock_expires"] == nodes.ENDED for row in locks] == [True, False]
 
 
 def test_power_is_compared_only_where_nobody_else_is_at_work(database: Database) -> None:

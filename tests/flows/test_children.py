@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import clock, errors, history
-from ironic_lite.db import events, models
+from ironic_lite.db import events, models, nodes
 from ironic_lite.db.session import Database
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
@@ -360,18 +360,18 @@ def _die(build: Callable[..., Rig], database: Database, **when: int) -> Family |
 
 
 def _forget(database: Database, home: Family, host: str) -> None:
-    """Make ``here`` dead for others; the child's lease ends a moment after the parent's."""
+    """Make ``here`` dead for others."""
     if host == "here":
         return
-    past, soon = clock.after(-3600), clock.after(0.3)
+    past = clock.after(-3600)
     table = models.nodes
 
     def write(conn: sa.Connection) -> None:
         conductors = models.conductors.update().where(models.conductors.c.hostname == "here")
         conn.execute(conductors, {"updated_at": past})
         held = table.update().where(table.c.reservation.is_not(None))
-        conn.execute(held.where(table.c.uuid == home.parent), {"lock_expires": past})
-        conn.execute(held.where(table.c.uuid.in_(home.children)), {"lock_expires": soon})
+        family = [home.parent, *home.children]
+        conn.execute(held.where(table.c.uuid.in_(family)), {"lock_expires": nodes.ENDED})
 
     database.write(write)
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from ironic_lite import clock, states
 from ironic_lite.conductor import stepper
 from ironic_lite.conductor.watch import alarm
-from ironic_lite.db import models
+from ironic_lite.db import models, nodes
 from ironic_lite.db.session import Database
 from ironic_lite.states import Kind
 from tests.flows import mortal
@@ -130,7 +130,7 @@ class Theatre:
                 {"updated_at": past},
             )
             held = models.nodes.c.reservation == "here"
-            conn.execute(models.nodes.update().where(held), {"lock_expires": past})
+            conn.execute(models.nodes.update().where(held), {"lock_expires": nodes.ENDED})
 
         self._database.write(write)
 

@@ -296,8 +296,8 @@ def test_what_could_not_be_put_away_after_an_abort_is_an_error_too(
 
 def test_a_power_change_cut_short_is_an_error(rig: Rig) -> None:
     node = rig.node("active", target_power_state="power on", power_state="power off")
-    past = clock.after(-1)
-    rig.database.write(lambda conn: nodes.lock(conn, node, host="gone", token="its", expires=past))
+    ended = nodes.ENDED
+    rig.database.write(lambda conn: nodes.lock(conn, node, host="gone", token="its", expires=ended))
     next(one for one in rig.service._plan() if one.name == "orphans").act()
     [error] = told(rig, node)
     assert (error["event_type"], error["severity"]) == ("power", "ERROR")

@@ -30,12 +30,11 @@ def stranded(rig: Rig, state: str = "cleaning", **values: Any) -> str:
     return rig.node(state, driver_internal_info=info, target_provision_state="manageable", **values)
 
 
-def hold(rig: Rig, node: str, host: str, seconds: float) -> None:
-    """Lock a node as ``host`` for so many seconds from now."""
+def hold(rig: Rig, node: str, host: str, expires: datetime.datetime | None = None) -> None:
+    """Lock a node as ``host``, for an hour from now."""
+    until = expires or clock.after(3600)
     rig.database.write(
-        lambda conn: nodes.lock(
-            conn, node, host=host, token=f"of {host}", expires=clock.after(seconds)
-        )
+        lambda conn: nodes.lock(conn, node, host=host, token=f"of {host}", expires=until)
     )
 
 
@@ -89,7 +88,7 @@ def test_a_node_that_cannot_be_woken_does_not_keep_others_asleep(rig: Rig) -> No
     due = {"wake_at": clock.after(-5), "clean_step": {}}
     rig.node("clean wait", bios_interface="no-such-interface", **due)
     held = rig.node("clean wait", **due)
-    hold(rig, held, "there", 3600)
+    hold(rig, held, "there")
     node = rig.node("clean wait", target_provision_state="available", **due)
     rig.reaches(node, "available")
 
@@ -118,11 +117,11 @@ def test_at_start_a_conductor_goes_on_with_what_its_earlier_life_held(
 ) -> None:
     rig = build(DEFAULT__host="witness", conductor__conductor_group="elsewhere")
     ours = stranded(rig)
-    hold(rig, ours, "here", 3600)
+    hold(rig, ours, "here")
     likeness = stranded(rig)
-    hold(rig, likeness, "HERE", 3600)
+    hold(rig, likeness, "HERE")
     foreign = stranded(rig)
-    hold(rig, foreign, "there", 3600)
+    hold(rig, foreign, "there")
     again = build()
     again.reaches(ours, "manageable")
     assert again.run is not None
@@ -178,7 +177,7 @@ def test_a_stale_lock_at_rest_is_cleared_with_its_power_change(rig: Rig) -> None
     quiet = rig.node("active")
     waiting = rig.node("clean wait", clean_step={})
     for each in (node, quiet, waiting):
-        hold(rig, each, "gone", -1)
+        hold(rig, each, "gone", nodes.ENDED)
     rig.service._orphans.sweep()
     row = rig.get(node)
     assert (row["reservation"], row["lock_token"], row["target_power_state"]) == (None, None, None)
@@ -192,7 +191,7 @@ def test_a_stale_lock_at_rest_is_cleared_with_its_power_change(rig: Rig) -> None
 
 def test_a_living_lock_is_not_touched(rig: Rig) -> None:
     node = stranded(rig)
-    hold(rig, node, "there", 3600)
+    hold(rig, node, "there")
     with rig.tasks.lock(rig.who, rig.node()) as task:
         rig.service._orphans._take_back()
         assert rig.get(task.node.uuid)["lock_token"] == task._token

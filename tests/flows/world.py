@@ -79,7 +79,7 @@ class World:
         def write(conn: sa.Connection) -> None:
             conn.execute(models.conductors.update(), {"updated_at": past})
             held = models.nodes.c.reservation.is_not(None)
-            conn.execute(models.nodes.update().where(held), {"lock_expires": past})
+            conn.execute(models.nodes.update().where(held), {"lock_expires": nodes.ENDED})
 
         self.database.write(write)
 
@@ -132,13 +132,10 @@ class World:
         """Tell whether a node in a busy state will be found by somebody."""
         row = self.row(node)
         found = self.database.read(
-            lambda conn: nodes.unheld(
-                conn,
-                states=[row["provision_state"]],
-                now=clock.after(200_000),
-                host=None,
-                limit=100,
-            )
+            lambda conn: [
+                *nodes.unheld(conn, states=[row["provision_state"]], limit=100),
+                *nodes.held(conn, limit=100),
+            ]
         )
         return node in {one["uuid"] for one in found}
 

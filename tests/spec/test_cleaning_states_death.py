@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import clock
-from ironic_lite.db import models
+from ironic_lite.db import models, nodes
 from ironic_lite.db.session import Connection, Database
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
@@ -33,7 +33,7 @@ def forget(database: Database) -> None:
             {"updated_at": past},
         )
         held = models.nodes.c.reservation == "here"
-        conn.execute(models.nodes.update().where(held), {"lock_expires": past})
+        conn.execute(models.nodes.update().where(held), {"lock_expires": nodes.ENDED})
 
     database.write(write)
 

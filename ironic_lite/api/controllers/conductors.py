@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import datetime
 from typing import Any
 
-from ironic_lite import clock, counters, errors, fields
+from ironic_lite import counters, errors, fields
 from ironic_lite.api import expose, links, pages, queries, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import conductors
@@ -55,21 +54,16 @@ class Conductors(expose.Controller):
 
     def _rows(self, *, with_drivers: bool) -> Rows:
         """Return every conductor; ``online`` says if it lives, ``drivers`` what it has told."""
-        since = clock.after(-self.service.conf.conductor.heartbeat_timeout)
         rows = self.service.database.read(conductors.all)
-        drivers = self._drivers(since) if with_drivers else {}
+        drivers = self._drivers() if with_drivers else {}
         for row in rows:
-            row["online"] = bool(row["online"]) and _fresh(row["updated_at"], since)
-            row["drivers"] = sorted(drivers.get(row["hostname"], ()))
+            row["online"] = self.service.fleet.lives(row)
+            row["drivers"] = sorted(drivers.get(row["hostname"], ())) if row["online"] else []
         return rows
 
-    def _drivers(self, since: datetime.datetime) -> dict[str, set[str]]:
-        rows = self.service.database.read(lambda c: conductors.members(c, alive_since=since))
+    def _drivers(self) -> dict[str, set[str]]:
+        rows = self.service.database.read(conductors.members)
         return {row["hostname"]: row["hardware_types"] for row in rows}
-
-
-def _fresh(updated_at: datetime.datetime | None, since: datetime.datetime) -> bool:
-    return updated_at is not None and updated_at >= since
 
 
 def _after(rows: Rows, marker: str | None) -> Rows:

@@ -6,7 +6,7 @@ import dataclasses
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import clock, errors, fields
+from ironic_lite import errors, fields
 from ironic_lite.api import expose, links, queries, rules, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
@@ -96,10 +96,12 @@ def _driver(service: Service, name: str) -> Driver:
 
 
 def _drivers(service: Service) -> dict[str, Driver]:
-    since = clock.after(-service.conf.conductor.heartbeat_timeout)
-    rows = service.database.read(lambda conn: conductors.interfaces(conn, alive_since=since))
+    rows = service.database.read(conductors.interfaces)
+    living = {row["hostname"] for row in rows if service.fleet.lives(row)}
     found: dict[str, Driver] = {}
     for row in rows:
+        if row["hostname"] not in living:
+            continue
         name = row["hardware_type"]
         driver = found.setdefault(name, Driver(name))
         driver.hosts[row["hostname"]] = None

@@ -1,7 +1,10 @@
 """Wakes waiting nodes when their timer rings.
 
 Timers live in the column ``wake_at``, so they survive any conductor; in memory there is only a heap
-of what this one has set or seen, to ring in time. A slow look into the table finds the rest.
+of what this one has set, to ring in time. A slow look into the table finds the rest.
+
+What this conductor has set rings by the monotonic clock: a clock on the wall that is set meanwhile
+changes nothing. Timers of others, and of its earlier lives, ring by the clock on the wall.
 """
 
 from __future__ import annotations
@@ -29,19 +32,25 @@ _AGAIN = 1.0  # seconds until a node that could not be woken (locked, no worker)
 
 
 class Alarm:
-    """One thread, one heap of (when, node)."""
+    """One thread, one heap of timers: when, in monotonic seconds; node; its ``wake_at``."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[datetime.datetime, str]] = []
+        self._heap: list[tuple[float, str, datetime.datetime]] = []
+        self._set: dict[str, tuple[float, datetime.datetime]] = {}
         self._changed = threading.Condition()
         self._stopped = False
         # Not by the clock on the wall: set back by an hour, it would stop the looks for as long.
         self._look_at = time.monotonic()
 
     def set(self, node_uuid: str, when: datetime.datetime) -> None:
-        """Ring for this node at ``when``."""
+        """Ring for this node at ``when``, its ``wake_at``."""
+        self._ring_in((when - clock.now()).total_seconds(), node_uuid, when)
+
+    def _ring_in(self, seconds: float, node_uuid: str, when: datetime.datetime) -> None:
+        at = time.monotonic() + seconds
         with self._changed:
-            heapq.heappush(self._heap, (when, node_uuid))
+            heapq.heappush(self._heap, (at, node_uuid, when))
+            self._set[node_uuid] = (at, when)
             self._changed.notify()
 
     def start(self, tasks: Tasks, fleet: Fleet) -> None:
@@ -71,23 +80,41 @@ class Alarm:
 
     def _left(self) -> float:
         """Return the seconds until the next timer or look."""
-        look = self._look_at - time.monotonic()
-        return min(look, (self._heap[0][0] - clock.now()).total_seconds()) if self._heap else look
+        first = min(self._look_at, self._heap[0][0]) if self._heap else self._look_at
+        return first - time.monotonic()
 
     def _ring(self, tasks: Tasks, fleet: Fleet) -> None:
-        now = clock.now()
-        due = set()
-        with self._changed:
-            while self._heap and self._heap[0][0] <= now:
-                due.add(heapq.heappop(self._heap)[1])
+        due = self._rung()
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_EVERY
-            due.update(_listed(tasks, fleet, now))
-        for node_uuid in due:
-            self._wake(tasks, node_uuid)
+            for node_uuid, when in _listed(tasks, fleet, clock.now()).items():
+                if not self._to_come(node_uuid, when):
+                    due.setdefault(node_uuid, when)
+        for node_uuid, when in due.items():
+            self._wake(tasks, node_uuid, when)
 
-    def _wake(self, tasks: Tasks, node_uuid: str) -> None:
-        """Poll one node in a worker; one that is not due any more is left alone."""
+    def _rung(self) -> dict[str, datetime.datetime]:
+        """Return the nodes whose timers of this conductor have rung, each with its wake_at."""
+        now, due = time.monotonic(), {}
+        with self._changed:
+            while self._heap and self._heap[0][0] <= now:
+                at, node_uuid, when = heapq.heappop(self._heap)
+                if self._set.get(node_uuid) == (at, when):
+                    del self._set[node_uuid]
+                    due[node_uuid] = when
+        return due
+
+    def _to_come(self, node_uuid: str, when: datetime.datetime) -> bool:
+        """Tell whether a timer that seems due is to ring later: the clock was set forward."""
+        with self._changed:
+            known = self._set.get(node_uuid)
+        return known is not None and known[1] == when
+
+    def _wake(self, tasks: Tasks, node_uuid: str, when: datetime.datetime | None = None) -> None:
+        """Poll one node in a worker; one that is not due any more is left alone.
+
+        :param when: the wake_at that is due, also if a clock that was set back says otherwise.
+        """
         try:
             with tasks.lock(
                 context.internal("timer"),
@@ -98,10 +125,10 @@ class Alarm:
                 whole=False,
             ) as task:
                 wake_at = task.node.wake_at
-                if wake_at is not None and wake_at <= clock.now():
+                if wake_at is not None and (wake_at == when or wake_at <= clock.now()):
                     _go_on(task, tasks.lack(task.node))
         except (errors.NodeLocked, errors.Unavailable):
-            self.set(node_uuid, clock.after(_AGAIN))
+            self._ring_in(_AGAIN, node_uuid, when or clock.now())
         except errors.NodeNotFound:
             LOG.debug("Node %s was deleted before its timer rang", node_uuid)
         except errors.Error as why:  # one node's driver must not keep the others asleep
@@ -116,14 +143,14 @@ def _go_on(task: Task, lack: errors.Error | None) -> None:
         task.hand_over(failure.give_up, lack)
 
 
-def _listed(tasks: Tasks, fleet: Fleet, now: datetime.datetime) -> set[str]:
+def _listed(tasks: Tasks, fleet: Fleet, now: datetime.datetime) -> dict[str, datetime.datetime]:
     """Return all nodes of this conductor whose timer has rung, whoever has set it."""
-    found: set[str] = set()
+    found: dict[str, datetime.datetime] = {}
     seen = 0
     while True:
         question = functools.partial(sweeps.due, now=now, skip=seen, limit=_PAGE)
         page = tasks.desk.database.read(question)
-        found.update(row["uuid"] for row in page if fleet.mine(row))
+        found.update((row["uuid"], row["wake_at"]) for row in page if fleet.mine(row))
         seen += len(page)
         if len(page) < _PAGE:
             return found

@@ -10,12 +10,12 @@ on the node. Folders may be shared by conductors.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import logging
-import time
 from collections.abc import Sequence
 
-from ironic_lite import errors
+from ironic_lite import clock, errors
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.db import sweeps
 from ironic_lite.images import leftovers, published
@@ -35,7 +35,7 @@ class Leftovers:
 
     def sweep(self) -> None:
         """Look at all files once."""
-        before = time.time() - OLD_SECONDS
+        before = clock.ago(OLD_SECONDS).replace(tzinfo=datetime.UTC).timestamp()
         gone = 0
         for file in leftovers.unfinished(before):
             published.remove(file)

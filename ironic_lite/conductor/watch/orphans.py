@@ -1,7 +1,8 @@
 """Finds nodes whose conductor is gone, and goes on with them (invariant 3, S2.24, C11).
 
-A node in a busy state without a living lock has no owner; a lock whose lease has ended, or which an
-earlier life of this host took, belongs to nobody. The ring says who takes them.
+A node in a busy state without a living lock has no owner; a lock whose lease has ended
+(``leases``), or which an earlier life of this host took, belongs to nobody. The ring says who takes
+them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ironic_lite import clock, context, errors, states
+from ironic_lite import context, errors, states
 from ironic_lite.conductor.flows import failure, orders, power
 from ironic_lite.conductor.flows.resume import recover
 from ironic_lite.conductor.task import Task
@@ -22,7 +23,7 @@ from ironic_lite.db import sweeps
 
 LOG = logging.getLogger(__name__)
 BUSY = tuple(sorted(str(state) for state in states.of_kind(states.Kind.BUSY)))
-_PAGE = 100
+_PAGE = 500
 _LOOK = 1.0  # seconds between two looks whether the service stops, while waiting for a worker
 
 Row = Mapping[str, Any]
@@ -74,20 +75,26 @@ class Orphans:
         return True
 
     def _left(self, host: str | None) -> Iterator[Row]:
-        """Yield what nobody works on: first nodes in busy states, then other nodes' dead locks."""
-        unheld = functools.partial(sweeps.unheld, states=BUSY)
-        for ask in (unheld, sweeps.stale_locks):
-            for row in self._pages(ask, host):
-                own = host is not None and row["reservation"] == host
-                if row["lock_token"] not in self._tasks.held and (own or self._fleet.mine(row)):
-                    yield row
+        """Yield what nobody works on: nodes whose lock is a dead one's, busy nodes without a lock.
 
-    def _pages(self, ask: Callable[..., list[dict[str, Any]]], host: str | None) -> Iterator[Row]:
+        :param host: all locks of this host are from an earlier life.
+        """
+        leases, locked = self._tasks.leases, list(self._pages(sweeps.held))
+        if host is None:
+            leases.keep({row["lock_token"] for row in locked})
+            self._fleet.members()  # looked at as often as their leases, they are missed as soon
+        # All are looked at before the first is taken over, which may take long.
+        ended = [row for row in locked if leases.over(row["lock_token"], row["lock_expires"])]
+        own = [row for row in locked if row["reservation"] == host]
+        others = (*ended, *self._pages(functools.partial(sweeps.unheld, states=BUSY)))
+        for row in (*own, *(one for one in others if self._fleet.mine(one))):
+            if row["lock_token"] not in self._tasks.held:
+                yield row
+
+    def _pages(self, ask: Callable[..., list[dict[str, Any]]]) -> Iterator[Row]:
         after = 0
         while not self._tasks.desk.draining.is_set():
-            question = functools.partial(
-                ask, now=clock.now(), host=host, after_id=after, limit=_PAGE
-            )
+            question = functools.partial(ask, after_id=after, limit=_PAGE)
             page = self._tasks.desk.database.read(question)
             yield from page
             if len(page) < _PAGE:

@@ -58,7 +58,7 @@ class Timeouts:
             seconds = getattr(settings, limit.option)
             if seconds <= 0:
                 continue
-            before = clock.after(-seconds)
+            before = clock.ago(seconds)  # no clock that was set forward ends a wait
             mine = itertools.islice(self._overdue(state, before), settings.periodic_max_workers)
             for node_uuid in list(mine):
                 self._end(node_uuid, state, before)

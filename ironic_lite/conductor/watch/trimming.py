@@ -76,7 +76,7 @@ class Trimming:
             trimming.remove,
             node_uuid=uuid,
             what=what,
-            before=clock.after(-settings.node_history_minimum_days * _DAY),
+            before=clock.ago(settings.node_history_minimum_days * _DAY),
             limit=portion,
         )
         few = functools.partial(
@@ -87,7 +87,7 @@ class Trimming:
     def _forget(self, uuid: str, days: int) -> int:
         """Remove the events of a node that was removed so many days ago."""
         last = self._desk.database.read(lambda conn: trimming.newest(conn, uuid))
-        if last is None or last >= clock.after(-days * _DAY):
+        if last is None or last >= clock.ago(days * _DAY):
             return 0
         portion = self._desk.conf.conductor.node_history_cleanup_batch_count
         every = functools.partial(trimming.remove_all, node_uuid=uuid, limit=portion)

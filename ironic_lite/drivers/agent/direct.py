@@ -140,7 +140,7 @@ class DirectDeploy(AgentDeploy):
         logs.ended(task)
         try:
             if self._asked_to_go(task):
-                task.keep(_UNTIL, clock.now().timestamp() + _SOFT_SECONDS)
+                task.keep(_UNTIL, clock.stamp() + _SOFT_SECONDS)
                 task.wake_after(_LOOK_SECONDS)
                 return base.WAIT
         except errors.HardwareError as why:
@@ -210,7 +210,8 @@ class DirectDeploy(AgentDeploy):
         except errors.HardwareError as why:
             LOG.info("Node %s: %s", task.node.uuid, why)
             off = False
-        left = (task.recall(_UNTIL) or 0) - clock.now().timestamp()
+        began = (task.recall(_UNTIL) or _SOFT_SECONDS) - _SOFT_SECONDS
+        left = _SOFT_SECONDS - clock.lived_since(began)
         if not off and left > 0:
             pause = min(_LONGEST_LOOK, (_SOFT_SECONDS - left) * _LOOK_SHARE)
             task.wake_after(max(_LOOK_SECONDS, pause))

@@ -24,7 +24,7 @@ def failed(task: base.Task) -> None:
     if agent is None or config.CONF.agent.deploy_logs_collect == "never":
         return
     limit = float(config.CONF.api.ramdisk_heartbeat_timeout)
-    if (clock.now() - agent.heard_at).total_seconds() <= limit:
+    if clock.lived(agent.heard_at) <= limit:
         collect(task)
 
 

@@ -24,7 +24,7 @@ def wanted(task: base.Task) -> bool:
 def heard(task: base.Task) -> bool:
     """Tell whether the agent has sent a heartbeat of late."""
     agent, limit = task.agent, config.CONF.deploy.fast_track_timeout
-    return agent is not None and fast_track.fresh(agent.heard_at, clock.now(), limit)
+    return agent is not None and clock.lived(agent.heard_at) <= limit
 
 
 def ready(task: base.Task) -> bool:

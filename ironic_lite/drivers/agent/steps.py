@@ -134,7 +134,7 @@ def begin(task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> base
     except errors.AgentBusy as why:
         LOG.info("Node %s: %s is given to it later: %s", task.node.uuid, steps.title(step), why)
         return _later(task)
-    _keep(task, id=found.id, since=clock.now().timestamp())
+    _keep(task, id=found.id, since=clock.stamp())
     return _wait(task, SOON)
 
 
@@ -169,7 +169,7 @@ def order(
     except errors.AgentBusy as why:
         LOG.info("Node %s: %s is given to it later: %s", task.node.uuid, name, why)
         return _later(task)
-    _keep(task, id=found.id, since=clock.now().timestamp())
+    _keep(task, id=found.id, since=clock.stamp())
     return _wait(task, SOON)
 
 
@@ -182,7 +182,7 @@ def _boots(task: base.Task) -> bool:
 def _until_it_speaks(task: base.Task) -> base.Outcome:
     """Begin what is wanted with the first heartbeat; if none comes, the time-out ends this."""
     LOG.info("Node %s: its ramdisk boots, and has the next step when it speaks", task.node.uuid)
-    _keep(task, id=None, since=clock.now().timestamp())
+    _keep(task, id=None, since=clock.stamp())
     return base.WAIT
 
 
@@ -190,11 +190,11 @@ def _later(task: base.Task) -> base.Outcome:
     """Try again when the agent may have ended what it does: in pauses that grow, or at once when
     it sends a heartbeat.
     """
-    known, now = task.recall(COMMAND) or {}, clock.now().timestamp()
+    known, now = task.recall(COMMAND) or {}, clock.stamp()
     waits = known.get("step") == task.step_id and known.get("id") is None
     since = known["since"] if waits else now
     _keep(task, id=None, since=since)
-    return _wait(task, min(max(SOON, (now - since) * SHARE), LONGEST))
+    return _wait(task, min(max(SOON, clock.lived_since(since) * SHARE), LONGEST))
 
 
 def follow(
@@ -223,7 +223,7 @@ def follow(
 
 
 def _ask_again(task: base.Task, since: float) -> base.Outcome:
-    pause = max(SOON, (clock.now().timestamp() - since) * SHARE)
+    pause = max(SOON, clock.lived_since(since) * SHARE)
     return _wait(task, pause) if pause <= LONGEST else base.WAIT
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import clock, config, errors
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import attributes, connection, documents, interface, jobs
 
@@ -91,7 +90,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         :raises errors.StepFailed: it has booted, or had time enough; names settings.
         """
         note = dict(task.recall(NOTE) or {})
-        late = time.time() > float(note.get("until", 0))
+        late = clock.over(float(note.get("until", 0)), _limit())
         try:
             left = _look(task, note, step, late=late)
         except (errors.BmcUnreachable, errors.BmcBadAnswer, errors.BmcAccessDenied) as silence:
@@ -208,10 +207,14 @@ def _boot(task: base.Task, tasks: list[str]) -> base.Outcome:
     task.driver.power.reboot(task)
     task.forget_agent(keep_token=True)
     task.node.power_state = base.POWER_ON
-    limit = float(config.CONF.redfish.bios_config_timeout)
-    task.keep(NOTE, {"until": time.time() + limit, "tasks": tasks})
+    task.keep(NOTE, {"until": clock.stamp() + _limit(), "tasks": tasks})
     task.wake_after(_interval())
     return base.WAIT
+
+
+def _limit() -> float:
+    """Return the seconds a machine may take to boot with its new settings."""
+    return float(config.CONF.redfish.bios_config_timeout)
 
 
 def _interval() -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import requests
 import sushy.exceptions
 
-from ironic_lite import config, errors
+from ironic_lite import clock, config, errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import connection, faults, jobs, quirks, storage
 
@@ -104,7 +103,7 @@ def go_on(task: base.Task, work: Work) -> float | None:
     stage = work.stage
     if not stage:
         return None
-    if time.time() > work.until:
+    if clock.over(work.until, timeout()):
         raise _over(stage)
     coming = [one for one in stage if one.state == NEW]
     under_way = [one for one in stage if one.state == SENT]

@@ -6,11 +6,10 @@ Then it waits, and each poll does the next piece of the plan: see `orders`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ironic_lite import config, errors, raid
+from ironic_lite import clock, config, errors, raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import connection, interface, jobs, orders, selection, storage
 
@@ -158,7 +157,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
             order.by = jobs.CLAIMS.make()
         plan = orders.Work(
             orders=work,
-            until=time.time() + orders.timeout(),
+            until=clock.stamp() + orders.timeout(),
             before=[path for path in volumes if path not in going],
             disks=disks,
             make=connection.call(task, _maker),
@@ -174,12 +173,12 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
 
         While it starts it may know its users no more than its volumes.
         """
-        now = time.time()
-        work.silent = work.silent or now
-        if now - work.silent >= config.CONF.redfish.bmc_silence_timeout or now > work.until:
+        work.silent = work.silent or clock.stamp()
+        silent, limit = clock.lived_since(work.silent), config.CONF.redfish.bmc_silence_timeout
+        if silent >= limit or clock.over(work.until, orders.timeout()):
             doing = work.stage[0].name if work.stage else "read the volumes"
             reason = (
-                f"no usable answer of the BMC for {now - work.silent:.0f} s while it was to "
+                f"no usable answer of the BMC for {silent:.0f} s while it was to "
                 f"{doing}: {why} Then look at the volumes of the machine, and run the step again"
             )
             raise errors.StepFailed(step="raid", reason=reason)

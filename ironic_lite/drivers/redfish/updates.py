@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import time
 import urllib.parse
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -21,7 +20,7 @@ from typing import Any
 
 import sushy.exceptions
 
-from ironic_lite import config, errors
+from ironic_lite import clock, config, errors
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.arguments import Image
 from ironic_lite.drivers.redfish import connection, documents, faults, jobs, versions
@@ -70,7 +69,7 @@ class Work:
 
     def enter(self, phase: str) -> None:
         """Go on to another phase."""
-        self.phase, self.since, self.good = phase, time.time(), 0
+        self.phase, self.since, self.good = phase, clock.stamp(), 0
 
     def next(self) -> None:
         """Go on to the next image."""
@@ -82,12 +81,12 @@ class Work:
     @property
     def age(self) -> float:
         """Seconds in this phase."""
-        return time.time() - self.since
+        return clock.lived_since(self.since)
 
 
 def begin() -> Work:
     """Return the work on a new list of images."""
-    now = time.time()
+    now = clock.stamp()
     return Work(began=now, since=now)
 
 
@@ -175,7 +174,7 @@ def _prove(task: base.Task, image: Image, work: Work) -> float | None:
         return None
     if on_boot:
         _reboot(task, work)
-        work.since = time.time()
+        work.since = clock.stamp()
         return min(FIRST_PAUSE, _interval())
     options = _options()
     limit, pause = options.firmware_update_reboot_delay, min(FIRST_PAUSE, _interval())
@@ -249,7 +248,7 @@ def failed(image: Image, why: str) -> errors.StepFailed:
 
 def _bound(work: Work, image: Image) -> None:
     limit = _options().firmware_update_overall_timeout
-    if limit and time.time() - work.began > limit:
+    if limit and clock.lived_since(work.began) > limit:
         reason = f"all together takes more than {limit:g} s (it is at: {work.phase})"
         raise failed(image, f"{reason}; see [redfish]firmware_update_overall_timeout")
 
@@ -259,12 +258,11 @@ def _silence(task: base.Task, image: Image, work: Work, why: errors.HardwareErro
 
     :raises errors.StepFailed: it has taken longer.
     """
-    now = time.time()
-    work.silent = work.silent or now
+    work.silent = work.silent or clock.stamp()
     own = connection.settings(task).unresponsive_wait
     wait = _options().firmware_update_wait_unresponsive_bmc if own is None else own
     limit = max(_options().firmware_update_bmc_timeout, float(wait))
-    if now - work.silent >= limit:
+    if clock.lived_since(work.silent) >= limit:
         raise failed(image, f"no usable answer for {limit:g} s: {why.message}")
     return min(_interval(), float(_options().firmware_update_bmc_version_check_interval))
 

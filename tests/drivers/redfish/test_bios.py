@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import clock, config, errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import bios, connection
 from tests.drivers import doubles
@@ -216,7 +216,7 @@ def test_a_bmc_that_is_silent_or_knows_no_users_for_a_while_is_no_failure(
 def pass_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all time pass that the machine has to boot."""
     later = time.time() + config.CONF.redfish.bios_config_timeout + 1
-    monkeypatch.setattr(time, "time", lambda: later)
+    monkeypatch.setattr(clock, "lived_since", lambda stamp: later - stamp)
 
 
 def test_a_boot_from_before_the_restart_is_not_taken_for_the_one_after_it(

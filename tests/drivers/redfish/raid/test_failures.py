@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import clock, config, errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import connection, jobs, orders, raid, storage
 from tests.drivers import doubles
@@ -58,10 +58,10 @@ def test_a_task_that_never_ends_fails_after_the_time_of_the_option(
     machine.habits.task_polls = 10**9
     task = begun(machine)
     assert poll(task) is base.WAIT
-    clock = time.time() + 999
-    monkeypatch.setattr(time, "time", lambda: clock)
+    later = time.time() + 999
+    monkeypatch.setattr(clock, "lived_since", lambda stamp: later - stamp)
     assert poll(task) is base.WAIT
-    clock += 2
+    later += 2
     said = failure(task, polls=1)
     assert said.startswith("the BMC did not create RAID 1 on disks 0, 1 of controller RAID1 within")
     assert "within 1000 s (task /redfish/v1/TaskService/Tasks/1)" in said
@@ -159,7 +159,7 @@ def test_a_bmc_that_died_in_mid_task_fails_the_step_in_the_end(
     machine.tricks["*"] = bmc.hangs_up
     assert poll(task) is base.WAIT
     later = time.time() + config.CONF.redfish.bmc_silence_timeout + 1
-    monkeypatch.setattr(time, "time", lambda: later)
+    monkeypatch.setattr(clock, "lived_since", lambda stamp: later - stamp)
     said = failure(task, polls=1)
     assert said.startswith("no usable answer of the BMC for 90")
     assert "while it was to create RAID 1 on disks 0, 1 of controller RAID1: Cannot reach" in said
@@ -194,7 +194,7 @@ def test_wrong_credentials_in_mid_task_fail_in_the_end(
     machine.sessions.clear()
     assert poll(task) is base.WAIT
     later = time.time() + config.CONF.redfish.bmc_silence_timeout + 1
-    monkeypatch.setattr(time, "time", lambda: later)
+    monkeypatch.setattr(clock, "lived_since", lambda stamp: later - stamp)
     assert "refused the credentials of user root" in failure(task, polls=1)
 
 
