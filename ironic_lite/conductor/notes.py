@@ -1,6 +1,7 @@
 """Everything kept in ``driver_internal_info``, by named accessors: the only place that touches it.
 
-Its keys are Ironic's, because old clients read them; ``agent_changes`` and ``order`` are ours.
+Its keys are Ironic's, because old clients read them; ``agent_changes``, ``order``, ``untidied`` and
+``begun`` are ours.
 Whole dictionaries are assigned, so that the record sees the change.
 """
 
@@ -38,6 +39,8 @@ _LISTS = tuple(
 _CHANGES = "agent_changes"  # {"count": of the run, "first": ordinal of the list's first step}
 _TEMPLATES = "deploy_templates"  # ours
 _ORDER = "order"  # ours
+_UNTIDIED = "untidied"  # ours
+_BEGUN = "begun"  # ours: {"work": what, "times": how often}; there after the first time only
 _KEPT = "driver_notes"  # what drivers keep through ``Task.keep``
 
 
@@ -281,6 +284,34 @@ class Notes:
             self._drop(_ORDER)
         else:
             self._put(**{_ORDER: value})
+
+    # -- what a conductor that goes away leaves ---------------------------------------------
+
+    @property
+    def untidied(self) -> bool:
+        """Whether an abort has moved the node, and what was set up is still to be put away."""
+        return bool(self._get(_UNTIDIED))
+
+    @untidied.setter
+    def untidied(self, value: bool) -> None:
+        if value:
+            self._put(**{_UNTIDIED: True})
+        else:
+            self._drop(_UNTIDIED)
+
+    def begin_again(self, work: str) -> int:
+        """Count one more beginning of the same work; return how many that makes, the first too.
+
+        :param work: names it; the count of another work is forgotten.
+        """
+        known = self._get(_BEGUN) or {}
+        times = known["times"] + 1 if known.get("work") == work else 2
+        self._put(**{_BEGUN: {"work": work, "times": times}})
+        return times
+
+    def forget_beginnings(self) -> None:
+        """The work has ended."""
+        self._drop(_BEGUN)
 
     # -- drivers' own ------------------------------------------------------------------------
 

@@ -25,10 +25,10 @@ class Phase:
     becomes; ``action`` the word for sentences; ``waiting`` the state between a step's WAIT and its
     end. ``prepare`` starts from the very beginning; ``begin`` makes the list and runs it (once a
     ramdisk, if any, speaks); ``finish`` follows the last step; ``give_up`` a fault. ``call_off``
-    is an abort: the state changes at once, and ``tidy`` then puts away what was set up. ``redo``
-    says that every step may be run again after a crash (S2.24). ``hear`` comes between the end of
-    a step that waited (its index) and the next one: an agent may speak by now. ``restarts`` tells
-    whether another agent means a new list from its first step, instead of the step again (S2.29).
+    is an abort: the state changes at once, and ``tidy`` then puts away what was set up. ``hear``
+    comes between the end of a step that waited (its index) and the next one: an agent may speak by
+    now. ``restarts`` tells whether another agent means a new list from its first step, instead of
+    the step again (S2.29). What is done after a crash, ``recovery`` says.
     """
 
     kind: StepKind
@@ -42,6 +42,5 @@ class Phase:
     give_up: Callable[[Task, errors.Error], None]
     call_off: Callable[[Task], None]
     tidy: Callable[[Task], None]
-    redo: bool = False
     hear: Callable[[Task, int], None] = lambda _task, _index: None
     restarts: Callable[[Task], bool] = lambda _task: False

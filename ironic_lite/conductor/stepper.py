@@ -14,6 +14,7 @@ from ironic_lite.conductor import acts, agents, children, findings, maintenance
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import runs
+from ironic_lite.recovery import MOST_ATTEMPTS, Moment
 from ironic_lite.steps import WAIT, StepKind
 
 LOG = logging.getLogger(__name__)
@@ -21,7 +22,6 @@ LOG = logging.getLogger(__name__)
 Json = dict[str, Any]
 _ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
 MOST_CHANGES = 3  # of the agent in one run; more is no upgrade but a fault
-MOST_ATTEMPTS = 10  # at one step; one that so many conductors did not outlive may well kill them
 
 
 def start(task: Task, phase: Phase, listed: list[Json]) -> None:
@@ -96,6 +96,7 @@ def resume(
     current = getattr(task.node, phase.column) if phase.column else None
     if (current or {}).get("abort_after"):
         phase.call_off(task)
+        task.notes.untidied = False  # saved with the last of the next line
         phase.tidy(task)
         return
     if maintenance.forbids(task):
@@ -105,8 +106,7 @@ def resume(
     if changed is not None:
         _agent_changed(task, phase, index, changed)
         return
-    phase.hear(task, index)
-    run(task, phase, first=index + 1)
+    go_on(task, phase)
 
 
 def must_end(task: Task, phase: Phase) -> bool:
@@ -116,22 +116,35 @@ def must_end(task: Task, phase: Phase) -> bool:
     return not free and states.kind(task.state) is states.Kind.WAIT
 
 
-def redo(task: Task, phase: Phase) -> None:
-    """Go on after a crash: the step under way once more (S2.24), or the phase from its start.
-
-    A step that must not be run twice, or was begun too often, fails the phase plainly.
-    """
+def moment(task: Task, phase: Phase) -> Moment:
+    """Return how far a conductor that went away had come with the list of steps."""
     index = task.notes.index(phase.kind)
     if index is None:
-        phase.prepare(task)
-        return
+        return Moment.BEFORE
+    done = _recorded(task, phase, index).get("state") == "done"
+    return Moment.AFTER if done else Moment.DURING
+
+
+def go_on(task: Task, phase: Phase) -> None:
+    """Run what follows the step that the notes stand at, which has ended."""
+    index = task.notes.index(phase.kind)
+    assert index is not None
+    phase.hear(task, index)
+    run(task, phase, first=index + 1)
+
+
+def repeat(task: Task, phase: Phase, *, harmless: bool) -> None:
+    """Run the step that the notes stand at once more, after a crash in the middle of it.
+
+    One that must not be run twice, or was begun too often, fails the phase plainly.
+
+    :param harmless: every step of this kind may be run twice; False: those that say so.
+    """
+    index = task.notes.index(phase.kind)
+    assert index is not None
     step = task.notes.listed(phase.kind)[index]
-    known = _recorded(task, phase, index)
-    attempt = known.get("attempt", 1)
-    if known.get("state") == "done":
-        phase.hear(task, index)
-        run(task, phase, first=index + 1)
-    elif not (phase.redo or _rerunnable(task, phase.kind, step)):
+    attempt = _recorded(task, phase, index).get("attempt", 1)
+    if not (harmless or _rerunnable(task, phase.kind, step)):
         why = f"the conductor went away in mid-step, and {steps.title(step)} must not be run twice"
         _fail(task, phase, index, errors.HardwareError(reason=why))
     elif attempt >= MOST_ATTEMPTS:

@@ -220,6 +220,10 @@ class Task:
             self.node.last_error = error.message
         if states.kind(after) is not Kind.WAIT:
             self.node.wake_at = None
+        if states.kind(after) in (Kind.STABLE, Kind.FAIL):
+            self.notes.forget_beginnings()
+        if aborted:
+            self.notes.untidied = True  # whoever puts it away says so when that is done
         self._record(event, before, after, error, aborted=aborted)
         self.save()
         LOG.info(

@@ -153,7 +153,7 @@ class Tasks:
             return None
         if node.target_power_state or states.kind(State(node.provision_state)) is Kind.BUSY:
             return None
-        if Notes(node).order is not None:
+        if Notes(node).order is not None or Notes(node).untidied:
             return None
         own = node.reservation == self.desk.host
         return token if self.leases.over(token, node.lock_expires) or own else None
@@ -247,6 +247,9 @@ class Tasks:
         try:
             self.desk.workers.run(lambda: self._work(task, token))
         except errors.NoFreeWorker as refusal:  # the service began to stop a moment ago
+            if task.notes.untidied:  # an abort that was accepted; the lease ends, and it is found
+                self._forget(token)
+                return
             try:
                 failure.turn_away(task, refusal)
             finally:

@@ -27,6 +27,8 @@ class Life:
 
     def __init__(self) -> None:
         self.dead = False
+        self.doom: Callable[[str], bool] = lambda _what: False
+        """Asked after each ``commit`` or ``call`` whether it was the last."""
         self._left: dict[str, int | None] = {"commit": None, "call": None}
         self._guard = threading.Lock()
 
@@ -50,6 +52,7 @@ class Life:
             if left is not None:
                 self._left[what] = left - 1
                 self.dead = self.dead or left == 1
+        self.dead = self.dead or self.doom(what)
         self.check()
 
 

@@ -359,14 +359,10 @@ def test_a_conductor_may_die_at_any_moment(
         done = row["provision_state"] == "manageable" and bool(again.runs(node))
         assert (kept(again, node) is not None) is done, row
         assert ("cpu_arch" in row["properties"]) is done
-        if row["provision_state"] != "manageable":
-            assert "died" in row["last_error"] or "went away" in row["last_error"], row[
-                "last_error"
-            ]
-            assert booted[-1] == ("inspect", None)
+        assert row["last_error"] is None
         rig_row = again.call("inspect_hardware", node)
         assert rig_row["provision_state"] == "inspect wait"
         assert reports(again, node, inventory(mac))["provision_state"] == "manageable"
         assert cards(again, node) == [mac]
         again.bury()
-    assert {"manageable", "inspect failed"} <= set(ends)
+    assert set(ends) == {"manageable"}

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import errors
-from ironic_lite.conductor import stepper
+from ironic_lite import errors, recovery
 from ironic_lite.db import conductors
 from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
@@ -52,14 +51,14 @@ def test_a_step_that_no_conductor_outlives_fails_in_the_end(build: Callable[...,
     rig = build()
     node = rig.node(fake_step_seconds=3600)
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
-    for begun in range(1, stepper.MOST_ATTEMPTS + 1):
+    for begun in range(1, recovery.MOST_ATTEMPTS + 1):
         wait_for(functools.partial(has_begun, rig, node, begun))
         assert rig.service.stop(timeout=0.05) is False
         rig = build()
     row = rig.reaches(node, "clean failed")
     assert "10 times a conductor went away in the middle of it" in row["last_error"]
     assert (row["maintenance"], row["fault"]) == (True, "clean failure")
-    assert len(rig.started(node)) == stepper.MOST_ATTEMPTS
+    assert len(rig.started(node)) == recovery.MOST_ATTEMPTS
     assert rig.step_states(node) == ["failed"]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from ironic_lite import clock, errors, steps, verbs
 from ironic_lite.conductor import stepper
 from ironic_lite.conductor.flows import (
+    aborts,
     adopt,
     clean,
     delete,
@@ -200,9 +201,7 @@ class Provision:
         if phase is not None and stepper.must_end(task, phase):
             _abort_later(task, phase)
             return
-        call_off, tidy = _CALL_OFF[state]
-        call_off(task)
-        task.hand_over(tidy)
+        aborts.start(task)
 
     # -- going on ----------------------------------------------------------------------------
 
@@ -298,17 +297,6 @@ _PHASES: dict[State, Phase] = {
     State.CLEANWAIT: clean.PHASE,
     State.DEPLOYWAIT: deploy.PHASE,
     State.SERVICEWAIT: service.PHASE,
-}
-# What changes at once, so that no crash can lose the abort; and what may take its time.
-_CALL_OFF: dict[State, tuple[Callable[[Task], None], Callable[[Task], None]]] = {
-    State.CLEANWAIT: (clean.call_off, clean.tidy),
-    State.CLEANHOLD: (clean.call_off, clean.tidy),
-    State.DEPLOYWAIT: (deploy.call_off, deploy.tidy),
-    State.DEPLOYHOLD: (deploy.call_off, deploy.tidy),
-    State.INSPECTWAIT: (inspect.call_off, inspect.tidy),
-    State.RESCUEWAIT: (rescue.call_off, rescue.tidy),
-    State.SERVICEWAIT: (service.call_off, service.tidy),
-    State.SERVICEHOLD: (service.call_off, service.tidy),
 }
 _ACTIONS: dict[str, Callable[[Provision, Task], None]] = {
     "manage": Provision._manage,

@@ -156,6 +156,5 @@ PHASE = Phase(
     give_up=give_up,
     call_off=call_off,
     tidy=tidy,
-    redo=True,
     restarts=lambda task: task.notes.manual_clean is None,
 )

@@ -66,14 +66,6 @@ def failed(task: Task, reason: str) -> None:
     task.journal.event("management", event="fail", data={"error": text})
 
 
-def end_dead(task: Task, dead: str) -> None:
-    """End the order of a conductor that went away; whether the BMC had it by then is not known."""
-    if task.notes.order is not None:
-        why = f"the conductor {dead} went away. Look at the machine and repeat the request."
-        failed(task, why)
-        task.save()
-
-
 # -- what there is to order ------------------------------------------------------------------
 
 

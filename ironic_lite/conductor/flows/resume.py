@@ -1,4 +1,4 @@
-"""Going on: what a wait state does when it is woken, and a busy one when its conductor has died."""
+"""Going on: what a wait state does when it is woken."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from ironic_lite.conductor.flows import clean, deploy, failure, inspect, rescue,
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
-from ironic_lite.steps import StepKind
 
 
 class Resume(Protocol):
@@ -39,16 +38,6 @@ WAITING: Mapping[State, Resume] = MappingProxyType(
         State.RESCUEWAIT: rescue.resume,
     }
 )
-
-# Busy states whose steps can be gone on with; what is missing here is failed (C11).
-REDO: Mapping[State, Phase] = MappingProxyType(
-    {
-        State.CLEANING: clean.PHASE,
-        State.DEPLOYING: deploy.PHASE,
-        State.SERVICING: service.PHASE,
-    }
-)
-
 
 PHASES: Mapping[State, Phase] = MappingProxyType(
     {
@@ -110,28 +99,3 @@ def asleep(task: Task) -> bool:
         return False
     step = getattr(task.node, phase.column)
     return bool(step) and step["step"] in plans.RESERVED
-
-
-def recover(task: Task, dead: str) -> None:
-    """Take over a node left in a busy state: redo its step, or end it plainly.
-
-    :param dead: the host that left it.
-    """
-    data = {"from": dead}
-    task.journal.event("taken_over", run=task.node.run_uuid, before=str(task.state), data=data)
-    if halted(task):
-        return
-    phase = REDO.get(task.state)
-    if phase is not None and not _in_one_piece(task):
-        if task.node.run_uuid is not None:
-            task.journal.run(task.node.run_uuid, conductor=task.desk.host)
-        stepper.redo(task, phase)
-        return
-    action = str(task.state)
-    failure.give_up(task, errors.Interrupted(host=dead, action=action, by=task.desk.host))
-
-
-def _in_one_piece(task: Task) -> bool:
-    """Tell whether this is a deployment of the old way (S3.19), which nobody may run twice."""
-    without_list = not task.notes.listed(StepKind.DEPLOY)
-    return task.state is State.DEPLOYING and without_list and deploy.is_old(task)

@@ -2,7 +2,7 @@
 
 A node in a busy state without a living lock has no owner; a lock whose lease has ended
 (``leases``), or which an earlier life of this host took, belongs to nobody. The ring says who takes
-them.
+them, and the table ``recovery`` what is done with them.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ironic_lite import context, errors, states
-from ironic_lite.conductor.flows import failure, orders, power
-from ironic_lite.conductor.flows.resume import recover
+from ironic_lite import context, errors, recovery
+from ironic_lite.conductor.flows import failure, takeover
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
 from ironic_lite.db import sweeps
+from ironic_lite.recovery import Act
 
 LOG = logging.getLogger(__name__)
-BUSY = tuple(sorted(str(state) for state in states.of_kind(states.Kind.BUSY)))
+BUSY = tuple(sorted(map(str, recovery.WORKED_IN)))
 _PAGE = 500
 _LOOK = 1.0  # seconds between two looks whether the service stops, while waiting for a worker
 
@@ -118,28 +118,22 @@ class Orphans:
                 stale=row["lock_token"],
                 whole=False,
             ) as task:
-                LOG.warning("Node %s was left in %s by %s", row["uuid"], task.state, dead)
-                _end_power_change(task, dead)
-                orders.end_dead(task, dead)
-                task.ring_at = task.node.wake_at
-                if states.kind(task.state) is states.Kind.BUSY:
-                    lack = self._tasks.lack(task.node)
-                    if lack is None:
-                        task.hand_over(recover, dead)
-                    else:  # nobody can go on with it
-                        task.hand_over(failure.give_up, lack)
+                self._take(task, dead)
         except errors.NoFreeWorker:
             raise
         except errors.Error as why:  # one node's driver must not keep the others from their owner
             LOG.warning("Node %s: taking over is tried again later: %s", row["uuid"], why)
 
-
-def _end_power_change(task: Task, dead: str) -> None:
-    if task.node.target_power_state is None:
-        return
-    power.failed(
-        task,
-        f"The power change was cut short: the conductor {dead} went away. "
-        "Look at power_state and repeat the request.",
-    )
-    task.save()
+    def _take(self, task: Task, dead: str) -> None:
+        """Do with a node what its row in the table says."""
+        act = takeover.found(task)
+        LOG.warning("Node %s was left in %s by %s: %s", task.node.uuid, task.state, dead, act.name)
+        takeover.end_orders(task, dead)
+        task.ring_at = task.node.wake_at
+        if act not in recovery.WORK:
+            return
+        lack = self._tasks.lack(task.node)
+        if lack is None or act is Act.TIDY:
+            task.hand_over(takeover.go_on, act, dead)
+        else:  # nobody can go on with it
+            task.hand_over(failure.give_up, lack)

@@ -1,0 +1,49 @@
+"""The table of what becomes of a node whose conductor is gone: no state without a rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_lite import history, recovery, states
+from ironic_lite.recovery import Act, Moment
+from ironic_lite.states import Kind, State
+
+KINDS = {
+    Kind.STABLE: {Act.LET_GO, Act.TELL},
+    Kind.FAIL: {Act.LET_GO, Act.TELL, Act.TIDY},
+    Kind.WAIT: {Act.AWAIT},
+    Kind.HELD: {Act.HOLD},
+    Kind.BUSY: {Act.BEGIN, Act.REPEAT, Act.REPEAT_IF_HARMLESS, Act.GO_ON},
+}
+
+
+@pytest.mark.parametrize("state", State)
+def test_every_state_has_a_rule_that_fits_what_it_is(state: State) -> None:
+    assert set(recovery.TABLE[state]) <= KINDS[states.kind(state)]
+
+
+def test_somebody_is_at_work_in_the_busy_states_and_in_no_others() -> None:
+    assert states.of_kind(Kind.BUSY) == recovery.WORKED_IN
+
+
+def test_every_clean_step_is_run_again_and_no_step_of_an_instance_against_its_word() -> None:
+    assert recovery.TABLE[State.CLEANING].during is Act.REPEAT
+    for state in (State.DEPLOYING, State.SERVICING):
+        assert recovery.TABLE[state].during is Act.REPEAT_IF_HARMLESS
+
+
+def test_steps_are_gone_on_with_where_there_are_steps() -> None:
+    stepping = {state for state, rule in recovery.TABLE.items() if rule.after is Act.GO_ON}
+    assert stepping == history.STEPPING.keys() & recovery.WORKED_IN
+
+
+def test_what_an_abort_leaves_is_put_away_wherever_one_may_lead() -> None:
+    tidied = {state for state, rule in recovery.TABLE.items() if Act.TIDY in rule}
+    sources = states.of_kind(Kind.WAIT, Kind.HELD)
+    assert tidied == {states.follow(state, "abort") for state in sources}
+
+
+@pytest.mark.parametrize("moment", Moment)
+def test_a_rule_is_read_by_moment(moment: Moment) -> None:
+    rule = recovery.TABLE[State.DEPLOYING]
+    assert rule.at(moment) is rule[list(Moment).index(moment)]
