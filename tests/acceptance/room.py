@@ -100,14 +100,17 @@ class Room:
 
 
 @contextlib.contextmanager
-def serve(count: int = 1, patience: int = PATIENCE, more: str = "") -> Iterator[Room]:
+def serve(
+    count: int = 1, patience: int = PATIENCE, more: str = "", *, loop: bool = False
+) -> Iterator[Room]:
     """Give a room with its service running; nothing of it is left afterwards.
 
     :param patience: seconds that an agent is waited for.
     :param more: further options, of the group ``deploy`` at first.
+    :param loop: whether the machines' disks are loop devices.
     """
     with contextlib.ExitStack() as stack:
-        rack = stack.enter_context(machines.serve(count))
+        rack = stack.enter_context(machines.serve(count, loop=loop))
         up = stack.enter_context(service())
         folder = up.folder
         values = {"folder": folder, "api": up.url, "files": free_port(), "patience": patience}

@@ -160,10 +160,13 @@ def test_an_image_that_is_not_what_was_said_fails_in_the_agents_words_and_can_be
     assert "deploy.write_image" in failed["last_error"]
     assert "checksum" in failed["last_error"]
     assert "system.raw" in failed["last_error"]
+    logs = list((one.up.folder / "logs").iterdir())
+    assert len(logs) == 1
     one.fill(node, good)
     one.up.provision(node, "active", "active")
     assert lies_on(image, machine)
     runs_its_instance(one, node, machine)
+    assert list((one.up.folder / "logs").iterdir()) == logs  # [agent]deploy_logs_collect
 
 
 def test_two_machines_at_once_each_get_what_is_theirs() -> None:

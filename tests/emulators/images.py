@@ -9,12 +9,15 @@ import contextlib
 import functools
 import hashlib
 import http.server
+import io
 import pathlib
 import ssl
 import struct
 import threading
 from collections.abc import Iterator
 from typing import Any
+
+import pycdlib
 
 MIB = 1024 * 1024
 
@@ -24,6 +27,19 @@ def disk(text: bytes = b"the system\n") -> bytes:
     entry = struct.pack("<B3sB3sII", 0x80, b"\0\2\0", 0x83, b"\xff\xff\xff", 2048, 2048)
     boot = b"\0" * 446 + entry + b"\0" * 48 + b"\x55\xaa"
     return boot.ljust(MIB, b"\0") + (text * (MIB // len(text) + 1))[:MIB]
+
+
+def drive(place: str) -> dict[str, bytes]:
+    """Return the files of a configuration drive that lies in a partition, or in a file."""
+    disc = pycdlib.PyCdlib()
+    disc.open_fp(io.BytesIO(pathlib.Path(place).read_bytes()))
+    found = {}
+    for name in ("meta_data.json", "user_data"):
+        out = io.BytesIO()
+        disc.get_file_from_iso_fp(out, joliet_path=f"/openstack/latest/{name}")
+        found[name] = out.getvalue()
+    disc.close()
+    return found
 
 
 class Images:

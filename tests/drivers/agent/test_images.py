@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import pathlib
 import shutil
 import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-import pycdlib
 import pytest
 from oslo_config import cfg
 
@@ -26,6 +24,7 @@ from ironic_lite.images import configdrive
 from tests.drivers.agent.conftest import Known, running, until
 from tests.drivers.doubles import FakeTask, node
 from tests.emulators import images
+from tests.emulators.agent import block as block_device
 from tests.emulators.agent import process
 from tests.emulators.redfish import certificate
 
@@ -88,38 +87,15 @@ def _deploy(task: FakeTask, info: dict[str, Any], **more: Any) -> None:
     _run(task, "prepare_instance_boot")
 
 
-def _read(machine: process.Agent, size: int, at: int = 0) -> bytes:
+def _loop(machine: process.Agent) -> block_device.Loop:
     assert machine.loop is not None
-    with open(machine.loop.device, "rb") as disk:
+    return machine.loop
+
+
+def _read(machine: process.Agent, size: int, at: int = 0) -> bytes:
+    with open(_loop(machine).device, "rb") as disk:
         disk.seek(at)
         return disk.read(size)
-
-
-def _partitions(machine: process.Agent) -> list[dict[str, str]]:
-    """Return what lies on the disk, as blkid (of root) sees it."""
-    assert machine.loop is not None
-    device = pathlib.Path(machine.loop.device)
-    found = []
-    for path in sorted(device.parent.glob(f"{device.name}p*")):
-        said = subprocess.run(
-            ["blkid", "-p", "-o", "export", str(path)], capture_output=True, text=True, check=True
-        )
-        found.append(dict(line.split("=", 1) for line in said.stdout.splitlines() if "=" in line))
-    return found
-
-
-def _drive(partition: dict[str, str]) -> dict[str, bytes]:
-    """Return the files of a configuration drive that lies in a partition."""
-    content = pathlib.Path(partition["DEVNAME"]).read_bytes()
-    disc = pycdlib.PyCdlib()
-    disc.open_fp(io.BytesIO(content))
-    found = {}
-    for name in ("meta_data.json", "user_data"):
-        out = io.BytesIO()
-        disc.get_file_from_iso_fp(out, joliet_path=f"/openstack/latest/{name}")
-        found[name] = out.getvalue()
-    disc.close()
-    return found
 
 
 def _qemu_img(*words: str) -> None:
@@ -143,10 +119,10 @@ def test_a_qcow2_image_is_unpacked_onto_the_disk_and_gets_its_drive(
     content = images.disk()
     _deploy(task, _qcow2(web, content), configdrive=DRIVE)
     assert _read(machine, MIB, MIB) == content[MIB:]
-    first, second = _partitions(machine)
+    first, second = _loop(machine).partitions()
     assert (first["PART_ENTRY_NUMBER"], first["PART_ENTRY_OFFSET"]) == ("1", "2048")
     assert second["LABEL"] == configdrive.LABEL
-    found = _drive(second)
+    found = images.drive(second["DEVNAME"])
     assert b'"hostname":"web-1"' in found["meta_data.json"]
     assert task.node.uuid.encode() in found["meta_data.json"]
     assert found["user_data"] == b"#cloud-config\n"
@@ -165,11 +141,11 @@ def test_a_gpt_image_of_https_gets_its_drive_from_an_address(
     web.put("drive.gz", built.encode())
     url = f"{web.url}/drive.gz"
     _deploy(task, web.put("gpt.raw", path.read_bytes()), configdrive=url)
-    first, second = _partitions(machine)
+    first, second = _loop(machine).partitions()
     assert (first["PART_ENTRY_NAME"], first["PART_ENTRY_SCHEME"]) == ("system", "gpt")
     assert second["LABEL"] == configdrive.LABEL
     assert int(second["PART_ENTRY_OFFSET"]) * 512 > process.LARGE_BYTES - 70 * MIB
-    assert _drive(second)["user_data"] == b"#cloud-config\n"
+    assert images.drive(second["DEVNAME"])["user_data"] == b"#cloud-config\n"
 
 
 def test_a_partition_image_gets_its_neighbours_and_a_boot_loader(
@@ -187,20 +163,19 @@ def test_a_partition_image_gets_its_neighbours_and_a_boot_loader(
     drive = configdrive.build(DRIVE, uuid=task.node.uuid)
     info = web.put("root.raw", path.read_bytes()) | {"image_type": "partition"}
     _deploy(task, info, configdrive=drive, **sizes)
-    ephemeral, swap, config, root = _partitions(machine)
+    ephemeral, swap, config, root = _loop(machine).partitions()
     assert (ephemeral["TYPE"], ephemeral["LABEL"]) == ("ext4", "ephemeral0")
     assert (swap["TYPE"], swap["LABEL"]) == ("swap", "swap1")
     assert config["LABEL"] == configdrive.LABEL
     assert (root["TYPE"], root["LABEL"]) == ("ext4", "cloudimg")
     found = [int(one["PART_ENTRY_SIZE"]) * 512 // MIB for one in (ephemeral, swap, root)]
     assert found == [1024, 16, 1024]
-    assert _drive(config)["user_data"] == b"#cloud-config\n"
-    assert machine.loop is not None
+    assert images.drive(config["DEVNAME"])["user_data"] == b"#cloud-config\n"
     calls = machine.calls()
     (mounted,) = [call for call in calls if call.startswith(f"mount {root['DEVNAME']} ")]
     place = mounted.split()[-1]
     asked = [call for call in calls if call.startswith(f"chroot {place} ")]
-    assert f"chroot {place} /bin/sh -c grub-install {machine.loop.device}" in asked
+    assert f"chroot {place} /bin/sh -c grub-install {_loop(machine).device}" in asked
 
 
 def test_hints_choose_the_disk(task: FakeTask, machine: process.Agent, web: images.Images) -> None:

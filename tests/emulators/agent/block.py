@@ -84,6 +84,15 @@ class Loop:
                     os.mknod(place / name, stat.S_IFBLK | 0o600, os.makedev(*numbers))
                     os.chown(place / name, self._uid, self._uid)
 
+    def partitions(self) -> list[dict[str, str]]:
+        """Return what lies on the disk, in blkid's words, in the order of the table."""
+        found = []
+        for name in list(self._numbers())[1:]:
+            said = _run("blkid", "-p", "-o", "export", f"/dev/{name}")
+            pairs = (line.partition("=") for line in said.stdout.splitlines())
+            found.append({key: value for key, equal, value in pairs if equal})
+        return found
+
     def _numbers(self) -> dict[str, tuple[int, int]]:
         """Return the device and its partitions by name, with major and minor number."""
         name = pathlib.Path(self.device).name

@@ -143,8 +143,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serve(count: int = 1) -> Iterator[Rack]:
-    """Give machines, all of them off; nothing of them is left afterwards."""
+def serve(count: int = 1, *, loop: bool = False) -> Iterator[Rack]:
+    """Give machines, all of them off; nothing of them is left afterwards.
+
+    :param loop: whether their disks are loop devices; where there are none the test is skipped.
+    """
     with contextlib.ExitStack() as stack:
         listener = _Listener(("127.0.0.1", 0), _Handler)
         stack.callback(listener.server_close)
@@ -152,7 +155,9 @@ def serve(count: int = 1) -> Iterator[Rack]:
         emulator = redfish.Emulator(count=count, listener=url)
         listener.machines = {
             one.uuid: Machine(
-                one.system_id, one.mac, stack.enter_context(process.agent(macs=[one.mac]))
+                one.system_id,
+                one.mac,
+                stack.enter_context(process.agent(macs=[one.mac], loop=loop)),
             )
             for one in emulator.machines
         }
