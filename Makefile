@@ -9,6 +9,9 @@ LIVES ?= 500
 # Further arguments of pytest, of the demo or of the benchmarks.
 ARGS ?=
 
+# Where Python keeps no bytecode, each program that a test starts compiles all of ours anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 import psutil
 import requests
 
+from tests import nursery
 from tests.ports import free_port
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -92,19 +94,25 @@ def alive(process: psutil.Process) -> bool:
 
 
 class Program:
-    """One of our programs, running, with what it prints in a file."""
+    """One of our programs, running, with what it prints in a file.
 
-    def __init__(self, command: list[str], log: pathlib.Path, **options: Any) -> None:
+    :param warm: it is born in a nursery; ``options`` are for others only.
+    """
+
+    def __init__(
+        self, command: list[str], log: pathlib.Path, *, warm: bool = False, **options: Any
+    ) -> None:
         self.log = log
-        with log.open("ab") as output:
-            self.process = subprocess.Popen(
+        self.process: subprocess.Popen[bytes] | nursery.Born
+        begin: Any = nursery.start if warm else functools.partial(subprocess.Popen, **options)
+        with log.open("ab") as output, open(os.devnull, "rb") as nothing:
+            self.process = begin(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=nothing,
                 stdout=output,
                 stderr=output,
                 env=environment(),
                 start_new_session=True,
-                **options,
             )
 
     @property
@@ -136,10 +144,16 @@ class Program:
 
 
 class Service:
-    """A configuration with a folder of its own, and the programs that run on it."""
+    """A configuration with a folder of its own, and the programs that run on it.
 
-    def __init__(self, folder: pathlib.Path, more: str = "", scheme: str = "http") -> None:
+    :param warm: its programs are born in a nursery; a test of the start itself says no.
+    """
+
+    def __init__(
+        self, folder: pathlib.Path, more: str = "", scheme: str = "http", *, warm: bool = True
+    ) -> None:
         self.folder = folder
+        self._warm = warm
         self.port = free_port()
         self.url = f"{scheme}://{HOST}:{self.port}"
         self.settings = folder / "test.conf"
@@ -159,7 +173,8 @@ class Service:
             named = self.folder / f"{host}.conf"
             named.write_text(f"[DEFAULT]\nhost = {host}\n", encoding="utf-8")
             command += ["--config-file", str(named)]
-        program = Program(command, self.folder / f"{script}-{len(self._programs)}.log")
+        log = self.folder / f"{script}-{len(self._programs)}.log"
+        program = Program(command, log, warm=self._warm)
         self._programs.append(program)
         return program
 
@@ -215,10 +230,10 @@ class Service:
 
 
 @contextlib.contextmanager
-def service(more: str = "", scheme: str = "http") -> Iterator[Service]:
+def service(more: str = "", scheme: str = "http", *, warm: bool = True) -> Iterator[Service]:
     """Give a configuration; whatever is started on it is gone at the end."""
     with short_folder() as folder:
-        found = Service(folder, more, scheme)
+        found = Service(folder, more, scheme, warm=warm)
         try:
             yield found
         finally:

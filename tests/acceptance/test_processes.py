@@ -23,7 +23,7 @@ from tests.emulators import redfish
 @pytest.fixture
 def fresh() -> Iterator[Service]:
     """A configuration with nothing started yet."""
-    with service.service() as found:
+    with service.service(warm=False) as found:
         yield found
 
 

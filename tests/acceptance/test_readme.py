@@ -63,7 +63,7 @@ def test_make_venv_leaves_an_environment_alone_that_is_ready() -> None:
 
 
 def test_ten_lines_of_curl_clean_a_node() -> None:
-    with service.service() as found:
+    with service.service(warm=False) as found:
         # As the README starts it, but with a folder and a port of our own.
         found.start(BLOCKS[1][1].removeprefix(".venv/bin/"))
         found.up()

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import nursery
 from tests.acceptance import service
 from tests.emulators import redfish
 
@@ -99,11 +100,17 @@ def run(script: str, *words: str | pathlib.Path) -> subprocess.CompletedProcess[
     )
 
 
+def warm(script: str, *words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end that finds its modules loaded."""
+    command = [service.SCRIPTS / script, *words]
+    return nursery.run(command, env=service.environment(), timeout=service.PATIENCE)
+
+
 @pytest.mark.parametrize("fault", BAD)
 def test_a_bad_configuration_is_one_line_and_status_2(folder: pathlib.Path, fault: str) -> None:
     words, more = BAD[fault]
     with service.service(more.format(folder=folder)) as found:
-        done = run("ironic-lite", "--config-file", found.settings)
+        done = warm("ironic-lite", "--config-file", found.settings)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith("ironic-lite: ")
@@ -136,7 +143,7 @@ def test_every_program_tells_what_it_is_for_and_its_version(script: str) -> None
 def test_a_database_server_that_is_away_is_one_line_without_the_password(script: str) -> None:
     more = "[database]\nconnection = postgresql://user:hidden@127.0.0.1:1/none\n"
     with service.service(more) as found:
-        done = run(script, "--config-file", found.settings)
+        done = warm(script, "--config-file", found.settings)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1, done.stderr
     assert "does not answer" in done.stderr
@@ -146,7 +153,7 @@ def test_a_database_server_that_is_away_is_one_line_without_the_password(script:
 @pytest.mark.parametrize("script", ["ironic-lite-api", "ironic-lite-conductor"])
 def test_a_database_without_tables_is_one_line_that_says_what_to_do(script: str) -> None:
     with service.service() as found:
-        done = run(script, "--config-file", found.settings)
+        done = warm(script, "--config-file", found.settings)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "run ironic-lite-dbsync upgrade" in done.stderr
 
@@ -155,7 +162,7 @@ def test_dbsync_makes_a_database_and_tells_of_it() -> None:
     with service.service() as found:
 
         def sync(*words: str) -> str:
-            done = run("ironic-lite-dbsync", "--config-file", found.settings, *words)
+            done = warm("ironic-lite-dbsync", "--config-file", found.settings, *words)
             assert done.returncode == 0, done.stderr
             return done.stdout
 
@@ -171,10 +178,10 @@ def test_dbsync_makes_a_database_and_tells_of_it() -> None:
 
 def test_dbsync_refuses_what_it_does_not_know() -> None:
     with service.service() as found:
-        unknown = run(
+        unknown = warm(
             "ironic-lite-dbsync", "--config-file", found.settings, "upgrade", "--revision", "9999"
         )
-        nothing = run("ironic-lite-dbsync", "--config-file", found.settings)
+        nothing = warm("ironic-lite-dbsync", "--config-file", found.settings)
     assert unknown.returncode == 1
     assert "9999" in unknown.stderr
     assert unknown.stderr.count("\n") == 1
@@ -189,7 +196,7 @@ def test_a_missing_library_is_one_line(program: str) -> None:
         f"from ironic_lite.cmd import {program} as script; script.main(sys.argv[1:])"
     )
     with service.service() as found:
-        run("ironic-lite-dbsync", "--config-file", found.settings, "upgrade")
+        warm("ironic-lite-dbsync", "--config-file", found.settings, "upgrade")
         done = subprocess.run(
             [sys.executable, "-c", code, "--config-file", found.settings],
             capture_output=True,

@@ -55,7 +55,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def running(timeout: str = "20", **enabled: str) -> Iterator[service.Service]:
-    with service.service(ENABLED.format(timeout=timeout, **{**GOOD, **enabled})) as found:
+    more = ENABLED.format(timeout=timeout, **{**GOOD, **enabled})
+    with service.service(more, warm=False) as found:
         found.start("ironic-lite")
         found.up()
         yield found
@@ -263,7 +264,7 @@ def test_a_bad_option_costs_the_driver_that_has_it_and_nobody_else(site: pathlib
 
 def test_a_name_that_nothing_brings_stops_the_start(site: pathlib.Path) -> None:
     more = ENABLED.format(timeout="5", **{**GOOD, "power": ", pdu"})
-    with service.service(more) as found:
+    with service.service(more, warm=False) as found:
         program = found.start("ironic-lite")
         assert program.process.wait(service.PATIENCE) == 2
         (line,) = program.said().splitlines()

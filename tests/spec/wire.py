@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 from wsgiref import simple_server
 
+from tests import nursery
 from tests.spec.operator import Operator
 
 SCRIPTS = pathlib.Path(sys.executable).parent
@@ -51,4 +52,4 @@ def to_run(url: str, *words: str) -> dict[str, Any]:
 def baremetal(url: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run the command line of python-ironicclient as it is, against this URL."""
     started = to_run(url, *words)
-    return subprocess.run(**started, input=stdin, capture_output=True, timeout=120, check=False)
+    return nursery.run(started["args"], env=started["env"], input=stdin, timeout=120)

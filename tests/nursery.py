@@ -1,0 +1,266 @@
+"""Programs that start at once: forked from a process that has loaded their modules before.
+
+A start of ours, or of the command line client, is a second of imports and a moment of work. What a
+nursery gives birth to runs the program's own entry point to its end, in a session of its own and
+with arguments, environment and files as if the shell had started it; it only finds all modules
+loaded. Tests of the start itself start programs in the ordinary way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import functools
+import gc
+import importlib
+import importlib.metadata
+import json
+import os
+import pathlib
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any, Literal, NamedTuple
+
+OURS = (
+    # What ironic-lite loads before and after its forks.
+    *("ironic_lite.cmd.all", "ironic_lite.api.server", "ironic_lite.cmd.conductor"),
+    *("alembic.command", "alembic.config", "ironic_lite.hardware.*"),
+)
+CLIENT = (
+    # Not ironicclient.shell: it reads the command line when it is loaded.
+    *("cliff.interactive", "cliff.lister", "cliff.show", "ironicclient.v1.client", "osc_lib.shell"),
+    *("keystoneauth1.loading", "keystoneauth1.noauth", "openstack.config.cloud_region"),
+    *("openstack.baremetal.v1", "cliff.formatter.*"),
+)
+"""Modules, and groups of entry points, that are loaded before anything is born."""
+LOADED = {"ironic-lite": OURS, "baremetal": CLIENT}
+_CHANGING = ("OS_", "PYTEST_")
+"""Beginnings of variables that may be others for each program."""
+_REQUEST = 1 << 18
+
+
+class Request(NamedTuple):
+    """A program to be run: its command line and the whole of its environment."""
+
+    command: list[str]
+    environment: dict[str, str]
+
+
+# -- for tests -------------------------------------------------------------------------------
+
+
+class Born:
+    """A program that runs; what is here is as in ``subprocess.Popen``."""
+
+    def __init__(self, command: Sequence[str], pid: int, status: int) -> None:
+        self.args = command
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = open(status, "rb", buffering=0)  # noqa: SIM115
+
+    def poll(self) -> int | None:
+        """Return the exit status, minus the signal that ended it; None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the exit status.
+
+        :raises subprocess.TimeoutExpired: it takes more than so many seconds.
+        """
+        if self.returncode is None:
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._status, selectors.EVENT_READ)
+                if not selector.select(timeout):
+                    raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            with self._status:
+                self.returncode = int(self._status.read() or -signal.SIGKILL)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it still runs."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+class Nursery:
+    """The process that gives birth to one family of programs."""
+
+    def __init__(self, family: str, environment: Mapping[str, str]) -> None:
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._turn = threading.Lock()
+        with theirs:
+            # Ends when our end of the line is closed, with this process at the latest.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", __file__, str(theirs.fileno()), family],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=environment,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    def bear(self, request: Request, files: Sequence[int]) -> Born:
+        """Start a program with these as standard input, output and error."""
+        status, theirs = os.pipe()
+        try:
+            with self._turn:
+                said = json.dumps(request).encode()
+                socket.send_fds(self._line, [said], [*files, theirs])
+                pid = int(self._line.recv(_REQUEST))
+        finally:
+            os.close(theirs)
+        return Born(request.command, pid, status)
+
+
+def lasting(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what must be the same for all programs of a nursery: modules may have read it."""
+    return {key: value for key, value in environment.items() if not key.startswith(_CHANGING)}
+
+
+@functools.cache
+def nursery(family: str, _process: int, environment: tuple[tuple[str, str], ...]) -> Nursery:
+    """Return this process's nursery for a family of programs in an environment."""
+    return Nursery(family, dict(environment))
+
+
+def start(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    env: Mapping[str, str],
+    stdin: IO[bytes],
+    stdout: IO[bytes],
+    stderr: IO[bytes],
+    start_new_session: Literal[True] = True,
+) -> Born:
+    """Start a program.
+
+    :param command: the path of its script, and its arguments.
+    :param start_new_session: it always has one.
+    """
+    words = [os.fspath(word) for word in command]
+    name = pathlib.Path(words[0]).name
+    family = "ironic-lite" if name.startswith("ironic-lite") else name
+    found = nursery(family, os.getpid(), tuple(sorted(lasting(env).items())))
+    files = [one.fileno() for one in (stdin, stdout, stderr)]
+    return found.bear(Request(words, dict(env)), files)
+
+
+def run(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    env: Mapping[str, str],
+    timeout: float,
+    input: str = "",
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with ``input`` as its standard input.
+
+    :raises subprocess.TimeoutExpired: it takes more than so many seconds, and is ended.
+    """
+    with contextlib.ExitStack() as opened:
+        files = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(input.encode())
+        files[0].seek(0)
+        born = start(command, env=env, stdin=files[0], stdout=files[1], stderr=files[2])
+        try:
+            status = born.wait(timeout)
+        except subprocess.TimeoutExpired:
+            born.send_signal(signal.SIGKILL)
+            raise
+        for file in files:
+            file.seek(0)
+        said, complained = (file.read().decode() for file in files[1:])
+    return subprocess.CompletedProcess(born.args, status, said, complained)
+
+
+# -- in the nursery --------------------------------------------------------------------------
+
+
+def load(names: Sequence[str]) -> None:
+    """Load modules, and what the entry points of groups name; ``a.b.*`` are several groups."""
+    groups = importlib.metadata.entry_points().groups
+    for name in names:
+        for group in fnmatch.filter(groups, name):
+            for point in importlib.metadata.entry_points(group=group):
+                point.load()
+        if not fnmatch.filter(groups, name):
+            importlib.import_module(name)
+
+
+def births(line: socket.socket) -> Iterator[Request]:
+    """Fork for each request; yields in the child, once. Ends when nobody can ask any more."""
+    alive: dict[int, tuple[int, int]] = {}
+    with selectors.DefaultSelector() as selector:
+        selector.register(line, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fd in alive:
+                    selector.unregister(key.fd)
+                    bury(key.fd, *alive.pop(key.fd))
+                    continue
+                said, files, _, _ = socket.recv_fds(line, _REQUEST, 4)
+                if not said:
+                    return
+                pid = os.fork()
+                if pid == 0:
+                    selector.close()
+                    line.close()
+                    for handle, (_, status) in alive.items():
+                        os.close(handle)
+                        os.close(status)
+                    settle(files)
+                    yield Request(*json.loads(said))
+                    return
+                *inner, status = files
+                for file in inner:
+                    os.close(file)
+                handle = os.pidfd_open(pid)
+                alive[handle] = pid, status
+                selector.register(handle, selectors.EVENT_READ)
+                line.send(str(pid).encode())
+
+
+def bury(handle: int, pid: int, status: int) -> None:
+    """Tell who started a program how it has ended."""
+    _, code = os.waitpid(pid, 0)
+    os.write(status, str(os.waitstatus_to_exitcode(code)).encode())
+    os.close(status)
+    os.close(handle)
+
+
+def settle(files: Sequence[int]) -> None:
+    """Take three files as standard input, output and error, and leave the session."""
+    os.setsid()
+    for number, file in enumerate(files[:3]):
+        os.dup2(file, number)
+    for file in files:
+        os.close(file)
+
+
+def main(line: str, family: str) -> Any:
+    """Be a nursery; or, in a child, the program asked for. Returns its exit status."""
+    sys.argv = [family]  # cliff takes the program's name from here when it is loaded
+    load(LOADED[family])
+    gc.collect()
+    gc.freeze()
+    tasks = os.listdir("/proc/self/task")
+    assert len(tasks) == 1, "a thread would not be there after a fork"
+    points = importlib.metadata.entry_points(group="console_scripts")
+    scripts = {point.name: point for point in points}
+    for request in births(socket.socket(fileno=int(line))):
+        os.environ.clear()
+        os.environ.update(request.environment)
+        sys.argv = request.command
+        return scripts[pathlib.Path(request.command[0]).name].load()()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
