@@ -43,6 +43,7 @@ class Journal:
         self._events: list[Row] = []
         self._new_run: Row | None = None
         self._runs: dict[str, Row] = {}
+        self._dropped: list[Row] = []
         self._new_steps: list[Row] = []
         self._steps: dict[str, dict[tuple[str, int], Row]] = {}
 
@@ -54,7 +55,7 @@ class Journal:
     @property
     def pending(self) -> bool:
         """Whether anything waits to be written."""
-        gathered = (self._events, self._runs, self._new_steps, self._steps)
+        gathered = (self._events, self._runs, self._dropped, self._new_steps, self._steps)
         return self._new_run is not None or any(gathered)
 
     def event(self, kind: str, *, run: str | None = None, **facts: Any) -> None:
@@ -115,6 +116,10 @@ class Journal:
             for ordinal, step in enumerate(listed, first)
         ]
 
+    def unplan(self, run_uuid: str, kind: str, *, first: int) -> None:
+        """Take back the pending steps from the place ``first`` on: others are planned instead."""
+        self._dropped.append({"run_uuid": run_uuid, "kind": kind, "first": first})
+
     def step(self, run_uuid: str, kind: str, ordinal: int, **changes: Any) -> None:
         """Change one step: state, attempt, started_at, ended_at, error."""
         for row in self._new_steps:
@@ -132,6 +137,8 @@ class Journal:
             runs.insert(conn, self._new_run)
         for run_uuid, changes in self._runs.items():
             runs.update(conn, run_uuid, changes)
+        for gone in self._dropped:
+            runs.drop_pending(conn, **gone)
         if self._new_steps:
             runs.insert_steps(conn, self._new_steps)
         for run_uuid, known in self._steps.items():

@@ -33,12 +33,15 @@ def start(task: Task, phase: Phase, listed: list[Json]) -> None:
 
 
 def replace(task: Task, phase: Phase, done: int, listed: list[Json]) -> None:
-    """Go on with other steps than were listed after the step with index ``done``."""
+    """Go on with other steps than were listed after the step with index ``done``.
+
+    They take the places of those in the run's record: it shows one list, what has been done of it
+    and what remains.
+    """
     known = task.notes.listed(phase.kind)
     if known[done + 1 :] == listed:
         return
-    _skip(task, phase, known, done + 1)
-    task.notes.place(_ordinal(task, len(known)) - (done + 1))
+    _unplan(task, phase, done + 1)
     task.notes.relist(phase.kind, [*known[: done + 1], *listed])
     _plan(task, phase, listed, done + 1)
 
@@ -186,18 +189,19 @@ def _agent_changed(task: Task, phase: Phase, index: int, why: errors.AgentChange
 
 def _start_over(task: Task, phase: Phase, index: int, why: errors.AgentChanged) -> None:
     """Make a new list; what has been done of the old one stays in the run's record before it."""
-    known = task.notes.listed(phase.kind)
     about = {"code": why.code, "text": why.message, "retryable": why.retryable}
     _note(task, phase, index, state="aborted", ended_at=clock.now(), error=about)
-    _skip(task, phase, known, index + 1)
-    task.notes.place(_ordinal(task, len(known)))
+    _unplan(task, phase, index + 1)
+    task.notes.place(_ordinal(task, index + 1))
     task.notes.count_change()
     phase.begin(task)
 
 
-def _skip(task: Task, phase: Phase, listed: list[Json], first: int) -> None:
-    for index in range(first, len(listed)):
-        _note(task, phase, index, state="skipped")
+def _unplan(task: Task, phase: Phase, index: int) -> None:
+    """Note, for the next save, that nothing is going to be done as planned from ``index`` on."""
+    if task.node.run_uuid is not None:
+        first = _ordinal(task, index)
+        task.journal.unplan(task.node.run_uuid, phase.kind, first=first)
 
 
 # -- one step --------------------------------------------------------------------------------

@@ -47,6 +47,12 @@ _STEPS = (
     sa.select(models.run_steps).where(_STEP.run_uuid == sa.bindparam("k_run")).order_by(_STEP.id)
 )
 _INSERT_STEPS = models.run_steps.insert().inline()
+_DROP_PENDING = models.run_steps.delete().where(
+    _STEP.run_uuid == sa.bindparam("k_run"),
+    _STEP.kind == sa.bindparam("k_kind"),
+    _STEP.ordinal >= sa.bindparam("k_first"),
+    _STEP.state == "pending",
+)
 _NEVER_REACHED = _STEP.state == "pending"
 _WHY = sa.bindparam("k_error", type_=_STEP.error.type)
 # MariaDB assigns from left to right, and the later value sees the new state: so that comes last.
@@ -157,6 +163,11 @@ def insert_steps(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add steps: run_uuid, ordinal, kind, interface, step; the rest has defaults (pending)."""
     if rows:
         conn.execute(_INSERT_STEPS, [{**_STEP_BLANK, **row} for row in rows])
+
+
+def drop_pending(conn: Connection, run_uuid: str, kind: str, *, first: int) -> None:
+    """Remove the steps of a list that were never begun, from the ordinal ``first`` on."""
+    conn.execute(_DROP_PENDING, {"k_run": run_uuid, "k_kind": kind, "k_first": first})
 
 
 def update_steps(conn: Connection, run_uuid: str, rows: Sequence[Mapping[str, Any]]) -> None:
