@@ -23,7 +23,7 @@ class Context:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain JSON types, for the wire between the processes."""
-        return dataclasses.asdict(self)
+        return {name: getattr(self, name) for name in _FIELDS}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Context:
@@ -32,6 +32,9 @@ class Context:
         kept = {key: value for key, value in data.items() if key in known}
         kept["roles"] = tuple(kept.get("roles") or ())
         return cls(**kept)
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Context))
 
 
 def new_request_id() -> str:

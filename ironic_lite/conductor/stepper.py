@@ -253,7 +253,7 @@ def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
     if outcome is WAIT:
         # A poll is a sign of life, as a heartbeat is: the time-out counts from here.
         task.node.provision_updated_at = clock.now()
-        task.save()
+        task.resting = True
         return False
     return True
 

@@ -76,7 +76,7 @@ class Task:
         self.work: Work | None = None
         self.ring_at: datetime.datetime | None = None
         """When the alarm is to ring for this node, once its lock has been given back."""
-        self.failing = False
+        self.failing = self.resting = False  # resting: the end, saved as the lock is given back
         self.unsaved = False
         """Whether a save has failed: then the node here is not what stands in the table."""
         self._driver = driver
@@ -307,9 +307,10 @@ class Task:
         manual = kind is StepKind.CLEAN and self.notes.manual_clean is not None
         return history.MANUAL_CLEANING if manual else history.FLOWS[kind]
 
-    def save(self) -> None:
+    def save(self, *, release: bool = False) -> None:
         """Write the node's changes and the gathered history in one transaction.
 
+        :param release: give the lock back by the same statement, if there is anything to write.
         :raises errors.LockLost: zero rows: the lock is another's now; stop at once.
         """
         if self._token is None:
@@ -317,7 +318,7 @@ class Task:
         token = self._token
         if self.node.changes.get("power_state") == POWER_OFF:
             self.notes.forget_agent(keep_token=True)
-        changes = self.node.changes
+        changes, freed = self.node.changes, nodes.FREE if release else {}
         if "power_state" in changes:
             self._note_power(changes["power_state"])
         self._note_error(changes.get("last_error"))
@@ -326,7 +327,7 @@ class Task:
 
         def write(conn: Connection) -> None:
             # Also without changes: history, too, is written by the lock's holder only.
-            nodes.save(conn, self.node.uuid, changes, token=token)
+            nodes.save(conn, self.node.uuid, {**changes, **freed}, token=token)
             self.journal.write(conn)
             if self._copy is not None:
                 listed, at = self._copy
@@ -339,7 +340,7 @@ class Task:
         self.unsaved = False
         self._tell()
         self.journal.settle()
-        self.node.settle()
+        self.node.settle(**freed)
         self._copy, self._further = None, []
         if "wake_at" in changes:
             self.ring_at = self.node.wake_at

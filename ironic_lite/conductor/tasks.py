@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import operator
 import threading
 import uuid
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ from ironic_lite.records import Node
 from ironic_lite.states import Kind, State
 
 LOG = logging.getLogger(__name__)
+
+_INTERFACES = operator.itemgetter(*(f"{kind}_interface" for kind in fields.INTERFACE_KINDS))
 
 
 class Tasks:
@@ -81,6 +84,8 @@ class Tasks:
             driver = self._driver(node, whole=whole)
             task = Task(self.desk, context, node, driver, token, others=self)
             yield task
+            if task.resting and task.work is None:
+                _rest(task)
             if worker and task.work is not None:
                 handed_over = True
                 self._hand_over(task, token)
@@ -239,7 +244,8 @@ class Tasks:
 
     def _release(self, node_uuid: str, token: str, task: Task | None) -> None:
         self._forget(token)  # first: if the next line fails, the lease must run out
-        self.desk.database.write(lambda conn: nodes.unlock(conn, node_uuid, token=token))
+        if task is None or task.node.lock_token is not None:
+            self.desk.database.write(lambda conn: nodes.unlock(conn, node_uuid, token=token))
         if task is not None and task.ring_at is not None:
             self.desk.alarm.set(node_uuid, task.ring_at)
 
@@ -263,6 +269,8 @@ class Tasks:
             while task.work is not None:
                 work, task.work = task.work, None
                 work(task)
+            if task.resting:
+                _rest(task)
         except Exception as why:
             self._end(task, token, why)
         finally:
@@ -300,6 +308,18 @@ class Tasks:
         return Task(self.desk, task.context, node, task.driver, token, others=self)
 
 
+def _rest(task: Task) -> None:
+    """Save what a look at a waiting node has found, and give its lock back by the same statement.
+
+    A database that is too busy for that ends no run: it is as if the conductor had died before it
+    looked, and whoever looks next finds the same.
+    """
+    try:
+        task.save(release=True)
+    except errors.Unavailable as why:
+        LOG.warning("Node %s: nothing is noted of a look at it: %s", task.node.uuid, why)
+
+
 def _names(node: Node) -> dict[str, str | None]:
     """Return the interface names of a node by kind."""
-    return {kind: getattr(node, f"{kind}_interface") for kind in fields.INTERFACE_KINDS}
+    return dict(zip(fields.INTERFACE_KINDS, _INTERFACES(node.as_dict()), strict=True))

@@ -230,11 +230,13 @@ def registry(machine: Machine, deploy: base.Deploy, life: mortal.Life) -> Regist
         life.spend("call")
         return found
 
-    inner = cast(Registry, _With(drivers(), deploy))
+    inner = cast(Registry, With(drivers(), deploy))
     return cast(Registry, mortal.Drivers(inner, around, more=MORE))
 
 
-class _With:
+class With:
+    """The drivers of a registry with another deploy interface."""
+
     def __init__(self, inner: Registry, deploy: base.Deploy) -> None:
         self._inner, self._deploy = inner, deploy
 

@@ -11,10 +11,13 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import errors
+from ironic_lite import clock, errors
 from ironic_lite.conductor.endpoints import agent
+from ironic_lite.db import nodes as db_nodes
+from ironic_lite.drivers import base
+from ironic_lite.drivers.fake.deploy import FakeDeploy
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
+from tests.flows import mortal, ramdisks
 from tests.flows.rig import Rig, drivers, wait_for
 from tests.statements import count_statements
 
@@ -197,6 +200,70 @@ def _speak(rig: Rig, node: str, ended: threading.Event) -> None:
             last = False
         except errors.InvalidParameter:  # another one was taken: the ramdisk has done its work
             assert last
+
+
+class Asked(FakeDeploy):
+    """A deploy interface that asks an agent about its step, which goes on and on."""
+
+    def heartbeat(self, task: base.Task) -> bool:
+        task.wake_after(0)
+        return False
+
+    def poll_step(self, task: base.Task, *_: Any) -> base.Outcome:
+        task.keep("asked", task.recall("asked", 0) + 1)
+        task.wake_after(600)
+        return base.WAIT
+
+
+def asked(build: Callable[..., Rig]) -> tuple[Rig, str]:
+    rig = build(registry=cast(Registry, ramdisks.With(drivers(), Asked())))
+    told = {"clean_steps": [FIRST], "clean_step_index": 0, "agent_secret_token": TOKEN}
+    return rig, rig.node("clean wait", driver_internal_info=told, clean_step=FIRST)
+
+
+def test_to_ask_the_agent_after_a_heartbeat_costs_no_further_statement(
+    build: Callable[..., Rig],
+) -> None:
+    """What was found is written as the lock is given back."""
+    rig, node = asked(build)
+    with count_statements(rig.database) as sent:
+        beat(rig, node)
+        assert rig.service.desk.workers.wait_idle(10)
+    assert len(sent) == 3, str(sent)
+    found = rig.get(node)
+    assert found["driver_internal_info"]["driver_notes"] == {"asked": 1}
+    assert (found["reservation"], found["lock_token"], found["lock_expires"]) == (None, None, None)
+    assert found["wake_at"] > clock.now()
+    assert rig.tasks.held == frozenset()
+
+
+def test_a_database_too_busy_to_note_a_look_ends_no_run(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig, node = asked(build)
+    save, busy = db_nodes.save, [errors.Unavailable("The database is busy.")]
+
+    def once(*args: Any, **kwargs: Any) -> None:
+        if busy:
+            raise busy.pop()
+        save(*args, **kwargs)
+
+    monkeypatch.setattr(db_nodes, "save", once)
+    beat(rig, node)
+    found = rig.settled(node)
+    assert (found["provision_state"], found["last_error"], busy) == ("clean wait", None, [])
+    beat(rig, node)
+    assert rig.settled(node)["driver_internal_info"]["driver_notes"] == {"asked": 1}
+
+
+def test_a_heartbeat_that_ends_nothing_takes_no_lock(rig: Rig) -> None:
+    """A step of a BMC's waits for its own end: one look, one note, and no worker."""
+    node = waiting(rig, clean_step=FIRST)
+    with count_statements(rig.database) as sent:
+        beat(rig, node)
+    assert [line.split()[0] for line in sent] == ["SELECT", "UPDATE"]
+    assert "reservation" not in sent[1].partition("WHERE")[0]
+    assert rig.service.desk.workers.busy == 0
 
 
 def test_a_flood_for_a_locked_node_takes_no_worker_and_writes_nothing(rig: Rig) -> None:

@@ -7,6 +7,7 @@ machine can have.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 import time
@@ -33,6 +34,7 @@ _STATUSES = ("start", "end", "error")
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/[!-~]*)?", re.ASCII)
 _NEEDED = ("uuid", "driver", "conductor_group")
 _MOST_ROUTES = 100_000
+_MOST_ADDRESSES = 10_000  # that are known to be a machine's: an agent says the same again and again
 
 
 class Heartbeat(strangers.Open):
@@ -119,6 +121,7 @@ class Heartbeat(strangers.Open):
         _check_host(url)
 
 
+@functools.lru_cache(maxsize=_MOST_ADDRESSES)
 def _check_host(url: str) -> None:
     """Refuse addresses that are no machine's.
 

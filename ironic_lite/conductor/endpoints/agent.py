@@ -142,7 +142,7 @@ class Agent:
         # heartbeats for as long as its machine is on.
         if waits and seen.state is not State.INSPECTWAIT:
             seen.node.provision_updated_at = clock.now()
-        if waits and not asleep(seen):
+        if waits and not asleep(seen) and _matters(seen):
             self.tasks.go_on(seen, _beat)
         else:
             self.tasks.note(seen)
@@ -160,6 +160,13 @@ def _token(task: Task) -> dict[str, Any]:
     return {"agent_token": task.notes.new_token(), "fresh": True}
 
 
+def _matters(task: Task) -> bool:
+    """Tell whether a heartbeat may end, or change, what a node waits for; in maintenance it may be
+    that nothing goes on.
+    """
+    return task.node.maintenance or task.driver.deploy.minds_heartbeat(task)
+
+
 def _beat(task: Task) -> None:
     """Let the deploy interface say whether the node goes on, and how; a timer that it has set to
     now is not waited for. In maintenance, it may have to end instead.
@@ -172,7 +179,7 @@ def _beat(task: Task) -> None:
         elif task.node.wake_at is not None and task.node.wake_at <= clock.now():
             resume(task, poll=True)
         else:
-            task.save()
+            task.resting = True
     except errors.AgentChanged as why:
         resume_changed(task, why)
 

@@ -12,7 +12,7 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import about, logs, ramdisk, standby
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import LISTED
-from ironic_lite.drivers.agent.steps import InBand, heard
+from ironic_lite.drivers.agent.steps import InBand, concerns, heard
 from ironic_lite.states import State
 
 
@@ -89,6 +89,10 @@ class AgentDeploy(InBand, base.Deploy):
         ramdisk.leave(task, off=not task.failing)
         if not task.failing:
             ramdisk.boot_instance(task)
+
+    def minds_heartbeat(self, task: base.Task) -> bool:
+        """A step of a BMC's waits for its own end, and an inspection for a report."""
+        return task.node.provision_state == State.RESCUEWAIT or concerns(task)
 
     def heartbeat(self, task: base.Task) -> bool:
         """Let a step of the agent's be asked about, or end what has waited for the agent to come.

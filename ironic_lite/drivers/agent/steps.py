@@ -295,21 +295,30 @@ WAITING: Mapping[State, tuple[base.StepKind, str]] = {
 }
 
 
+def concerns(task: base.Task) -> bool:
+    """Tell whether a heartbeat has to do with what a node waits for: whether `heard` would act."""
+    place = WAITING.get(State(task.node.provision_state))
+    if place is None:
+        return False
+    step = getattr(task.node, place[1])
+    if not step or step["step"] in plans.RESERVED:
+        return True
+    return isinstance(task.driver.interface(step["interface"]), InBand)
+
+
 def heard(task: base.Task) -> bool:
     """Act on a heartbeat while a node waits in the middle of steps; True ends the step.
 
     A step of the agent's is asked about at once. One of a BMC's waits for its own end.
     """
-    place = WAITING.get(State(task.node.provision_state))
-    if place is None:
+    if not concerns(task):
         return False
-    kind, column = place
+    kind, column = WAITING[State(task.node.provision_state)]
     step = getattr(task.node, column)
     if not step or step["step"] in plans.RESERVED:
         return True
     interface = task.driver.interface(step["interface"])
-    if not isinstance(interface, InBand):
-        return False
+    assert isinstance(interface, InBand)  # that is what concerns heartbeats
     if interface.owns(kind, step):
         return interface.agent_came(task, kind, step)
     task.wake_after(0)

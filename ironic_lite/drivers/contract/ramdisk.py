@@ -86,6 +86,13 @@ class Deploy(Interface):
     def tear_down_service(self, task: Task) -> None:
         """Undo ``prepare_service``; must be repeatable."""
 
+    def minds_heartbeat(self, task: Task) -> bool:
+        """Tell, by a look at the node alone, whether `heartbeat` is to be asked at all.
+
+        Where it is not, a heartbeat costs neither a worker nor the node's lock: it is taken down.
+        """
+        return getattr(self.heartbeat, "__func__", None) is not Deploy.heartbeat
+
     def heartbeat(self, task: Task) -> bool:
         """Act on an agent's heartbeat in a wait state; True lets the engine go on to the next
         step.
