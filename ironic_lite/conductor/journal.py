@@ -132,8 +132,12 @@ class Journal:
     # -- writing -----------------------------------------------------------------------------
 
     def write(self, conn: Connection) -> None:
-        """Write what has gathered: one statement per kind of row. ``settle`` after the commit."""
+        """Write what has gathered: one statement per kind of row. ``settle`` after the commit.
+
+        :raises errors.Conflict: the request that begins a run has one already.
+        """
         if self._new_run is not None:
+            runs.refuse_again(conn, self._new_run["node_uuid"], self._new_run["request_id"])
             runs.insert(conn, self._new_run)
         for run_uuid, changes in self._runs.items():
             runs.update(conn, run_uuid, changes)

@@ -43,6 +43,13 @@ _CURRENT = (
     .order_by(_RUN.id.desc())
     .limit(1)
 )
+_LATEST = 20
+_ASKED = (
+    sa.select(_RUN.uuid, _RUN.request_id)
+    .where(_RUN.node_uuid == sa.bindparam("k_node"))
+    .order_by(_RUN.id.desc())
+    .limit(_LATEST)
+)
 _STEPS = (
     sa.select(models.run_steps).where(_STEP.run_uuid == sa.bindparam("k_run")).order_by(_STEP.id)
 )
@@ -102,6 +109,23 @@ _UPDATE_STEPS = _update_steps()
 def insert(conn: Connection, values: Mapping[str, Any]) -> None:
     """Add a run."""
     conn.execute(_INSERT, dict(values))
+
+
+def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
+    """Refuse a request that has a run on this node: a broker may deliver a message a second time.
+
+    The node's lock is held, so nobody adds one meanwhile. Only the latest runs are looked at: a
+    message comes again soon or never.
+
+    :raises errors.Conflict: naming that run.
+    """
+    for uuid, known in conn.execute(_ASKED, {"k_node": node_uuid}):
+        if known == request_id:
+            raise errors.Conflict(
+                f"Request {request_id} has been taken on node {node_uuid} before: its run is "
+                f"{uuid}. Ask again, by a request of its own, if it is to be done once more.",
+                node=node_uuid,
+            )
 
 
 def update(conn: Connection, uuid: str, values: Mapping[str, Any]) -> None:

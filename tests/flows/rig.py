@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import time
 import uuid
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from ironic_lite.db.session import Database
 from ironic_lite.drivers.registry import Registry, Settings
 
 _PATIENCE = 10.0  # seconds before a condition that does not come true fails the test
+_ASKED = itertools.count(1)
 
 
 def wait_for(what: Callable[[], Any], about: object = None) -> Any:
@@ -85,8 +87,9 @@ class Rig:
     # -- verbs -------------------------------------------------------------------------------
 
     def ask(self, method: str, node_uuid: str, **args: Any) -> None:
-        """Call an endpoint."""
-        getattr(self.endpoints, method)(self.who, node_uuid=node_uuid, **args)
+        """Call an endpoint, by a request of its own."""
+        who = dataclasses.replace(self.who, request_id=f"{self.who.request_id}-{next(_ASKED)}")
+        getattr(self.endpoints, method)(who, node_uuid=node_uuid, **args)
 
     def call(self, method: str, node_uuid: str, **args: Any) -> dict[str, Any]:
         """Call an endpoint, wait for the worker, return the node."""
