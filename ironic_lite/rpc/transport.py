@@ -123,9 +123,13 @@ def broker_answers(transport: Any) -> bool:
 
 
 def of_broker(why: Exception) -> bool:
-    """Say whether an exception of oslo.messaging means that the broker is away."""
+    """Say whether an exception of oslo.messaging means that the broker is away.
+
+    A connection cut while it is set up comes out of the broker's library as a plain OSError.
+    """
     library = type(why).__module__.partition(".")[0]
-    return isinstance(why, oslo_messaging.MessageDeliveryFailure) or library in _BROKER_LIBRARIES
+    lost = isinstance(why, oslo_messaging.MessageDeliveryFailure | OSError)
+    return lost or library in _BROKER_LIBRARIES
 
 
 def is_local(transport: Any) -> bool:

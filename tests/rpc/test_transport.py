@@ -114,6 +114,24 @@ def test_a_broker_that_is_away_is_no_conductor_and_not_an_endless_wait(ctxt: Con
         caller.fanout(ctxt, "who")
 
 
+@pytest.mark.parametrize(
+    "why",
+    [OSError("Server unexpectedly closed connection"), ConnectionResetError(), TimeoutError()],
+)
+def test_a_broker_that_hangs_up_in_the_middle_is_no_conductor(
+    ctxt: Context, monkeypatch: pytest.MonkeyPatch, why: OSError
+) -> None:
+    def hang_up(*_args: object, **_facts: object) -> None:
+        raise why
+
+    caller = client.Client(transport.build("rabbit://guest:guest@127.0.0.1:1/"))
+    monkeypatch.setattr(caller, "_connect", hang_up)
+    for attempt in (caller.cast, caller.call):
+        with pytest.raises(errors.NoConductor) as caught:
+            attempt(ctxt, "who", host="one")
+        assert "broker" in caught.value.message
+
+
 def _python(script: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
