@@ -41,7 +41,7 @@ def wanted(task: base.Task) -> image_info.Image:
     if image.checksum_source is not None:
         cache.check(image.checksum_source, _sum_path(image))
     _check_drive(info.get("configdrive"))
-    _check_boot_loader(task.node, image)
+    _check_boot_loader(image)
     for place in modes.PLACES:
         image_info.check_hints(getattr(task.node, place) or {}, place)
     return image
@@ -157,14 +157,15 @@ def _sum_path(image: image_info.Image) -> str:
     return f"{image_info.WHERE}/{key}"
 
 
-def _check_boot_loader(node: base.Node, image: image_info.Image) -> None:
-    """Refuse an image whose boot loader the agent would refuse to install after writing it."""
-    allowed = config.CONF.agent.enable_bios_bootloader_install
-    if image.kind == image_info.PARTITION and not allowed and modes.wanted(node) == "bios":
+def _check_boot_loader(image: image_info.Image) -> None:
+    """Refuse an image whose boot loader the agent would refuse to install after writing it.
+
+    In UEFI mode, too: the EFI system partition that it makes is empty, and it fills no empty one.
+    """
+    if image.kind == image_info.PARTITION and not config.CONF.agent.enable_bios_bootloader_install:
         reason = (
-            "partition needs a boot loader installed in BIOS mode, which runs programs of the "
-            "image in the ramdisk: give a whole-disk image, or a machine that boots by UEFI, or "
-            "set [agent]enable_bios_bootloader_install"
+            "partition: the agent would have to run programs of the image in the ramdisk to make "
+            "it boot. Give a whole-disk image, or set [agent]enable_bios_bootloader_install"
         )
         raise errors.InvalidParameter(path=f"{image_info.WHERE}/image_type", reason=reason)
 

@@ -43,7 +43,13 @@ class Service:
         if not path.startswith("/v1/lookup"):
             return {"default_version": {"version": "1.115"}}
         return {
-            "node": {"uuid": self.node_uuid, "instance_info": {}, "properties": {}},
+            "node": {
+                "uuid": self.node_uuid,
+                "instance_info": {},
+                "properties": {},
+                # Unsaid, an agent takes the one of its own machine: that which runs the tests.
+                "driver_internal_info": {"deploy_boot_mode": "bios"},
+            },
             "config": {
                 "heartbeat_timeout": self.heartbeat_timeout,
                 "agent_token": TOKEN,
