@@ -12,6 +12,7 @@ import logging
 import os
 import pathlib
 import re
+import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 
 from oslo_config import cfg
@@ -22,6 +23,7 @@ from ironic_lite import errors, options
 PROJECT = "ironic-lite"
 API = "ironic-lite-api"
 """Console script of the API: the one that is warned of an open address."""
+_SERVES_API = (API, "ironic-lite")
 
 LOG = logging.getLogger(__name__)
 
@@ -133,9 +135,17 @@ def load(
     _start_logging(conf, prog)
     for name in unknown:
         LOG.warning("The configuration sets %s, which this version does not know.", name)
+    _warn(conf, prog)
+    return conf
+
+
+def _warn(conf: cfg.ConfigOpts, prog: str) -> None:
+    """Log what is allowed, and may not be meant."""
     if prog == API and not is_loopback(conf.api.host):
         LOG.warning("Everybody who reaches %s controls the machines: no login.", conf.api.host)
-    return conf
+    doubt = _doubt(conf) if prog in _SERVES_API else None
+    if doubt is not None:
+        LOG.warning("%s", doubt)
 
 
 def sample_path() -> pathlib.Path:
@@ -269,6 +279,20 @@ def _check_api(conf: cfg.ConfigOpts) -> str | None:
             "[api]allow_unauthenticated_bind = true"
         )
     return None
+
+
+def _doubt(conf: cfg.ConfigOpts) -> str | None:
+    """Return what is probably not meant, though it may be: a proxy may stand before the API."""
+    told = conf.service_catalog.endpoint_override
+    proxied = conf.api.enable_proxy_headers_parsing
+    if not told or proxied or not is_loopback(conf.api.host):
+        return None
+    if is_loopback(urllib.parse.urlsplit(told).hostname or ""):
+        return None
+    return (
+        f"Ramdisks are told to find the API at {told} ([service_catalog]endpoint_override), but it "
+        f"listens on {conf.api.host} only: unless a proxy passes requests on, set [api]host."
+    )
 
 
 def _check_tls(conf: cfg.ConfigOpts) -> str | None:

@@ -271,7 +271,12 @@ INTERFACES = tuple(
 # -- [api] -----------------------------------------------------------------------------------
 
 API = (
-    cfg.HostAddressOpt("host", default="127.0.0.1", help="Address the API listens on."),
+    cfg.HostAddressOpt(
+        "host",
+        default="127.0.0.1",
+        deprecated_opts=[cfg.DeprecatedOpt("host_ip", group="api")],
+        help="Address the API listens on.",
+    ),
     cfg.PortOpt("port", default=6385, help="TCP port the API listens on."),
     cfg.IntOpt("workers", default=1, min=1, max=256, help="Number of API worker processes."),
     cfg.StrOpt(

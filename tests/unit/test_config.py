@@ -299,3 +299,26 @@ def test_loading_options_brings_no_rpc_library_and_no_eventlet() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("told", "more", "doubted"),
+    [
+        ("http://192.0.2.1:6385", "", True),
+        ("http://metal.example.org", "", True),
+        ("http://192.0.2.1:6385", "enable_proxy_headers_parsing = true", False),
+        ("http://192.0.2.1:6385", "host = 0.0.0.0\nallow_unauthenticated_bind = true", False),
+        ("http://[::1]:6385", "", False),
+    ],
+)
+def test_an_api_that_no_ramdisk_would_reach_is_told_of(
+    load: Load, capsys: pytest.CaptureFixture[str], told: str, more: str, *, doubted: bool
+) -> None:
+    load(f"[service_catalog]\nendpoint_override = {told}\n[api]\n{more}")
+    found = [one for one in capsys.readouterr().err.splitlines() if "endpoint_override" in one]
+    assert len(found) == int(doubted)
+    assert all(told in one and "127.0.0.1" in one for one in found)
+
+
+def test_the_old_name_of_the_api_s_address_is_read(load: Load) -> None:
+    assert load("[api]\nhost_ip = ::1").api.host == "::1"
