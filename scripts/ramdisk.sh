@@ -15,6 +15,7 @@
 set -euo pipefail
 
 folder=$(realpath -m "${1:?usage: ramdisk.sh FOLDER}")
+files=$(realpath "$(dirname "$0")/ramdisk")
 suite=${SUITE:-bookworm}
 mirror=${MIRROR:-http://deb.debian.org/debian}
 components=${COMPONENTS:-main}
@@ -27,6 +28,8 @@ packages=(
     # what the agent runs: disks, their partitions and arrays, images, firmware, hardware
     fdisk gdisk parted dosfstools e2fsprogs mdadm lvm2 hdparm nvme-cli smartmontools lsscsi
     qemu-utils genisoimage efibootmgr dmidecode lshw ipmitool ethtool pciutils
+    # what a rescue needs: a login, and somebody to ask DHCP and change nothing (udhcpc)
+    openssh-server sudo busybox
 )
 tools=(debootstrap cpio zstd mformat:mtools mcopy:mtools mmd:mtools grub-mkimage:grub-common)
 
@@ -44,10 +47,16 @@ needs() { # say all at once what is missing
     exit 2
 }
 
-once() { # once NAME COMMAND...: not again when it has succeeded
+once() { # once STAGE: not again when it has succeeded
+    local status=0
     [ -e "$work/$1.done" ] && return
     say "$1"
-    "$1" > "$work/$1.log" 2>&1 || { tail -n 20 "$work/$1.log" >&2; return 1; }
+    # Left of a || bash would go on behind a command that fails.
+    set +e
+    (set -e; "$1") > "$work/$1.log" 2>&1
+    status=$?
+    set -e
+    [ "$status" = 0 ] || { tail -n 20 "$work/$1.log" >&2; return 1; }
     touch "$work/$1.done"
 }
 
@@ -65,7 +74,6 @@ system() {
 programs() {
     local wanted=("${packages[@]}")
     read -r -a more <<< "${EXTRA_PACKAGES:-}"
-    [ -z "${SSH_KEY:-}" ] || more+=(openssh-server)
     cp -L /etc/resolv.conf "$root/etc/resolv.conf"
     # No services while it is built, and no second ramdisk in it.
     printf '#!/bin/sh\nexit 101\n' > "$root/usr/sbin/policy-rc.d"
@@ -96,6 +104,7 @@ python_agent() {
 units() {
     ln -sf /lib/systemd/systemd "$root/init"
     echo ramdisk > "$root/etc/hostname"
+    printf '127.0.0.1 localhost ramdisk\n::1 localhost\n' > "$root/etc/hosts"
     : > "$root/etc/machine-id"
     : > "$root/etc/fstab"
     rm -f "$root/etc/resolv.conf"
@@ -106,6 +115,8 @@ Type=ether
 [Network]
 DHCP=ipv4
 IPv6AcceptRA=no
+# Whoever has begun to work on the machine goes on, whatever becomes of the DHCP server.
+KeepConfiguration=dhcp
 [DHCPv4]
 # As the machine's firmware asked, so that it keeps its address.
 ClientIdentifier=mac
@@ -121,11 +132,15 @@ UNIT
 Description=Agent of the bare-metal service
 Wants=network-online.target
 After=network-online.target systemd-udev-trigger.service
+# It ends when it has been told the password of a rescue, and has nothing more to do.
+ConditionPathExists=!/etc/ipa-rescue-config/ipa-rescue-password
 [Service]
 Environment=PATH=/opt/agent/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # What the agent mounts, and does not load by itself.
 ExecStartPre=-/sbin/modprobe -a sr_mod isofs vfat loop
 ExecStart=/opt/agent/bin/ironic-python-agent --config-dir /etc/ironic-python-agent.d
+ExecStopPost=/bin/sh -c '[ ! -e /etc/ipa-rescue-config/ipa-rescue-password ] \
+    || systemctl --no-block start rescue.service'
 Restart=always
 RestartSec=5
 StandardOutput=journal+console
@@ -141,9 +156,37 @@ UNIT
         systemd-firstboot.service systemd-journal-flush.service systemd-update-utmp.service \
         systemd-hwdb-update.service systemd-machine-id-commit.service ipmievd.service
     inside systemctl set-default multi-user.target
+}
+
+logins() {
+    # Who has the ramdisk would have its host keys, too: each machine makes its own.
+    rm -f "$root"/etc/ssh/ssh_host_*
+    echo HostKey /etc/ssh/ssh_host_ed25519_key > "$root/etc/ssh/sshd_config.d/keys.conf"
+    mkdir -p "$root/etc/systemd/system/ssh.service.d"
+    cat > "$root/etc/systemd/system/ssh.service.d/keys.conf" <<'UNIT'
+[Service]
+ExecStartPre=
+ExecStartPre=/bin/sh -c '[ -e /etc/ssh/ssh_host_ed25519_key ] \
+    || ssh-keygen -q -t ed25519 -N "" -f /etc/ssh/ssh_host_ed25519_key'
+ExecStartPre=/usr/sbin/sshd -t
+UNIT
     if [ -n "${SSH_KEY:-}" ]; then
         install -D -m 600 "$SSH_KEY" "$root/root/.ssh/authorized_keys"
+    else
+        inside systemctl disable ssh
     fi
+    # The agent rescues nothing without this folder, in which it puts the hash of a password.
+    install -d -m 700 "$root/etc/ipa-rescue-config"
+    install -D "$files/rescue" "$root/usr/local/sbin/rescue"
+    cat > "$root/etc/systemd/system/rescue.service" <<'UNIT'
+[Unit]
+Description=Login of a rescue
+Documentation=file:/usr/local/sbin/rescue
+[Service]
+ExecStart=/usr/local/sbin/rescue
+StandardOutput=journal+console
+StandardError=journal+console
+UNIT
 }
 
 slim() { # what no machine needs before its own system runs
@@ -185,5 +228,5 @@ CFG
 
 needs
 mkdir -p "$work"
-for stage in system programs python_agent units slim packed loader; do once "$stage"; done
+for stage in system programs python_agent units logins slim packed loader; do once "$stage"; done
 ls -lh "$folder"/agent.kernel "$folder"/agent.initramfs "$folder"/esp.img

@@ -15,6 +15,7 @@ limit=${VM_SECONDS:-5400} # for all of it
 programs=(
     qemu-system-x86_64:qemu-system-x86 libvirtd:libvirt-daemon virsh:libvirt-clients
     dnsmasq:dnsmasq-base sfdisk:fdisk mformat:mtools grub-mkimage:grub-common ip:iproute2
+    ssh:openssh-client
 )
 files=(
     /usr/share/qemu/firmware:ovmf /usr/lib/ipxe/snponly.efi:ipxe
@@ -23,6 +24,20 @@ files=(
     /usr/lib/python3/dist-packages/libvirt.py:python3-libvirt
     /dev/net/tun:"(the kernel's module tun)"
 )
+
+# What only some machines are booted by.
+case " $* " in *" bios "*)
+    files+=(
+        /usr/lib/ISOLINUX/isolinux.bin:isolinux
+        /usr/lib/syslinux/modules/bios/ldlinux.c32:syslinux-common
+    ) ;;
+esac
+case " $* " in *" pxe "*)
+    files+=(
+        /usr/lib/PXELINUX/pxelinux.0:pxelinux
+        /usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed:grub-efi-amd64-signed
+    ) ;;
+esac
 
 missing=()
 for one in "${programs[@]}"; do
@@ -40,6 +55,9 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 scripts/ramdisk.sh "$folder/ramdisk"
+if [[ " $* " == *" --image partition "* ]]; then
+    tests/vm/system.sh "$folder/system" THE-INSTANCE-HAS-STARTED
+fi
 # The system's Python, for it has libvirt's library.
 if ! "$folder/venv/bin/python" -c 'import libvirt, sushy_tools, virtualbmc' 2> /dev/null; then
     /usr/bin/python3 -m venv --clear --system-site-packages "$folder/venv"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pathlib
 import shutil
 import subprocess
+from xml.etree import ElementTree
 
 import pytest
 
-from tests.vm import disk, story
+from tests.vm import disk, image, rack, story
 
 ROOT = pathlib.Path(__file__).parents[2]
 LEFT = b"LEFT"
@@ -44,6 +45,34 @@ def test_zeros_that_were_written_are_zeros(marked: pathlib.Path) -> None:
         file.seek(4096)
         file.write(bytes(3 * 1024 * 1024))
     assert disk.used(marked) == 0
+
+
+@pytest.mark.parametrize(("firmware", "rom"), [("uefi", "no"), ("bios", None)])
+def test_a_machine_boots_by_the_firmware_it_is_to_have(
+    firmware: str, rom: str | None, tmp_path: pathlib.Path
+) -> None:
+    machine = rack.Rack(tmp_path, tmp_path, firmware=firmware)
+    told = ElementTree.fromstring(machine.description())
+    by_uefi = told.find("os[@firmware='efi']") is not None
+    card = told.find("devices/interface/rom")
+    assert (by_uefi, None if card is None else card.get("enabled")) == (firmware == "uefi", rom)
+
+
+def test_the_address_of_the_machine_is_the_one_it_was_leased_last(tmp_path: pathlib.Path) -> None:
+    machine = rack.Rack(tmp_path, tmp_path)
+    assert machine.address == ""
+    lines = f"1 52:54:00:00:00:01 192.0.2.1 * *\n2 {rack.MAC} 192.0.2.2 * *\nduid 1\n"
+    (tmp_path / "leases").write_text(lines)
+    assert machine.address == "192.0.2.2"
+
+
+def test_a_boot_sector_leaves_the_table_of_partitions_alone() -> None:
+    code = image.boot_code("HELLO")
+    # Where the text lies is written in the code: mov si, text.
+    assert code[int.from_bytes(code[7:9], "little") - 0x7C00 :] == b"HELLO\r\n\0"
+    assert len(image.boot_code("x" * 402)) == 440
+    with pytest.raises(ValueError, match="too long"):
+        image.boot_code("x" * 403)
 
 
 def test_a_sign_on_the_serial_line_is_told_once() -> None:

@@ -1,4 +1,4 @@
-"""Run the whole: ``python -m tests.vm --folder FOLDER``, in the namespaces of ``scripts/vm.sh``."""
+"""Run all of it: ``python -m tests.vm --folder FOLDER``, in the namespaces of ``scripts/vm.sh``."""
 
 from __future__ import annotations
 
@@ -13,24 +13,37 @@ import sys
 import time
 from collections.abc import Sequence
 
+from ironic_lite.drivers.boot import servers
 from tests.acceptance.service import SCRIPTS, Service
 from tests.ports import free_port
 from tests.vm import journey, rack
 from tests.vm.image import run
 from tests.vm.story import Story
 
-_LOADER = "snponly.efi"
+_BOOTS = ("redfish-virtual-media", "ipxe", "pxe")
+_LOADERS = {
+    ("ipxe", "uefi"): ("snponly.efi",),
+    ("ipxe", "bios"): ("undionly.kpxe",),
+    ("pxe", "uefi"): ("bootx64.efi",),
+    ("pxe", "bios"): ("pxelinux.0", "ldlinux.c32"),
+}
+"""What firmware is led to by TFTP."""
 _SETTINGS = """\
 clean_callback_timeout = {patience}
 deploy_callback_timeout = {patience}
+rescue_callback_timeout = {patience}
+automated_clean_enable = {cleans}
 deploy_kernel = file://{ramdisk}/agent.kernel
 deploy_ramdisk = file://{ramdisk}/agent.initramfs
+rescue_kernel = file://{ramdisk}/agent.kernel
+rescue_ramdisk = file://{ramdisk}/agent.initramfs
 bootloader = file://{ramdisk}/esp.img
 file_url_allowed_paths = {folder}/images
 [DEFAULT]
 debug = {debug}
 enabled_hardware_types = redfish,ipmi
-enabled_boot_interfaces = redfish-virtual-media,ipxe
+enabled_boot_interfaces = redfish-virtual-media,{network_boot}
+enabled_rescue_interfaces = agent,no-rescue
 enabled_deploy_interfaces = direct
 enabled_network_interfaces = noop
 [api]
@@ -54,8 +67,10 @@ dhcp_hostsdir = {folder}/dhcp-hosts
 dhcp_optsdir = {folder}/dhcp-options
 [agent]
 image_download_source = local
+enable_bios_bootloader_install = true
 deploy_logs_local_path = {folder}/agent-logs
 deploy_logs_collect = always
+enable_bios_bootloader_install = true
 """
 
 
@@ -71,9 +86,9 @@ def main(words: Sequence[str] | None = None) -> int:
     rack.isolate()
     up = _service(folder, asked)
     machine = rack.Rack(folder, asked.folder / "venv", asked.accelerator, asked.memory)
-    machine.driver = asked.bmc
+    machine.driver, machine.firmware = asked.bmc, asked.firmware
     try:
-        with rack.running(machine, _dnsmasq(folder, up)):
+        with rack.running(machine, _dnsmasq(folder, up, asked)):
             fault = _lead(up, machine, story, asked)
     finally:
         up.clear()
@@ -88,10 +103,12 @@ def _lead(up: Service, machine: rack.Rack, story: Story, asked: argparse.Namespa
     up.start()
     up.up()
     story.say(f"service, BMC and network are up, load {os.getloadavg()[0]:.1f}")
-    way = journey.Journey(up, machine, story, up.folder / "images", asked.patience)
+    image = asked.folder / "system/system.raw" if asked.image == "partition" else asked.image
+    chosen = journey.Way(asked.boot, asked.life, image, asked.patience)
+    way = journey.Journey(up, machine, story, up.folder / "images", chosen)
     fault = []
     try:
-        way.lead(asked.boot)
+        way.lead()
         story.say("all as it should be")
     except (journey.Failed, RuntimeError, OSError) as why:
         story.say(f"FAILED: {why}")
@@ -114,16 +131,19 @@ def _service(folder: pathlib.Path, asked: argparse.Namespace) -> Service:
         http=free_port(),
         patience=int(asked.patience),
         debug=asked.debug,
-        dhcp="dnsmasq" if asked.boot == "ipxe" else "none",
+        dhcp=asked.dhcp,
+        cleans=asked.life in journey.CLEANED,
+        network_boot="pxe" if asked.boot == "pxe" else "ipxe",
     )
     with up.settings.open("a") as file:
         file.write(more)
     return up
 
 
-def _dnsmasq(folder: pathlib.Path, up: Service) -> pathlib.Path:
-    """Have our own program write the configuration, and put iPXE where it says."""
-    shutil.copy(f"/usr/lib/ipxe/{_LOADER}", folder / "tftp")
+def _dnsmasq(folder: pathlib.Path, up: Service, asked: argparse.Namespace) -> pathlib.Path:
+    """Have our own program write the configuration, and put loaders where it says."""
+    for name in _LOADERS.get((asked.boot, asked.firmware), ()):
+        shutil.copy(servers.SOURCES[name], folder / "tftp" / name)
     where = ("--folder", folder / "netboot", "--interface", rack.BRIDGE, "--range", rack.RANGE)
     run(SCRIPTS / "ironic-lite-netboot", "--config-file", up.settings, "write", *where)
     return folder / "netboot" / "dnsmasq.conf"
@@ -134,22 +154,25 @@ def _asked(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--boot", choices=_BOOTS, default=_BOOTS[0], help="boot interface")
     parser.add_argument("--bmc", choices=("redfish", "ipmi"), default="redfish")
+    parser.add_argument("--firmware", choices=("uefi", "bios"), default="uefi")
+    parser.add_argument("--life", choices=list(journey.LIVES), default="whole")
+    parser.add_argument("--image", choices=("whole-disk", "partition"), default="whole-disk")
+    parser.add_argument("--dhcp", choices=("none", "dnsmasq"), help="[dhcp]dhcp_provider")
     parser.add_argument("--accelerator", choices=("qemu", "kvm"), default="qemu")
     parser.add_argument("--memory", type=int, default=1536, help="MiB of the machine")
     parser.add_argument("--patience", type=float, default=1200, help="seconds a verb may take")
     parser.add_argument("--debug", action="store_true", help="log all that the service does")
-    return parser.parse_args(words)
-
-
-_BOOTS = ("redfish-virtual-media", "ipxe")
+    asked = parser.parse_args(words)
+    asked.dhcp = asked.dhcp or ("dnsmasq" if asked.boot == "ipxe" else "none")
+    return asked
 
 
 def _head(asked: argparse.Namespace) -> list[str]:
     qemu = run("qemu-system-x86_64", "--version").splitlines()[0]
     kind = "emulated processor" if asked.accelerator == "qemu" else "KVM"
     return [
-        f"BMC: {asked.bmc}; boot: {asked.boot}; {qemu}, {kind}, {asked.memory} MiB; "
-        f"host with {os.cpu_count()} processors",
+        f"BMC: {asked.bmc}; firmware: {asked.firmware}; boot: {asked.boot}; image: {asked.image}; "
+        f"{qemu}, {kind}, {asked.memory} MiB; host with {os.cpu_count()} processors",
         "",
     ]
 

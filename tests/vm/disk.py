@@ -28,6 +28,12 @@ def mark(path: pathlib.Path, word: bytes) -> None:
             file.write(word * 64)
 
 
+def write(path: pathlib.Path, image: pathlib.Path) -> None:
+    """Write an image of a disk, from the beginning."""
+    with path.open("r+b") as file:
+        file.write(image.read_bytes())
+
+
 def used(path: pathlib.Path) -> int:
     """Return how many bytes, counted in whole MiB, hold anything but zeros."""
     blank, found, at = bytes(_CHUNK), 0, 0

@@ -1,9 +1,10 @@
-"""A whole-disk image with nothing but a loader that says a word on the serial line."""
+"""Whole-disk images with nothing but a loader that says a word on the serial line."""
 
 from __future__ import annotations
 
 import hashlib
 import pathlib
+import shutil
 import subprocess
 
 _MIB = 1024 * 1024
@@ -13,6 +14,18 @@ _FIRST, _SECTORS = 2048, 18432
 _HEADS, _TRACK = 16, 32
 _MODULES = ("normal", "echo", "serial", "terminal", "sleep")
 
+_CODE = 440
+"""Bytes of a first sector that are code; a BIOS puts them at 0x7C00."""
+_BY_PORT = bytes.fromhex(
+    "fa 31c0 8ed8 fc"  # no interrupts; ds = 0; forwards
+    "be 237c"  # si = the text, behind this
+    "ac 84c0 7412 88c4"  # the next byte, or the end
+    "bafd03 ec a820 74fb"  # until the serial line is ready
+    "baf803 88e0 ee ebe9"  # out with it, and on
+    "f4 ebfd"  # halt
+)
+"""Code for a BIOS's processor (16 bits): print what follows it, up to a 0."""
+
 _SAY = """\
 serial --unit=0 --speed=115200
 terminal_output serial
@@ -21,11 +34,48 @@ sleep --verbose 100000
 """
 
 
-def build(path: pathlib.Path, word: str) -> str:
+def build(path: pathlib.Path, word: str, firmware: str) -> str:
     """Write the image and return its SHA-256.
 
     :param word: one plain word; it stands in no other file that a machine reads.
+    :param firmware: ``uefi`` or ``bios``, which is to start it.
     """
+    if firmware == "bios":
+        _for_bios(path, word)
+    else:
+        _for_uefi(path, word)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def copy(source: pathlib.Path, path: pathlib.Path) -> str:
+    """Copy an image, and return its SHA-256."""
+    shutil.copy(source, path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _for_bios(path: pathlib.Path, word: str) -> None:
+    with path.open("wb") as file:
+        file.truncate(_SIZE)
+    # Agents take nothing for an image of a disk that has no table of partitions.
+    table = f"label: dos\nstart={_FIRST}, size={_SECTORS}, type=83, bootable\n"
+    run("sfdisk", "--quiet", path, said=table)
+    with path.open("r+b") as file:
+        file.write(boot_code(word))
+
+
+def boot_code(word: str) -> bytes:
+    """Return the beginning of a first sector, which ends before a disk's name and partitions.
+
+    :raises ValueError: the word is too long.
+    """
+    code = _BY_PORT + f"{word}\r\n".encode() + b"\0"
+    if len(code) > _CODE:
+        raise ValueError(f"{word} is too long for a boot sector")
+    return code
+
+
+def _for_uefi(path: pathlib.Path, word: str) -> None:
     said, loader = path.with_suffix(".cfg"), path.with_suffix(".efi")
     said.write_text(_SAY.format(word=word))
     run("grub-mkimage", "-O", "x86_64-efi", "-p", "/nowhere", "-c", said, "-o", loader, *_MODULES)
@@ -40,7 +90,6 @@ def build(path: pathlib.Path, word: str) -> str:
     run("mcopy", "-i", there, loader, "::/EFI/BOOT/BOOTX64.EFI")
     said.unlink()
     loader.unlink()
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def run(*words: str | pathlib.Path, said: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The life of a node on a machine that boots: cleaned, deployed, deleted, cleaned again."""
+"""The life of a node on a machine that boots: cleaned, deployed, rescued, deleted, cleaned."""
 
 from __future__ import annotations
 
@@ -6,57 +6,82 @@ import contextlib
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tests.acceptance.service import Service
-from tests.vm import disk, image, rack
+from tests.vm import disk, image, login, rack
 from tests.vm.story import Story, of_runs
 
 NODE = "m1"
 LEFT = b"LEFT-BY-A-FORMER-USER"
 WORD = "THE-INSTANCE-HAS-STARTED"
+PASSWORD = "let $me 'in"
+OF_CONFIGURATION = "told-by-a-config-drive"
 Json = dict[str, Any]
 
+CLEANED = frozenset({"whole", "clean"})
+"""Lives with cleanings; the others boot the ramdisk but once."""
 _LOOK_SECONDS = 0.5
-_VALID = ("power", "management", "boot", "network")
+_VALID = ("power", "management", "boot", "network", "rescue")
+_SHOWN = "lsblk --noheadings --output LABEL /dev/vda"
+_READ = "sudo sh -c 'mount -r LABEL=config-2 /mnt && cat /mnt/openstack/latest/meta_data.json'"
+_SEEN = {
+    "whole-disk": f"sudo head -c 12M /dev/vda | grep --text --count {WORD}",
+    "partition": f"sudo sh -c 'mount -r LABEL=system /media; grep --count {WORD} /media/sbin/init'",
+}
+"""What tells, for a type of image, that it is on the disk."""
+_AGENT = "systemctl is-active ironic-agent || true"
 
 
 class Failed(Exception):
     """Something is not as it has to be."""
 
 
-@dataclasses.dataclass
-class Journey:
-    """Everything that takes part.
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """What is chosen.
 
+    :param boot: the boot interface.
+    :param life: a key of `LIVES`.
+    :param image: ``whole-disk``, or the path of the image of a partition.
     :param patience: seconds that one verb may take.
     """
+
+    boot: str
+    life: str
+    image: str | pathlib.Path
+    patience: float
+
+    @property
+    def cleans(self) -> bool:
+        return self.life in CLEANED
+
+    @property
+    def image_type(self) -> str:
+        return self.image if isinstance(self.image, str) else "partition"
+
+
+@dataclasses.dataclass
+class Journey:
+    """Everything that takes part."""
 
     up: Service
     machine: rack.Rack
     story: Story
     images: pathlib.Path
-    patience: float
+    way: Way
+    starts: int = 0
 
-    def lead(self, boot_interface: str) -> None:
+    def lead(self) -> None:
         """Lead the node through its life.
 
         :raises Failed: it went another way, or the machine is not as it should be.
         """
-        disk.mark(self.machine.disk, LEFT)
-        self.story.say(f"the disk holds the marks of a former user: {self._used()}")
-        self._enrol(boot_interface)
+        self._enrol()
         self._verb("manage", "manageable")
-        self._verb("provide", "available")
-        self._erased()
-        self._choose()
-        self._verb("active", "active")
-        self._wait(lambda: WORD in self.machine.serial, f"{WORD} on the serial line")
-        self.story.say(f"the machine says {WORD}; its disk: {self._used()}")
-        self._check(disk.used(self.machine.disk) > 0, "an image on the disk")
-        self._verb("deleted", "available")
-        self._erased()
+        for part in LIVES[self.way.life]:
+            part(self)
         self._nothing_left()
 
     def record(self) -> list[str]:
@@ -64,20 +89,57 @@ class Journey:
         runs = self._get(f"/v1/nodes/{NODE}/runs?sort_dir=asc")["runs"]
         return of_runs([self._get(f"/v1/nodes/{NODE}/runs/{run['uuid']}") for run in runs])
 
+    # -- parts of a life ---------------------------------------------------------------------
+
+    def _clean(self) -> None:
+        disk.mark(self.machine.disk, LEFT)
+        self.story.say(f"the disk holds the marks of a former user: {self._used()}")
+        self._verb("provide", "available")
+        self._erased()
+
+    def _provide(self) -> None:
+        self._verb("provide", "available")
+
+    def _adopt(self) -> None:
+        """Have an instance that somebody else has put there."""
+        disk.write(self.machine.disk, self._choose())
+        self._verb("adopt", "active")
+
+    def _deploy(self) -> None:
+        self._choose()
+        self._verb("active", "active", configdrive={"meta_data": {"told": OF_CONFIGURATION}})
+        self._started()
+        self._check(disk.used(self.machine.disk) > 0, "an image on the disk")
+
+    def _rescue(self) -> None:
+        self._verb("rescue", "rescue", rescue_password=PASSWORD)
+        self._rescued()
+        self._verb("unrescue", "active")
+        self._started()
+
+    def _delete(self) -> None:
+        self._verb("deleted", "available")
+        if self.way.cleans:
+            self._erased()
+
     # -- what is asked -----------------------------------------------------------------------
 
-    def _enrol(self, boot_interface: str) -> None:
+    def _enrol(self) -> None:
         node = self._ask(
             "POST",
             "/v1/nodes",
             {
                 "name": NODE,
                 "driver": self.machine.driver,
-                "boot_interface": boot_interface,
+                "boot_interface": self.way.boot,
                 "deploy_interface": "direct",
                 "network_interface": "noop",
+                "rescue_interface": "agent",
                 "driver_info": self.machine.driver_info,
-                "properties": {"cpu_arch": "x86_64", "capabilities": "boot_mode:uefi"},
+                "properties": {
+                    "cpu_arch": "x86_64",
+                    "capabilities": f"boot_mode:{self.machine.firmware}",
+                },
             },
         )
         self._ask("POST", "/v1/ports", {"node_uuid": node["uuid"], "address": rack.MAC})
@@ -85,21 +147,27 @@ class Journey:
         wrong = {kind: told[kind] for kind in _VALID if not told[kind]["result"]}
         self._check(not wrong, f"a valid node: {wrong}")
 
-    def _choose(self) -> None:
+    def _choose(self) -> pathlib.Path:
         path = self.images / "instance.raw"
+        if isinstance(self.way.image, str):
+            digest = image.build(path, WORD, self.machine.firmware)
+        else:
+            digest = image.copy(self.way.image, path)
         info = {
             "image_source": f"file://{path}",
             "image_os_hash_algo": "sha256",
-            "image_os_hash_value": image.build(path, WORD),
+            "image_os_hash_value": digest,
             "image_disk_format": "raw",
-            "image_type": "whole-disk",
+            "image_type": self.way.image_type,
+            "root_gb": 1,
         }
         patch = [{"op": "add", "path": "/instance_info", "value": info}]
         self._ask("PATCH", f"/v1/nodes/{NODE}", patch)
+        return path
 
-    def _verb(self, target: str, wanted: str) -> None:
+    def _verb(self, target: str, wanted: str, **more: Any) -> None:
         self.story.say(f"--- {target}")
-        self._ask("PUT", f"/v1/nodes/{NODE}/states/provision", {"target": target})
+        self._ask("PUT", f"/v1/nodes/{NODE}/states/provision", {"target": target, **more})
         # A state that is the goal, too, is left first: the answer comes after that.
         self._wait(lambda: self._stands(wanted), f"{wanted} after {target}")
 
@@ -112,6 +180,37 @@ class Journey:
         return bool(state == wanted)
 
     # -- what is checked ---------------------------------------------------------------------
+
+    def _started(self) -> None:
+        self.starts += 1
+        about = f"{WORD} on the serial line, {self.starts} times"
+        self._wait(lambda: self.machine.serial.count(WORD) == self.starts, about)
+        self.story.say(f"the machine says {WORD}; its disk: {self._used()}")
+
+    def _rescued(self) -> None:
+        self._wait(self._lets_in, f"a login as {login.USER} with the password")
+        address = self.machine.address
+        self.story.say(f"{login.USER} is logged in at {address} by its password")
+        wrong = login.Login(self.up.folder, address, PASSWORD[:-1])
+        with contextlib.suppress(login.Refused):
+            self._check(not wrong.run("true"), "that another password is refused")
+        right = login.Login(self.up.folder, address, PASSWORD)
+        asked = [_SHOWN, _SEEN[self.way.image_type], _AGENT]
+        asked += [_READ] if self.way.life != "rescue" else []
+        try:
+            labels, found, agent, *told = map(right.run, asked)
+        except login.Refused as why:
+            raise Failed(f"rescued, {why}") from None
+        self._check(int(found) > 0, "the image on the disk")
+        self._check(agent.strip() == "inactive", f"an agent that has ended for good: {agent}")
+        self._check(all(OF_CONFIGURATION in one for one in told), f"a config drive, not {told}")
+        self.story.say(f"it sees the image on the disk, and what is told there: {labels.split()}")
+
+    def _lets_in(self) -> bool:
+        self._stands("rescue")
+        with contextlib.suppress(login.Refused):
+            return bool(login.Login(self.up.folder, self.machine.address, PASSWORD).run("id"))
+        return False
 
     def _erased(self) -> None:
         self._check(not disk.holds(self.machine.disk, LEFT), "no mark of a former user")
@@ -139,14 +238,14 @@ class Journey:
     # -- how ---------------------------------------------------------------------------------
 
     def _wait(self, ask: Callable[[], bool], about: str) -> None:
-        end = time.monotonic() + self.patience
+        end = time.monotonic() + self.way.patience
         while time.monotonic() < end:
             self.story.serial(self.machine.serial)
             if ask():
                 self.story.serial(self.machine.serial)
                 return
             time.sleep(_LOOK_SECONDS)
-        raise Failed(f"{about}: not within {self.patience:g} s")
+        raise Failed(f"{about}: not within {self.way.patience:g} s")
 
     def _ask(self, method: str, path: str, body: Any) -> Json:
         answer = self.up.ask(method, path, body)
@@ -159,3 +258,12 @@ class Journey:
 
     def _get(self, path: str) -> Json:
         return self._ask("GET", path, None)
+
+
+LIVES: Mapping[str, Sequence[Callable[[Journey], None]]] = {
+    "whole": (Journey._clean, Journey._deploy, Journey._rescue, Journey._delete),
+    "clean": (Journey._clean,),
+    "deploy": (Journey._provide, Journey._deploy, Journey._delete),
+    "rescue": (Journey._adopt, Journey._rescue, Journey._delete),
+}
+"""The parts of a life, in their order."""

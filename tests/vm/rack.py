@@ -45,18 +45,41 @@ stdio_handler = "file"
 remember_owner = 0
 """
 
-_DOMAIN = """\
-<domain type="{accelerator}">
-  <name>{name}</name>
-  <uuid>{uuid}</uuid>
-  <memory unit="MiB">{memory}</memory>
-  <vcpu>1</vcpu>
+_FIRMWARE = {
+    "uefi": """\
   <os firmware="efi">
     <type arch="x86_64" machine="q35">hvm</type>
     <firmware><feature name="secure-boot" enabled="no"/></firmware>
     <boot dev="hd"/>
   </os>
-  <features><acpi/></features>
+""",
+    "bios": """\
+  <os>
+    <type arch="x86_64" machine="q35">hvm</type>
+    <boot dev="hd"/>
+  </os>
+""",
+}
+_ROM = {"uefi": '<rom enabled="no"/>', "bios": ""}
+"""A BIOS boots from a network by the iPXE that QEMU puts on its cards."""
+_MORE = {
+    "uefi": "",
+    # Without a screen, all that a BIOS and its loaders show goes to the serial line.
+    "bios": """\
+  <qemu:commandline>
+    <qemu:arg value="-machine"/>
+    <qemu:arg value="graphics=off"/>
+  </qemu:commandline>
+""",
+}
+
+_DOMAIN = """\
+<domain type="{accelerator}" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0">
+  <name>{name}</name>
+  <uuid>{uuid}</uuid>
+  <memory unit="MiB">{memory}</memory>
+  <vcpu>1</vcpu>
+{firmware}  <features><acpi/></features>
   <cpu mode="maximum"/>
   <on_reboot>restart</on_reboot>
   <on_crash>destroy</on_crash>
@@ -71,13 +94,13 @@ _DOMAIN = """\
       <source bridge="{bridge}"/>
       <mac address="{mac}"/>
       <model type="virtio"/>
-      <rom enabled="no"/>
+      {rom}
     </interface>
     <serial type="file"><source path="{serial}" append="on"/></serial>
     <rng model="virtio"><backend model="random">/dev/urandom</backend></rng>
     <memballoon model="none"/>
   </devices>
-</domain>
+{more}</domain>
 """
 
 _SUSHY = """\
@@ -108,6 +131,7 @@ class Rack:
     :param programs: the environment with sushy-tools, whose Python knows libvirt.
     :param accelerator: ``qemu``, or ``kvm`` where the processor allows it.
     :param memory: of the machine, MiB.
+    :param firmware: ``uefi`` or ``bios``.
     :param driver: ``redfish`` or ``ipmi``, which its BMC speaks.
     """
 
@@ -115,6 +139,7 @@ class Rack:
     programs: pathlib.Path
     accelerator: str = "qemu"
     memory: int = 1536
+    firmware: str = "uefi"
     driver: str = "redfish"
     driver_info: dict[str, Any] = dataclasses.field(default_factory=dict)
     _started: list[subprocess.Popen[bytes]] = dataclasses.field(default_factory=list)
@@ -130,6 +155,31 @@ class Rack:
             return (self.folder / "serial.log").read_text("utf-8", "replace")
         return ""
 
+    @property
+    def address(self) -> str:
+        """What DHCP has given the machine last; "" before that."""
+        with contextlib.suppress(FileNotFoundError):
+            for line in reversed((self.folder / "leases").read_text().splitlines()):
+                if line.split()[1] == MAC:
+                    return line.split()[2]
+        return ""
+
+    def description(self) -> str:
+        """Return the machine as libvirt is told of it."""
+        return _DOMAIN.format(
+            accelerator=self.accelerator,
+            name=NAME,
+            uuid=UUID,
+            memory=self.memory,
+            disk=self.disk,
+            bridge=BRIDGE,
+            mac=MAC,
+            serial=self.folder / "serial.log",
+            firmware=_FIRMWARE[self.firmware],
+            rom=_ROM[self.firmware],
+            more=_MORE[self.firmware],
+        )
+
     def start(self, dnsmasq: pathlib.Path) -> None:
         """Build all of it; the machine is off.
 
@@ -141,18 +191,7 @@ class Rack:
         self._libvirt()
         disk.make(self.disk)
         description = self.folder / "machine.xml"
-        description.write_text(
-            _DOMAIN.format(
-                accelerator=self.accelerator,
-                name=NAME,
-                uuid=UUID,
-                memory=self.memory,
-                disk=self.disk,
-                bridge=BRIDGE,
-                mac=MAC,
-                serial=self.folder / "serial.log",
-            )
-        )
+        description.write_text(self.description())
         run("virsh", "--quiet", "define", description)
         if self.driver == "redfish":
             self._sushy()

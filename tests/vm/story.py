@@ -9,6 +9,10 @@ from typing import Any
 
 SIGNS: Mapping[str, str] = {
     r"BdsDxe: starting": "firmware starts a loader",
+    r"Booting from (DVD|Hard Disk|ROM|0000)": "firmware starts a loader",
+    r"ISOLINUX \d": "isolinux runs",
+    r"PXELINUX \d": "pxelinux runs",
+    r"Welcome to GRUB!|GRUB loading": "GRUB runs",
     r"iPXE initialising devices": "iPXE runs",
     r"Linux version ": "kernel runs",
     r"ironic-python-agent\[\d+\]": "agent speaks",
