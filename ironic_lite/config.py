@@ -23,6 +23,9 @@ from ironic_lite import errors, options
 PROJECT = "ironic-lite"
 API = "ironic-lite-api"
 """Console script of the API: the one that is warned of an open address."""
+_PAIR = ("ssl_cert_file", "ssl_key_file")
+_TLS_PAIRS = (("api", ""), ("deploy", "http_"))
+"""Groups with a certificate and its key, and how their options begin."""
 _SERVES_API = (API, "ironic-lite")
 
 LOG = logging.getLogger(__name__)
@@ -296,16 +299,21 @@ def _doubt(conf: cfg.ConfigOpts) -> str | None:
 
 
 def _check_tls(conf: cfg.ConfigOpts) -> str | None:
-    pair = {name: conf.api[name] for name in ("ssl_cert_file", "ssl_key_file")}
+    faults = (_pair_fault(conf, group, prefix) for group, prefix in _TLS_PAIRS)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _pair_fault(conf: cfg.ConfigOpts, group: str, prefix: str) -> str | None:
+    pair = {f"{prefix}{name}": conf[group][f"{prefix}{name}"] for name in _PAIR}
     if not any(pair.values()):
         return None
     for name, path in pair.items():
         if not path:
-            return f"[api]{name}: must be set too, TLS needs the certificate and its key"
+            return f"[{group}]{name}: must be set too, TLS needs the certificate and its key"
         try:
             pathlib.Path(path).open("rb").close()
         except OSError as error:
-            return f"[api]{name}: cannot read {path}: {error.strerror}"
+            return f"[{group}]{name}: cannot read {path}: {error.strerror}"
     return None
 
 

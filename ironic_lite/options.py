@@ -785,6 +785,12 @@ DEPLOY = (
         help="Address for that. Media hold the secrets of the ramdisks booted from them: it should "
         "be one of the network of BMCs and machines, which nobody else reaches.",
     ),
+    cfg.StrOpt(
+        "http_ssl_cert_file",
+        help="PEM file with the certificate chain for that; with http_ssl_key_file the files are "
+        "served by https only. BMCs and agents must trust it.",
+    ),
+    cfg.StrOpt("http_ssl_key_file", help="PEM file with the private key of http_ssl_cert_file."),
     cfg.IntOpt(
         "http_connections",
         default=64,

@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
+import ssl
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from cheroot import wsgi
+from cheroot.ssl import builtin
 from webob import exc, static
 
 from ironic_lite import config
@@ -74,10 +76,29 @@ def _type(file: pathlib.Path) -> str:
     return "text/plain" if file.suffix in {".ipxe", ""} else "application/octet-stream"
 
 
-class FileServer:
-    """The server in its threads."""
+class _Tls(builtin.BuiltinSSLAdapter):
+    """TLS whose handshake is made by the thread of its connection.
 
-    def __init__(self, host: str, port: int, connections: int) -> None:
+    cheroot would make it where it accepts connections: a client that says nothing would keep all
+    others from being accepted.
+    """
+
+    def wrap(self, sock: Any) -> tuple[Any, dict[str, str]]:
+        """Return the socket with TLS, and what the application is told of it."""
+        found = self.context.wrap_socket(sock, do_handshake_on_connect=False, server_side=True)
+        return found, {"wsgi.url_scheme": "https", "HTTPS": "on"}
+
+
+class FileServer:
+    """The server in its threads.
+
+    :param tls: the PEM files of certificate chain and private key; None: no TLS.
+    :raises config.ConfigError: they do not belong together, or need a password.
+    """
+
+    def __init__(
+        self, host: str, port: int, connections: int, *, tls: tuple[str, str] | None = None
+    ) -> None:
         self._server = wsgi.Server(
             (host.strip("[]"), port),
             application(published.root()),
@@ -89,6 +110,8 @@ class FileServer:
         )
         self._server.max_request_header_size = _HEADER_BYTES
         self._server.max_request_body_size = 1
+        if tls is not None:
+            self._server.ssl_adapter = _adapter(*tls)
         setattr(self._server, "error_log", _log)  # noqa: B010 - a method, and meant to be replaced
         self._thread = threading.Thread(target=self._server.serve, name="files", daemon=True)
 
@@ -129,7 +152,22 @@ def configured(conf: Any) -> FileServer | None:
     if deploy.http_host.strip("[]") in {"0.0.0.0", "::"} and not deploy.http_url:
         reason = "[deploy]http_url: must be set where http_host means every address"
         raise config.ConfigError(reason=reason)
-    return FileServer(deploy.http_host, deploy.http_port, deploy.http_connections)
+    tls = None
+    if deploy.http_ssl_cert_file:
+        tls = (deploy.http_ssl_cert_file, deploy.http_ssl_key_file)
+    return FileServer(deploy.http_host, deploy.http_port, deploy.http_connections, tls=tls)
+
+
+def _adapter(certificate: str, key: str) -> _Tls:
+    try:
+        # Without a password, one would be asked for on the terminal.
+        return _Tls(certificate, key, private_key_password="")
+    except (ssl.SSLError, OSError, ValueError) as error:
+        why = getattr(error, "reason", None) or error
+        raise config.ConfigError(
+            reason=f"[deploy]http_ssl_cert_file, http_ssl_key_file: {certificate} and {key} are "
+            f"not a PEM certificate and its unencrypted key: {why}"
+        ) from None
 
 
 def _log(msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:

@@ -81,8 +81,13 @@ def own_url(conf: Any) -> str | None:
     """Return where the conductor's own file server is found, None if it does not serve."""
     if conf.http_port is None:
         return None
+    scheme = "https" if conf.http_ssl_cert_file else "http"
     host = str(conf.http_host).strip("[]")
-    return f"http://[{host}]:{conf.http_port}" if ":" in host else f"http://{host}:{conf.http_port}"
+    return (
+        f"{scheme}://[{host}]:{conf.http_port}"
+        if ":" in host
+        else (f"{scheme}://{host}:{conf.http_port}")
+    )
 
 
 def secret_name(stem: str, suffix: str) -> str:

@@ -308,3 +308,57 @@ def test_an_image_that_the_disk_has_no_room_for_is_told_and_leaves_nothing(
         assert cache.fetch(f"{server}/kernel").read_text() == "y" * 30_000
     finally:
         subprocess.run(["umount", str(folder)], check=True, capture_output=True)
+
+
+# -- over TLS ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tls(tmp_path: pathlib.Path) -> tuple[str, str]:
+    """A certificate for 127.0.0.1, and its key."""
+    path, key = certificate(tmp_path)
+    return str(path), str(key)
+
+
+def test_files_are_given_over_tls_in_parts_too(root: pathlib.Path, tls: tuple[str, str]) -> None:
+    published.reached(root / "media")
+    (root / "media/a.iso").write_bytes(CONTENT)
+    running = fileserver.FileServer("127.0.0.1", 0, CONNECTIONS, tls=tls)
+    running._server.expiration_interval = 0.02
+    running.start()
+    address = ("127.0.0.1", running.port)
+    try:
+        # Who connects and then says nothing keeps nobody waiting.
+        with socket.create_connection(address, timeout=10):
+            url = f"https://127.0.0.1:{running.port}/media/a.iso"
+            whole = requests.get(url, timeout=10, verify=tls[0])
+            part = requests.get(url, headers={"Range": "bytes=7-9"}, timeout=10, verify=tls[0])
+        assert (whole.status_code, whole.content) == (200, CONTENT)
+        assert (part.status_code, part.content) == (206, CONTENT[7:10])
+        with pytest.raises(requests.exceptions.SSLError):
+            requests.get(url, timeout=10)
+        with socket.create_connection(address, timeout=10) as plain:
+            plain.sendall(b"GET /media/a.iso HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert CONTENT[:64] not in plain.recv(1000)
+    finally:
+        running.stop()
+
+
+def test_what_is_handed_out_says_https_where_files_are_served_so(
+    root: pathlib.Path, tls: tuple[str, str]
+) -> None:
+    config.CONF.set_override("http_port", 8443, group="deploy")
+    config.CONF.set_override("http_ssl_cert_file", tls[0], group="deploy")
+    try:
+        assert published.base() == "https://127.0.0.1:8443"
+    finally:
+        config.CONF.clear_override("http_ssl_cert_file", group="deploy")
+
+
+def test_a_certificate_with_another_s_key_stops_the_start(
+    root: pathlib.Path, tls: tuple[str, str], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    _, key = certificate(tmp_path / "other")
+    with pytest.raises(config.ConfigError, match="http_ssl_cert_file"):
+        fileserver.FileServer("127.0.0.1", 0, CONNECTIONS, tls=(tls[0], str(key)))
