@@ -1,111 +1,170 @@
-"""What a heartbeat of a ramdisk's agent costs, across real processes: API and conductor together.
+"""What heartbeats of ramdisks' agents cost, across real processes: API and conductor together.
 
-The agents of 500 nodes send one heartbeat each per round over connections that stay open, as fast
-as they are answered. Half of the nodes rest, so that a heartbeat is only taken down; half wait in
-the middle of a step, so that a worker looks after each of them. Every one must be taken: what is
-refused because its node is busy is sent again, and counted.
+A thousand heartbeats a second are offered to one API, whether it keeps up or not: of nodes at rest,
+where one is only taken down; of nodes in a step of a BMC's, which no heartbeat ends; and of nodes
+whose agent runs a step and is asked about it, over TLS, after each heartbeat. Every one must be
+taken in the end: what is refused comes again, and is counted; and each node must have been heard.
+
+The agents are another process. What it costs the conductor to ask one is measured by itself, and
+told beside the whole.
 """
 
 from __future__ import annotations
 
-import contextlib
-import statistics
+import pathlib
 import sys
 import time
+import types
 from collections.abc import Sequence
+from typing import Any, cast
 
 import sqlalchemy as sa
 
-from benchmarks import stage
+from benchmarks import offered, ramdisks, stage
 from benchmarks.figures import Figure, report
+from ironic_lite import clock, config
 from ironic_lite.db import models
 from ironic_lite.db.session import Database
+from ironic_lite.drivers import base
+from ironic_lite.drivers.agent.client import Client
 
 NODES = 500
-ROUNDS = 5
-CONNECTIONS = 8
+"""Of each sort."""
+ROUNDS = 10
+"""How often the agent of each speaks."""
+RATE = 1000
+"""Heartbeats offered in a second."""
+CALM = 50
+"""As many as agents on the same processors can be asked about."""
+ASKED = 300
+"""Questions to an agent by which their price is found."""
+IN_TIME = 1.0
+"""Seconds."""
+URL = "https://192.0.2.1:9999"
 TOKEN = "t" * 43
 PEM = "-----BEGIN CERTIFICATE-----\n" + "\n".join(["M" * 64] * 10) + "\n-----END CERTIFICATE-----\n"
 STEP = {"interface": "deploy", "step": "erase_devices", "priority": 10}
+_COMMAND = {"step": "None/0/0", "id": "1", "since": 0.0}  # as the conductor keeps it; long ago
 
 
-def prepare(opened: Database, uuids: Sequence[str], state: str) -> None:
-    """Give nodes a token, and let them be in ``state``, in the middle of a step."""
+def prepare(opened: Database, uuids: Sequence[str], state: str, *, agent: bool = False) -> None:
+    """Give nodes a token, and let them be in ``state``, in the middle of a step.
+
+    :param agent: it is one of the agent's.
+    """
     told = {"agent_secret_token": TOKEN, "clean_steps": [STEP], "clean_step_index": 0}
+    if agent:
+        told["driver_notes"] = {"agent_command": _COMMAND}
     node = models.nodes
     values = {"provision_state": state, "driver_internal_info": told, "clean_step": STEP}
+    if agent:
+        values["deploy_interface"] = "custom-agent"
     opened.write(
         lambda conn: conn.execute(sa.update(node).where(node.c.uuid.in_(uuids)).values(values))
     )
 
 
-def beat(uuid: str) -> bytes:
+def beat(uuid: str, url: str = URL, pem: str = PEM) -> bytes:
     """Return the request of one heartbeat."""
     body = {
-        "callback_url": f"https://192.0.2.{int(uuid[:2], 16) % 250 + 1}:9999",
+        "callback_url": url,
         "agent_token": TOKEN,
         "agent_version": "13.0.0",
-        "agent_verify_ca": PEM,
+        "agent_verify_ca": pem,
     }
     return stage.post(f"/v1/heartbeat/{uuid}", body, version="1.68")
 
 
-def beats(service: stage.Service, uuids: Sequence[str]) -> tuple[float, float, int]:
-    """Send a heartbeat of each node; return CPU milliseconds of each, how many a second, and how
-    many had to be sent again.
+def beats(
+    service: stage.Service, requests: Sequence[bytes], rate: float = RATE
+) -> tuple[float, offered.Outcome]:
+    """Offer heartbeats; return the CPU milliseconds of each that was taken, and what became of all.
+
+    :param rate: how many in a second.
     """
-    with contextlib.ExitStack() as opened:
-        clients = [opened.enter_context(stage.Client(service.port)) for _ in range(CONNECTIONS)]
-        return _beats(service, uuids, clients)
+    begin = service.cpu()
+    outcome = offered.offer(service.port, requests, rate)
+    return (service.cpu() - begin) / len(requests) * 1000, outcome
 
 
-def _beats(
-    service: stage.Service, uuids: Sequence[str], clients: Sequence[stage.Client]
-) -> tuple[float, float, int]:
-    left, again = list(uuids), 0
-    begin, cpu = time.perf_counter(), service.cpu()
-    while left:
-        some, left = left[: len(clients)], left[len(clients) :]
-        for client, uuid in zip(clients, some, strict=False):
-            client.send(beat(uuid))
-        for client, uuid in zip(clients, some, strict=False):
-            status, body = client.receive()
-            if status in (409, 503):
-                left.append(uuid)
-                again += 1
-            elif status != 202:
-                raise RuntimeError(f"status {status}: {body[:500]!r}")
-    taken = time.perf_counter() - begin
-    spent = (service.cpu() - cpu) / len(uuids) * 1000
-    return spent, len(uuids) / taken, again
+def unheard(opened: Database, uuids: Sequence[str], since: str) -> int:
+    """Return of how many nodes no heartbeat was taken down after a time (naive UTC, ISO 8601)."""
+    node = models.nodes.c
+    asked = sa.select(node.driver_internal_info).where(node.uuid.in_(uuids))
+    found = opened.read(lambda conn: conn.execute(asked).scalars().all())
+    return sum(told.get("agent_last_heartbeat", "") < since for told in found)
+
+
+def question(url: str, pem: str) -> float:
+    """Return the CPU milliseconds of one question to an agent about its command."""
+    told = base.Agent(url, TOKEN, pem, "13.0.0", clock.now())
+    task = types.SimpleNamespace(agent=told, node=types.SimpleNamespace(uuid="x"))
+    client = Client(cast(Any, task))
+    client.result("1")
+    begin = time.process_time()
+    for _ in range(ASKED):
+        Client(cast(Any, task)).result("1")
+    return (time.process_time() - begin) / ASKED * 1000
+
+
+def _offered(
+    service: stage.Service,
+    opened: Database,
+    uuids: Sequence[str],
+    what: str,
+    about: Sequence[str] = (),
+) -> tuple[float, list[Figure]]:
+    """Offer ``RATE`` heartbeats a second of some nodes; return the CPU of each, and figures."""
+    beats(service, [beat(uuid, *about) for uuid in uuids], CALM * 5)  # what is done once is done
+    since = clock.now().isoformat()
+    rounds = 1 if about else ROUNDS  # to ask all these agents takes its time
+    cpu, outcome = beats(service, [beat(uuid, *about) for uuid in uuids] * rounds)
+    lost = unheard(opened, uuids, since)
+    return cpu, [
+        Figure(f"{RATE} offered a second, {what}: taken in a second", outcome.rate),
+        Figure(f"... within {IN_TIME:g} s", outcome.within(IN_TIME), "%"),
+        Figure("... lag, p50", outcome.lag(0.5), "ms"),
+        Figure("... lag, p99", outcome.lag(0.99), "ms"),
+        Figure("... refused for now, and sent again", outcome.refused),
+        Figure("... nodes never heard", lost, "", 0),
+    ]
 
 
 def main() -> int:
     """Measure and print; return the exit status."""
+    config.CONF([], default_config_files=[], default_config_dirs=[])
     with stage.folder() as folder:
         opened = stage.database(folder)
-        uuids = stage.fill(opened, NODES)
-        rest, wait = uuids[: NODES // 2], uuids[NODES // 2 :]
+        uuids = stage.fill(opened, 3 * NODES)
+        rest, wait, busy = (uuids[n * NODES : (n + 1) * NODES] for n in range(3))
         prepare(opened, rest, "available")
         prepare(opened, wait, "clean wait")
-        with stage.service(folder) as service:
-            beats(service, uuids)
-            noted = [beats(service, rest) for _ in range(ROUNDS)]
-            acted = [beats(service, wait) for _ in range(ROUNDS)]
+        prepare(opened, busy, "clean wait", agent=True)
+        found = _measured(folder, opened, rest, wait, busy)
         opened.close()
-    return report(
-        [
-            Figure("heartbeat of a node at rest: CPU", _median(noted, 0), "ms", 1),
-            Figure("... of one that waits in a step: CPU", _median(acted, 0), "ms", 1.5),
-            Figure("heartbeats at rest a second", _median(noted, 1)),
-            Figure("... in a step a second", _median(acted, 1)),
-            Figure("sent again, of all", sum(one[2] for one in (*noted, *acted))),
-        ]
-    )
+    return report(found)
 
 
-def _median(found: Sequence[tuple[float, float, int]], place: int) -> float:
-    return statistics.median(one[place] for one in found)
+def _measured(folder: pathlib.Path, opened: Database, *sorts: Sequence[str]) -> list[Figure]:
+    rest, wait, busy = sorts
+    with ramdisks.running(folder) as about, stage.service(folder) as service:
+        noted, first = _offered(service, opened, rest, "at rest")
+        waited, second = _offered(service, opened, wait, "in a step of a BMC's")
+        price = question(*about)
+        requests = [beat(uuid, *about) for uuid in busy]
+        beats(service, requests[:CALM], CALM)
+        asked, _ = beats(service, requests, CALM)
+        price = (price + question(*about)) / 2
+        _, third = _offered(service, opened, busy, "in a step of the agent's", about)
+    return [
+        Figure("heartbeat of a node at rest: CPU", noted, "ms", 1),
+        Figure("... in a step of a BMC's: CPU", waited, "ms", 1),
+        Figure("... in a step of the agent's: CPU, without the question", asked - price, "ms", 1),
+        Figure("... ... the question to the agent, over TLS: CPU", price, "ms"),
+        *first,
+        *second,
+        *third,
+    ]
 
 
 if __name__ == "__main__":

@@ -34,12 +34,13 @@ def main() -> int:
     with stage.folder() as folder:
         opened = stage.database(folder)
         uuids = stage.fill(opened, NODES)
+        requests = [heartbeats.beat(uuid) for uuid in uuids]
         heartbeats.prepare(opened, uuids, "available")
         with stage.service(folder) as service:
-            heartbeats.beats(service, uuids)
+            heartbeats.beats(service, requests)
             rest, rest_cpu = threads(service), quiet(service)
             heartbeats.prepare(opened, uuids, "clean wait")
-            heartbeats.beats(service, uuids)
+            heartbeats.beats(service, requests)
             wait, wait_cpu = threads(service), quiet(service)
         opened.close()
     return report(

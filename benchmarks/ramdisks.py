@@ -1,0 +1,75 @@
+"""The agents of many ramdisks in one process: over TLS, each says that its command still runs.
+
+What they cost is theirs: heartbeats are measured with them in a process of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import orjson
+
+from benchmarks import stage
+
+
+@contextlib.contextmanager
+def running(folder: pathlib.Path) -> Iterator[tuple[str, str]]:
+    """Serve; give the address that all agents have and the certificate they have made."""
+    pem, key = folder / "agent.pem", folder / "agent.key"
+    made = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384")
+    about = ("-nodes", "-days", "2", "-subj", "/CN=agent", "-addext", "subjectAltName=IP:127.0.0.1")
+    command = (*made, *about, "-keyout", str(key), "-out", str(pem))
+    subprocess.run(command, check=True, capture_output=True, timeout=stage.PATIENCE)
+    port = stage.free_port()
+    serve = (sys.executable, "-m", "benchmarks.ramdisks", str(port), str(pem), str(key))
+    process = subprocess.Popen(serve)
+    try:
+        stage.wait_until(lambda: _answers(port), "the agents")
+        yield f"https://{stage.HOST}:{port}", pem.read_text()
+    finally:
+        process.terminate()
+        process.wait(stage.PATIENCE)
+
+
+def _answers(port: int) -> bool:
+    with socket.create_connection((stage.HOST, port), timeout=stage.PATIENCE):
+        return True
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        head = await reader.readuntil(b"\r\n\r\n")
+        ident = head.split(b" ", 2)[1].partition(b"?")[0].rpartition(b"/")[2].decode()
+        body = orjson.dumps(
+            {
+                "id": ident,
+                "command_name": "execute_clean_step",
+                "command_status": "RUNNING",
+                "command_error": None,
+                "command_result": None,
+            }
+        )
+        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n")
+        writer.write(b"Content-Type: application/json\r\n")
+        writer.write(f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+    writer.close()
+
+
+async def _serve(port: int, pem: str, key: str) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pem, key)
+    server = await asyncio.start_server(_answer, stage.HOST, port, ssl=tls, backlog=1024)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve(int(sys.argv[1]), sys.argv[2], sys.argv[3]))
