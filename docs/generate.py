@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import requirements
 
-from ironic_lite import fields, notices, options, states, steps, threads, verbs
+from ironic_lite import fields, notices, options, recovery, states, steps, threads, verbs
+from ironic_lite.recovery import Act, Moment
 from ironic_lite.states import Kind, State
 from ironic_lite.steps import StepKind
 
@@ -204,6 +205,24 @@ def payload_table() -> str:
     return table(("Object", "Version", "Fields"), rows)
 
 
+def rule_table() -> str:
+    """Return what is done with a node of each state whose conductor is gone, moment by moment."""
+    rows = (
+        (f"``{state}``", *(_called(recovery.TABLE[state].at(moment)) for moment in Moment))
+        for state in State
+    )
+    return table(("State", *(moment.value.capitalize() for moment in Moment)), rows)
+
+
+def act_table() -> str:
+    """Return what each word of the rules stands for."""
+    return table(("Word", "What is done"), ((_called(act), act.value) for act in Act))
+
+
+def _called(act: Act) -> str:
+    return act.name.lower().replace("_", " ")
+
+
 # -- diagrams --------------------------------------------------------------------------------
 
 
@@ -235,6 +254,26 @@ def _journey(start: State, verb: verbs.Verb) -> tuple[str, ...]:
     good = states.follow(first, "manage" if verb.target == "clean" else ending)
     failed = states.follow(first, "fail")
     return *asked, first, f"({pauses})" if pauses else "", f"==> {good}", f"or {failed}"
+
+
+def recovery_map() -> str:
+    """Return the rules of the states that somebody works in as a literal block."""
+    lines = []
+    for state in sorted(recovery.WORKED_IN, key=list(State).index):
+        by_act: dict[Act, list[str]] = {}
+        for moment in Moment:
+            by_act.setdefault(recovery.TABLE[state].at(moment), []).append(moment.value)
+        for first, (act, moments) in enumerate(by_act.items()):
+            name, ends = ("", "") if first else (str(state), _ends(state))
+            lines.append(
+                f"   {name:<10}  {', '.join(moments):<21}  --{_called(act)}-->".ljust(60) + ends
+            )
+    return "::\n\n" + "\n".join(line.rstrip() for line in lines)
+
+
+def _ends(state: State) -> str:
+    good = states.follow(state, "clean" if state is State.DELETING else "done")
+    return f"==> {good} or {states.follow(state, 'fail')}"
 
 
 def dot() -> str:
@@ -278,6 +317,11 @@ PAGES: Mapping[str, Parts] = {
         "verbs": verb_table,
         "refusals": refusal_table,
         "transitions": transition_table,
+    },
+    "recovery.rst": {
+        "recovery-map": recovery_map,
+        "recovery-rules": rule_table,
+        "recovery-acts": act_table,
     },
     "cleaning.rst": {"clean-steps": clean_step_table},
     "notifications.rst": {

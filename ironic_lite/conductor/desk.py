@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from ironic_lite.conductor.fence import Fence
 from ironic_lite.conductor.workers import Workers
 from ironic_lite.db.session import Database
 from ironic_lite.drivers.registry import Registry
@@ -29,7 +30,8 @@ class Desk:
 
     ``conf`` is the oslo.config object with our groups; ``clean_priorities`` and
     ``verify_priorities`` map ``interface.step`` to the priority the operator configured (S2.5).
-    ``notifier`` is told of committed events (S5.29).
+    ``fence`` knows when its leases were last renewed. ``notifier`` is told of committed events
+    (S5.29).
     ``draining`` is set when the service begins to stop: nothing new is begun; ``stopping`` when
     running work has had its time: it leaves its nodes.
     """
@@ -40,6 +42,7 @@ class Desk:
     registry: Registry
     workers: Workers
     alarm: Alarm
+    fence: Fence
     clean_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     verify_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     notifier: Notifier = notifier.OFF

@@ -17,6 +17,7 @@ from ironic_lite.conductor.endpoints.management import Management
 from ironic_lite.conductor.endpoints.provision import Provision
 from ironic_lite.conductor.endpoints.vendor import Vendor
 from ironic_lite.conductor.endpoints.waited import Waited
+from ironic_lite.conductor.fence import Fence
 from ironic_lite.conductor.fileserver import FileServer
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.alarm import Alarm
@@ -66,6 +67,7 @@ class Service:
             registry,
             workers,
             self._alarm,
+            Fence(settings.heartbeat_timeout),
             clean_priorities=Settings.read(conf).clean_priorities,
             verify_priorities=config.priorities(settings.verify_step_priority_override),
             notifier=notifier.build(

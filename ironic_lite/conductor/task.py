@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ironic_lite import clock, errors, history, states, steps
-from ironic_lite.conductor import cards
+from ironic_lite.conductor import cards, fence
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.journal import Journal
 from ironic_lite.conductor.notes import Notes
@@ -84,6 +84,7 @@ class Task:
             desk.database, desk.notifier, context, host=desk.host, node=node.uuid
         )
         self._token = token
+        self._hold = fence.Hold(desk.database, desk.fence, node.uuid, token)
         self._copy: tuple[Listed, datetime.datetime] | None = None
         self._further: list[Callable[[Connection], None]] = []
         # As last saved: history and notifications tell what was before.
@@ -95,7 +96,8 @@ class Task:
 
     @property
     def driver(self) -> Driver:
-        """The node's interfaces."""
+        """The node's interfaces; LockLost, if they are another conductor's to call by now."""
+        self._hold.check()
         return self._driver
 
     @property
@@ -346,15 +348,8 @@ class Task:
             self.ring_at = self.node.wake_at
 
     def confirm(self) -> None:
-        """Make sure of the lock before the machine is touched again after a fault.
-
-        :raises errors.LockLost: another conductor has the node now, and works on the machine.
-        """
-        found = self.desk.database.read(
-            lambda conn: nodes.get(conn, self.node.uuid, ("uuid", "lock_token"))
-        )
-        if self._token is None or found["lock_token"] != self._token:
-            raise errors.LockLost(node=self.node.uuid)
+        """Make sure of the lock before the machine is touched again after a fault, or LockLost."""
+        self._hold.confirm()
 
     def _tell(self) -> None:
         """Let listeners know what has been committed; never before, never instead (S5.29)."""

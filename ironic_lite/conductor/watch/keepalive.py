@@ -11,6 +11,7 @@ import logging
 import threading
 
 from ironic_lite import clock, counters
+from ironic_lite.conductor import fence
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.db import conductors, nodes
 from ironic_lite.db.session import Connection
@@ -44,15 +45,18 @@ class Keepalive:
 
     def beat(self) -> None:
         """Touch the row, counts included, and renew the leases once."""
-        desk = self._tasks.desk
+        desk, began = self._tasks.desk, fence.steady()
         held = self._tasks.held
         expires = clock.after(desk.conf.conductor.heartbeat_timeout)
 
-        def write(conn: Connection) -> None:
+        def write(conn: Connection) -> bool:
             online = not desk.draining.is_set()
             now, told = clock.now(), counters.BMCS.snapshot()
             conductors.touch(conn, host=desk.host, now=now, online=online, counters=told)
-            if held:
-                nodes.renew(conn, host=desk.host, tokens=held, expires=expires)
+            ours = nodes.renew(conn, host=desk.host, tokens=held, expires=expires) if held else 0
+            return ours == len(held)
 
-        desk.database.write(write)
+        if desk.database.write(write):
+            desk.fence.renewed(began)
+        else:  # one is lost, or just being taken
+            desk.fence.doubt()

@@ -1,0 +1,69 @@
+"""A conductor that is stopped for longer than its leases, and goes on: it has lost its node."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance import service
+from tests.acceptance.service import Program, Service
+
+LEASES = """heartbeat_interval = 1
+heartbeat_timeout = 3
+check_provision_state_interval = 1
+hash_ring_reset_interval = 1
+"""
+STEPS = [{"interface": "management", "step": "reset_bmc"}, {"interface": "power", "step": "cycle"}]
+LOST = "the lock was lost, its new owner goes on"
+
+
+@pytest.fixture
+def fleet() -> Iterator[Service]:
+    """Two conductors on one machine, with short leases."""
+    with service.service(LEASES) as found:
+        upgrade = found.start("ironic-lite-dbsync", "upgrade")
+        assert upgrade.process.wait(service.PATIENCE) == 0
+        yield found
+
+
+def runs(fleet: Service) -> list[dict[str, Any]]:
+    """Return the runs of the node, the newest first, each with its steps."""
+    found: list[dict[str, Any]] = (fleet.get("/v1/nodes/cleaned/runs") or {})["runs"]
+    return found
+
+
+def test_it_writes_nothing_and_touches_nothing_any_more(fleet: Service) -> None:
+    fleet.start("ironic-lite-api")
+    programs: dict[str, Program] = {
+        host: fleet.start("ironic-lite-conductor", host=host) for host in ("first", "second")
+    }
+    service.until(lambda: len(conductors(fleet)) == 2, "two conductors")
+    fleet.create("cleaned", driver_info={"fake_step_seconds": 2})
+    fleet.provision("cleaned", "manage", "manageable")
+    body = {"target": "clean", "clean_steps": STEPS}
+    assert fleet.ask("PUT", "/v1/nodes/cleaned/states/provision", body).status_code == 202
+
+    def in_a_step() -> Any:
+        node = fleet.get("/v1/nodes/cleaned")
+        return node["clean_step"] and node["reservation"]
+
+    holder = str(service.until(in_a_step, "a step"))
+    programs[holder].process.send_signal(signal.SIGSTOP)
+    (other,) = programs.keys() - {holder}
+    node = fleet.settled("cleaned", "manageable")
+    before = runs(fleet)
+    assert (node["last_error"], before[0]["state"], before[0]["conductor"]) == (None, "done", other)
+    programs[holder].process.send_signal(signal.SIGCONT)
+    service.until(lambda: LOST in programs[holder].said(), "the end of its worker")
+    service.until(lambda: len(conductors(fleet)) == 2, "its sign of life")
+    assert fleet.get("/v1/nodes/cleaned") == node
+    assert runs(fleet) == before
+
+
+def conductors(fleet: Service) -> list[str]:
+    """Return the host names of the conductors alive."""
+    listed = (fleet.get("/v1/conductors") or {}).get("conductors", [])
+    return [row["hostname"] for row in listed if row["alive"]]
