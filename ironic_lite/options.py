@@ -922,12 +922,17 @@ AGENT = (
         default=False,
         help="Take md5 checksums of images, which can be forged.",
     ),
+    cfg.StrOpt(
+        "api_ca_file",
+        help="A PEM file of authorities: agents that boot from virtual media believe them, and no "
+        "others, when they speak https with the API and with the servers of images.",
+    ),
     cfg.BoolOpt(
         "enable_bios_bootloader_install",
         default=False,
-        help="Take partition images for machines that boot in BIOS mode, and have agents install "
-        "their boot loader. An agent runs the image's own grub-install for that: whoever made the "
-        "image runs programs in the ramdisk (CVE-2026-43003). Whole-disk images need none.",
+        help="Take partition images, and have agents make them boot. An agent runs the image's own "
+        "grub-install for that, unless it finds an EFI boot loader in it: whoever made the image "
+        "may run programs in the ramdisk (CVE-2026-43003). Whole-disk images need none of this.",
     ),
     cfg.StrOpt(
         "deploy_logs_collect",

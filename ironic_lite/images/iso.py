@@ -45,6 +45,10 @@ _ISOLINUX_CONFIG = "/isolinux/isolinux.cfg"
 _LDLINUX = "/isolinux/ldlinux.c32"
 _GRUB_CONFIG = "/boot/grub/grub.cfg"
 _CATALOG = "/BOOT.CAT;1"
+_AUTHORITY = "/etc/ironic-python-agent/authority.pem"
+_AGENT_CONFIG = "/etc/ironic-python-agent.d/authority.conf"
+_TRUSTING = f"[DEFAULT]\ncafile = {_AUTHORITY}\n".encode()
+"""An agent that has booted from a medium takes both from it before it reads its options."""
 
 _PUBLISHER = (16 * SECTOR + 318, 128)  # ECMA-119 8.4.20: where it stands, and its length
 _EFI = 0xEF  # El Torito platform id, and MBR type of an EFI system partition
@@ -63,6 +67,8 @@ class Recipe:
     :param loader: the image of an EFI system partition (at most 4 GiB); in BIOS mode isolinux.bin.
     :param module: ldlinux.c32 in BIOS mode, of the same release as isolinux.bin; else None.
     :param config: where the loader looks for its text, besides ``/boot/grub/grub.cfg``.
+    :param authority: a PEM file with whose certificates the agent is to believe https servers; None
+        for those that the ramdisk has.
     """
 
     kernel: pathlib.Path
@@ -70,6 +76,7 @@ class Recipe:
     loader: pathlib.Path
     module: pathlib.Path | None = None
     config: str = "EFI/BOOT/grub.cfg"
+    authority: pathlib.Path | None = None
 
     @property
     def uefi(self) -> bool:
@@ -81,6 +88,8 @@ class Recipe:
         """The digest of all that is in it, 64 hexadecimal characters."""
         files = (self.kernel, self.ramdisk, self.loader, *([self.module] if self.module else ()))
         facts = [_LAYOUT, self.config, *(_digest(path) for path in files)]
+        if self.authority is not None:
+            facts.append(f"authority {_digest(self.authority)}")
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -185,6 +194,9 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
             places[_ESP] = recipe.loader
         elif recipe.module is not None:
             places |= {_ISOLINUX: recipe.loader, _LDLINUX: recipe.module}
+        if recipe.authority is not None:
+            places[_AUTHORITY] = recipe.authority
+            tree.add(_AGENT_CONFIG, io.BytesIO(_TRUSTING), len(_TRUSTING))
         for name, path in places.items():
             file = opened.enter_context(path.open("rb"))
             tree.add(name, file, path.stat().st_size)
@@ -215,13 +227,15 @@ class _Tree:
             return
         self._reach(folder.rpartition("/")[0])
         plain = folder.rpartition("/")[2]
-        self._disc.add_directory(_iso(folder), rr_name=plain, joliet_path=folder)
+        self._disc.add_directory(_iso(f"{folder}/").rstrip("/"), rr_name=plain, joliet_path=folder)
         self._folders.add(folder)
 
 
 def _iso(name: str) -> str:
     """Return a path in the few characters of ISO 9660; readers of Rock Ridge see the other."""
-    return re.sub(r"[^A-Z0-9_/.]", "_", name.upper())
+    folder, slash, plain = name.upper().rpartition("/")
+    kept = re.sub(r"[^A-Z0-9_/]", "_", folder)  # without dots
+    return kept + slash + re.sub(r"[^A-Z0-9_.]", "_", plain)
 
 
 def _configs(recipe: Recipe) -> tuple[str, ...]:

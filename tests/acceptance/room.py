@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.acceptance.service import Service, service, until
 from tests.emulators import images, machines
+from tests.emulators.redfish import certificate
 from tests.ports import free_port
 
 Json = dict[str, Any]
@@ -101,26 +102,34 @@ class Room:
 
 @contextlib.contextmanager
 def serve(
-    count: int = 1, patience: int = PATIENCE, more: str = "", *, loop: bool = False
+    count: int = 1,
+    patience: int = PATIENCE,
+    more: str = "",
+    *,
+    loop: bool = False,
+    secure: bool = False,
 ) -> Iterator[Room]:
     """Give a room with its service running; nothing of it is left afterwards.
 
     :param patience: seconds that an agent is waited for.
     :param more: further options, of the group ``deploy`` at first.
     :param loop: whether the machines' disks are loop devices.
+    :param secure: whether images are served by https, whose authority agents are told of.
     """
     with contextlib.ExitStack() as stack:
         rack = stack.enter_context(machines.serve(count, loop=loop))
         up = stack.enter_context(service())
         folder = up.folder
         values = {"folder": folder, "api": up.url, "files": free_port(), "patience": patience}
+        own = certificate(folder) if secure else None
+        trusting = f"[agent]\napi_ca_file = {own[0]}\n" if own else ""
         with up.settings.open("a", encoding="utf-8") as out:
-            out.write(SETTINGS.format(**values) + more)
+            out.write(SETTINGS.format(**values) + more + trusting)
         for name in (*PARTS, *LOADERS):
             (folder / name).write_bytes(hashlib.sha256(name.encode()).digest() * 1000)
         pictures = folder / "images"
         pictures.mkdir()
-        found = stack.enter_context(images.serve(pictures))
+        found = stack.enter_context(images.serve(pictures, own))
         up.start()
         up.up()
         yield Room(up, rack, found)

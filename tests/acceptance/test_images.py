@@ -61,8 +61,11 @@ def _logs(one: room.Room) -> list[pathlib.Path]:
 
 
 def test_an_instance_of_qcow2_becomes_one_of_a_partition_image() -> None:
-    """In between is one that fails; each run leaves the logs of its ramdisk, once."""
-    with room.serve(more=SETTINGS, loop=True) as one:
+    """In between is one that fails; each run leaves the logs of its ramdisk, once.
+
+    The server of the images is believed for an authority that is told on the medium.
+    """
+    with room.serve(more=SETTINGS, loop=True, secure=True) as one:
         loop = one.rack[0].agent.loop
         assert loop is not None
         node = one.enrol(0, automated_clean=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import dataclasses
 import io
 import os
 import pathlib
@@ -351,3 +352,17 @@ def test_many_who_want_one_digest_read_the_file_once() -> None:
     with pytest.raises(ZeroDivisionError):
         found.get("d", lambda: 1 // 0)
     assert found.get("d", lambda: 11) == 11
+
+
+@pytest.mark.parametrize("view", ["rr_path", "joliet_path"])
+def test_an_authority_is_where_an_agent_takes_its_options_from(
+    bases: iso.Bases, uefi: iso.Recipe, sized: Sized, tmp_path: pathlib.Path, view: str
+) -> None:
+    pem, target = sized("pem", 1500), tmp_path / "node.iso"
+    recipe = dataclasses.replace(uefi, authority=pem)
+    assert recipe.key != uefi.key
+    bases.make(recipe, target, TEXT, PUBLISHER)
+    named = "/etc/ironic-python-agent/authority.pem"
+    told = read(target, "/etc/ironic-python-agent.d/authority.conf", view)
+    assert told == f"[DEFAULT]\ncafile = {named}\n".encode()
+    assert read(target, named, view) == pem.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import pathlib
@@ -40,6 +41,8 @@ def make(task: base.Task, parts: sources.Parts, words: Sequence[str], name: str)
         raise errors.MissingParameter(path=f"{parts.place}kernel, {parts.place}ramdisk")
     publisher = str(uuid.uuid4())
     recipe = _recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
+    if not parts.place.startswith("instance_info/"):  # which is no ramdisk of ours
+        recipe = dataclasses.replace(recipe, authority=_authority())
     line = [*words, f"ir_pub_id={publisher}"]
     text = (
         loaders.grub(iso.KERNEL, iso.RAMDISK, line, label=iso.LABEL)
@@ -110,6 +113,17 @@ def check(node: base.Node, mode: str) -> None:
             sources.api_url()
         if boot_mode == "uefi":
             sources.bootloader(node)
+
+
+def _authority() -> pathlib.Path | None:
+    """Return the file with whose certificates agents are to believe servers.
+
+    :raises errors.LocalFileError: it is named, and not there.
+    """
+    said = config.CONF.agent.api_ca_file
+    if said and not pathlib.Path(said).is_file():
+        raise errors.LocalFileError(path=said, reason="[agent]api_ca_file is not there")
+    return pathlib.Path(said) if said else None
 
 
 def _recipe(node: base.Node, kernel: str, ramdisk: str, place: str) -> iso.Recipe:

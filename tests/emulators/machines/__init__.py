@@ -13,6 +13,7 @@ poweroff switches the machine off.
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import dataclasses
 import http.server
@@ -52,6 +53,34 @@ def parameters(medium: pathlib.Path) -> dict[str, str]:
     finally:
         disc.close()
     raise AssertionError(f"no boot loader finds its configuration on {medium}")
+
+
+def brought(medium: pathlib.Path, folder: pathlib.Path) -> dict[str, str]:
+    """Return the options that a medium brings for its agent: name -> value.
+
+    An agent copies what lies below ``/etc`` there into its own. Here it is copied into a folder, to
+    which options that name such a file lead.
+    """
+    disc = pycdlib.PyCdlib()
+    disc.open(str(medium))
+    found: dict[str, str] = {}
+    try:
+        for at, _, names in disc.walk(rr_path="/"):
+            for name in names if at.startswith("/etc/") else ():
+                path = folder / at.lstrip("/") / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as out:
+                    disc.get_file_from_iso_fp(out, rr_path=f"{at}/{name}")
+                if name.endswith(".conf"):
+                    parser = configparser.ConfigParser()
+                    parser.read(path)
+                    found.update(parser.defaults())
+    finally:
+        disc.close()
+    return {
+        key: f"{folder}{value}" if value.startswith("/etc/") else value
+        for key, value in found.items()
+    }
 
 
 def options(given: dict[str, str]) -> dict[str, str]:
@@ -102,7 +131,7 @@ class Machine:
             self.faults.append(f"the medium does not boot: {why}")
             return
         self.boots.append(given)
-        found = options(given)
+        found = options(given) | brought(pathlib.Path(medium), self.agent.folder)
         self.agent.api = found.pop("api_url", None)
         self.agent.parameters = found
         self.agent.environment["MACHINE_RESET"] = self.reset
