@@ -96,6 +96,12 @@ def _of_instance(told: Mapping[str, Any], *, whole: bool) -> Parts:
         return Parts("instance_info/boot_", iso=_url(told["boot_iso"], "instance_info/boot_iso"))
     names = ("kernel", "ramdisk")
     missing = [f"instance_info/{name}" for name in names if not told.get(name)]
+    if missing and told.get("boot_iso"):
+        reason = (
+            "is booted from a virtual CD only: name kernel and ramdisk, or set boot_interface to "
+            "redfish-virtual-media"
+        )
+        raise errors.InvalidParameter(path="instance_info/boot_iso", reason=reason)
     if missing:
         other = " (or instance_info/boot_iso)" if whole else ""
         raise errors.MissingParameter(path=f"{', '.join(missing)}{other}")

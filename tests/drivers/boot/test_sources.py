@@ -166,3 +166,11 @@ def test_two_that_differ_are_not_chosen_between() -> None:
 def test_a_mode_that_is_none_is_refused_where_it_stands() -> None:
     with pytest.raises(errors.InvalidParameter, match=r"^properties/capabilities: boot_mode 'cd'"):
         modes.wanted(node(properties=says("cd")))
+
+
+def test_an_iso_that_only_a_virtual_cd_boots_is_refused_by_name() -> None:
+    told = doubles.node(instance_info={"boot_iso": "http://192.0.2.1/live.iso"})
+    with pytest.raises(errors.InvalidParameter, match="redfish-virtual-media") as why:
+        sources.parts(told, sources.INSTANCE)
+    assert why.value.facts["path"] == "instance_info/boot_iso"
+    assert sources.parts(told, sources.INSTANCE, whole=True).iso == "http://192.0.2.1/live.iso"
