@@ -421,6 +421,11 @@ _MEMBERSHIP = (
         60,
         "Seconds a stopping conductor waits for its running work. 0 waits for ever.",
     ),
+    _seconds(
+        "drain_shutdown_timeout",
+        1800,
+        "The same where SIGUSR2 asks for the stop, as before the maintenance of a machine.",
+    ),
 )
 
 _WORK = (

@@ -26,6 +26,7 @@ Identify = Callable[[Environ, str], Context]
 _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NEWEST = versions.Version(versions.LAST)
 _ROOT = "/v1"
+_FAREWELL = ("Connection", "close")
 _SUFFIX = ".json"
 _SUFFIX_KEPT_SINCE = 91
 
@@ -46,6 +47,11 @@ class Front:
         self._conf = conf
         self._default = str(conf.api.default_version)
         self._identify = identify
+        self._closing = False
+
+    def close(self) -> None:
+        """Have every answer from now on be the last of its connection."""
+        self._closing = True
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request; nothing is ever raised out of here."""
@@ -73,7 +79,8 @@ class Front:
 
         :raises faults.Refusal: a path that is no text, or a version nobody speaks.
         """
-        ids = (("X-OpenStack-Request-Id", request_id), ("OpenStack-Request-Id", request_id))
+        names = ("X-OpenStack-Request-Id", "OpenStack-Request-Id")
+        ids = (*((name, request_id) for name in names), *((_FAREWELL,) * self._closing))
         # A refusal on the way needs the headers already.
         call = exchange.Call("", _NEWEST, Context(request_id=request_id), ids, self._conf)
         environ[exchange.CALL] = call

@@ -1,10 +1,14 @@
 """The address of the API: its socket, its certificate, its URL.
 
 Apart from `server`, because this is asked before anything big is imported.
+
+The socket may come from systemd, which keeps it while the service is restarted: connections wait
+meanwhile. That is sd_listen_fds(3): LISTEN_PID says for whom, LISTEN_FDS how many, from 3 on.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 
@@ -12,6 +16,7 @@ from oslo_config import cfg
 
 from ironic_lite import config
 
+_FIRST_HANDED = 3  # SD_LISTEN_FDS_START
 BACKLOG = 1024
 """Connections that may wait to be accepted."""
 # Connections have these from the socket that accepts them: one whose other end has vanished, in the
@@ -25,7 +30,7 @@ _KEEPALIVE = (
 
 
 def listen(conf: cfg.ConfigOpts) -> socket.socket:
-    """Return the socket of [api]host and port; nobody accepts yet.
+    """Return the socket of [api]host and port, be it one that was handed over; nobody accepts yet.
 
     Whoever starts the processes of the API keeps it: while a process is away, its connections wait
     in the queue of the socket instead of being refused.
@@ -36,8 +41,9 @@ def listen(conf: cfg.ConfigOpts) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, *_, address = found[0]
+        handed = _handed_over((str(address[0]), int(address[1])))
         # The address may be reused while old connections fade, but never shared with a listener.
-        listening = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        listening = handed or socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         why = error.strerror or error
         raise config.ConfigError(
@@ -46,6 +52,29 @@ def listen(conf: cfg.ConfigOpts) -> socket.socket:
     for level, option, value in _KEEPALIVE:
         listening.setsockopt(level, option, value)
     return listening
+
+
+def _handed_over(wanted: tuple[str, int]) -> socket.socket | None:
+    """Return the socket that systemd has opened for us, None if it has not.
+
+    :param wanted: the address of the configuration, by which is judged who may reach us.
+    :raises config.ConfigError: it is not one socket, which listens there.
+    """
+    count, pid = os.environ.pop("LISTEN_FDS", "0"), os.environ.pop("LISTEN_PID", "")
+    if pid != str(os.getpid()) or count == "0":
+        return None
+    handed = socket.socket(fileno=_FIRST_HANDED)
+    handed.set_inheritable(False)
+    there = handed.getsockname()
+    listens = handed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if count != "1" or not listens or not isinstance(there, tuple) or there[:2] != wanted:
+        reason = (
+            f"{wanted[0]} port {wanted[1]}, but systemd opened {count} socket(s), first {there}"
+        )
+        raise config.ConfigError(
+            reason=f"[api]host, port: {reason}; write ListenStream={wanted[0]}:{wanted[1]}"
+        )
+    return handed
 
 
 def check_tls(conf: cfg.ConfigOpts) -> None:

@@ -10,7 +10,7 @@ from granian import constants, log, net
 from granian.server.mp import MPServer
 from oslo_config import cfg
 
-from ironic_lite.api import app, arrivals, front, listening
+from ironic_lite.api import app, arrivals, farewell, front, listening
 from ironic_lite.db import session
 from ironic_lite.rpc import client, transport
 
@@ -24,7 +24,8 @@ _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagat
 
 
 def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
-    """Answer requests until SIGTERM or SIGINT; those in hand are finished then.
+    """Answer requests until SIGTERM or SIGINT, or until ``farewell.CLOSE``; those in hand are
+    finished then.
 
     Database and RPC are opened here, so that a fork may come before.
 
@@ -33,6 +34,7 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
     database = session.configured(conf)
     told = app.listening(database, conf)
     application = app.build(database, client.Client(transport.get()), conf, told)
+    farewell.prepare(opened.getsockname(), application.close)
     pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
     certificate, key = (pathlib.Path(path) if path else None for path in pair)
     try:

@@ -58,15 +58,22 @@ def _body(conf: Any) -> int:
             served: int = entry.load("ironic_lite.cmd.conductor").serve(conf)
             return served
 
-        working = processes.Child("conductor", conduct, stop_seconds=_stop_seconds(conf))
+        settings = conf.conductor
+        working = processes.Child(
+            "conductor",
+            conduct,
+            stop_seconds=_patience(settings.graceful_shutdown_timeout),
+            drain_seconds=_patience(settings.drain_shutdown_timeout),
+        )
         # On the way down the API is stopped first: then nobody hands the conductor new work.
         return processes.supervise(serving, [working], closing=door.close)
 
 
-def _stop_seconds(conf: Any) -> float | None:
-    """Return how long the conductor may take to stop; None is for ever."""
-    patience: int = conf.conductor.graceful_shutdown_timeout
-    return patience + _END_SECONDS if patience else None
+def _patience(seconds: float) -> float | None:
+    """Return how long the conductor may take to stop whose work may take so long; None is for
+    ever.
+    """
+    return seconds + _END_SECONDS if seconds else None
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -50,7 +50,13 @@ def workers(conf: Any, door: socket.socket) -> list[processes.Child]:
     names = ["API"] if count == 1 else [f"API {number + 1}" for number in range(count)]
     # An orphan finishes the requests in hand; the port is free at once.
     return [
-        processes.Child(name, body, stop_seconds=_STOP_SECONDS, orphaned=signal.SIGTERM)
+        processes.Child(
+            name,
+            body,
+            stop_seconds=_STOP_SECONDS,
+            orphaned=signal.SIGTERM,
+            stop_signal=server.farewell.CLOSE,
+        )
         for name in names
     ]
 

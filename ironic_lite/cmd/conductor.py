@@ -9,6 +9,7 @@ threads.native()  # before anything imports an oslo library
 import logging  # noqa: E402
 import os  # noqa: E402
 import sys  # noqa: E402
+import threading  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -23,7 +24,8 @@ PROG = "ironic-lite-conductor"
 ABOUT = (
     "Drive machines on behalf of ironic-lite-api, over [DEFAULT]transport_url and with the same "
     "[database]connection. Each conductor needs a [DEFAULT]host of its own. It stops on SIGTERM, "
-    "when running work has ended or [conductor]graceful_shutdown_timeout is over."
+    "when running work has ended or [conductor]graceful_shutdown_timeout is over; on SIGUSR2 it "
+    "gives running work [conductor]drain_shutdown_timeout. A second signal ends the wait."
 )
 
 
@@ -42,10 +44,17 @@ def serve(conf: Any) -> int:
     with stop.at_once():
         service.announce()
     service.begin()
-    stop.wait()
-    finished = service.stop()
+    drain = stop.wait() is processes.DRAIN
+    threading.Thread(target=_hurry, args=(stop, service), name="hurry", daemon=True).start()
+    finished = service.stop(conf.conductor.drain_shutdown_timeout if drain else None)
     database.close()
     return 0 if finished else entry.EXIT_FAULT
+
+
+def _hurry(stop: processes.StopRequest, service: Service) -> None:
+    """Whoever asks a second time does not want to wait."""
+    stop.wait()
+    service.hurry()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

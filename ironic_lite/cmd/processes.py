@@ -19,7 +19,9 @@ LOG = logging.getLogger(__name__)
 _STEADY = 10.0  # seconds of life after which a child's death does not count as one more in a row
 _SHORTEST_PAUSE = 0.1
 _LONGEST_PAUSE = 10.0
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
+DRAIN = signal.SIGUSR2
+"""Asks for a stop that gives running work much more time."""
 
 
 def stop_signals() -> set[signal.Signals]:
@@ -28,7 +30,7 @@ def stop_signals() -> set[signal.Signals]:
 
 
 class StopRequest:
-    """A request to stop, from the moment this object is made. For the main thread alone."""
+    """A request to stop, from the moment this object is made. To be made by the main thread."""
 
     def __init__(self) -> None:
         # Any thread may take the signal; all of them write its number here. Blocking the signals
@@ -57,10 +59,12 @@ class StopRequest:
         finally:
             self._at_once = False
 
-    def wait(self) -> None:
-        """Return when a signal that stops us has come."""
-        while not self._wanted & set(os.read(self._read, 1)):
-            pass
+    def wait(self) -> signal.Signals:
+        """Return the next signal that stops us, when it has come."""
+        while True:
+            for number in os.read(self._read, 1):
+                if number in self._wanted:
+                    return signal.Signals(number)
 
 
 class Child:
@@ -70,6 +74,9 @@ class Child:
     :param body: what it does; its return value is the exit status.
     :param stop_seconds: how long it may take to stop; None is for ever.
     :param orphaned: the signal it gets when its parent is gone (Linux); None lets it finish.
+    :param stop_signal: what asks it to stop.
+    :param drain_seconds: how long it may take to stop after `DRAIN`, as ``stop_seconds``; without,
+        it knows no such stop.
     """
 
     def __init__(
@@ -79,12 +86,16 @@ class Child:
         *,
         stop_seconds: float | None = None,
         orphaned: signal.Signals | None = signal.SIGKILL,
+        stop_signal: signal.Signals = signal.SIGTERM,
+        drain_seconds: float | None = 0.0,
     ) -> None:
         self.name = name
         self.pid = 0
         self.start_at: float | None = None
         """When to start it again; None while it runs."""
         self.stop_seconds = stop_seconds
+        self._stop_signal = stop_signal
+        self._drain_seconds = drain_seconds
         self._body = body
         self._orphaned = orphaned
         self._started = 0.0
@@ -134,6 +145,14 @@ class Child:
         if self._orphaned is not None:
             lifeline.end_with(parent, self._orphaned)
 
+    def stop(self, *, drain: bool) -> None:
+        """Ask it to stop; with ``drain``, it may take its time, if it knows how to."""
+        if drain and self._drain_seconds != 0:
+            self.stop_seconds = self._drain_seconds
+            os.kill(self.pid, DRAIN)
+        else:
+            os.kill(self.pid, self._stop_signal)
+
     def died(self) -> None:
         """Note its death and when it is to be started again: later each time in a row."""
         now = time.monotonic()
@@ -167,22 +186,25 @@ def supervise(*groups: Sequence[Child], closing: Callable[[], None] = lambda: No
     for child in children:
         child.start()
     fatal = _watch(children, stops)
-    if fatal is None:
-        LOG.info("Stopping")
+    drain = fatal == -DRAIN
+    if drain or not fatal:
+        LOG.info("Stopping%s", ", when all work has ended" if drain else "")
     closing()
     for group in groups:
-        _end(group, stops)
-    return fatal or 0
+        _end(group, stops, drain=drain)
+    return 0 if drain else fatal
 
 
-def _watch(children: Sequence[Child], stops: set[signal.Signals]) -> int | None:
-    """Start again what dies; return None after a signal, or a status that ends everything."""
+def _watch(children: Sequence[Child], stops: set[signal.Signals]) -> int:
+    """Start again what dies; return 0 after a signal, minus `DRAIN` after that one, or a status
+    that ends everything.
+    """
     while True:
         due = [child.start_at for child in children if child.start_at is not None]
         timeout = max(0.0, min(due) - time.monotonic()) if due else 3600.0
         seen = signal.sigtimedwait({*stops, signal.SIGCHLD}, timeout)
         if seen is not None and seen.si_signo in stops:
-            return None
+            return -DRAIN if seen.si_signo == DRAIN else 0
         for child, status in _reap(children):
             if status == entry.EXIT_CONFIG:
                 return status
@@ -209,12 +231,12 @@ def _reap(children: Sequence[Child]) -> list[tuple[Child, int]]:
     return found
 
 
-def _end(group: Sequence[Child], stops: set[signal.Signals]) -> None:
+def _end(group: Sequence[Child], stops: set[signal.Signals], *, drain: bool = False) -> None:
     """Stop children, by force when their time is over or another signal comes."""
     begin = time.monotonic()
     for child in group:
         if child.pid:
-            os.kill(child.pid, signal.SIGTERM)
+            child.stop(drain=drain)
     while True:
         _reap(group)
         left = [child for child in group if child.pid]

@@ -5,7 +5,9 @@ The RPC server hands calls to ``Endpoints``; the sweeps of ``watch`` look after 
 
 from __future__ import annotations
 
+import functools
 import logging
+import time
 from typing import Any
 
 from ironic_lite import clock, config, errors
@@ -32,7 +34,7 @@ from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.conductor.watch.trimming import Trimming
 from ironic_lite.conductor.workers import Workers
-from ironic_lite.db import conductors, traits
+from ironic_lite.db import conductors, nodes, traits
 from ironic_lite.db.session import Connection, Database
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc import notifier
@@ -114,12 +116,15 @@ class Service:
         self.begin()
 
     def announce(self) -> None:
-        """Register and listen for calls; a broker that is away is waited for.
+        """Listen for calls, then register: nobody calls before that. A broker that is away is
+        waited for.
 
         Breaking this off costs nothing: no node has been touched, unless a call came in.
         """
         if self.files is not None:
             self.files.start()
+        if self._server is not None:
+            self._server.start()
         rows = self.desk.registry.rows()
         group = self._conf.conductor.conductor_group
         now = clock.now()
@@ -132,8 +137,6 @@ class Service:
 
         self.desk.database.write(register)
         self._keepalive.start()
-        if self._server is not None:
-            self._server.start()
 
     def begin(self) -> None:
         """Take back what an earlier life of this host left, ring timers, sweep."""
@@ -143,24 +146,28 @@ class Service:
         LOG.info("Conductor %s is up", self.desk.host)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Stop: no new calls, workers finish or leave their nodes, the leases end last.
+        """Stop: others own the nodes, workers finish or leave them, the leases end last.
 
-        :param timeout: seconds for running work; None takes [conductor]graceful_shutdown_timeout.
+        :param timeout: seconds for running work; None takes [conductor]graceful_shutdown_timeout,
+            0 waits for ever.
         :returns: True if everything had finished in time.
         """
         limit = self._conf.conductor.graceful_shutdown_timeout if timeout is None else timeout
+        end = time.monotonic() + limit if limit else float("inf")
         host = self.desk.host
         self.desk.draining.set()
         self._sign_off()
         if self._server is not None:
+            self._stay()
             self._server.stop()
             self._server.wait(_CALLS_END)
         self._alarm.stop()
-        finished = self.desk.workers.wait_idle(limit or None)
+        finished = self._finish(end)
         self.desk.stopping.set()  # sleeping steps leave their nodes to the next owner
         finished = self.desk.workers.wait_idle(_GRACE) and finished
         self.desk.registry.close()
         self._keepalive.stop()
+        self._let_go()
         if self.files is not None:
             self.files.stop()
         self.desk.workers.close()
@@ -168,6 +175,44 @@ class Service:
         self._metrics.close()
         LOG.info("Conductor %s has stopped%s", host, "" if finished else ", work was left over")
         return finished
+
+    def hurry(self) -> None:
+        """Let a stop that is under way wait no longer: what runs is left to others."""
+        self.desk.stopping.set()
+
+    def _stay(self) -> None:
+        """Answer on, until every API has read anew who owns the nodes now.
+
+        Without others there is nobody to go to.
+        """
+        try:
+            others = [one for one in self._fleet.members() if one.host != self.desk.host]
+        except errors.Error:
+            return
+        if others:
+            LOG.info("Answering until others are asked; nodes belong to %d others now", len(others))
+            self.desk.stopping.wait(self._conf.conductor.hash_ring_reset_interval + _ON_THE_WAY)
+
+    def _finish(self, end: float) -> bool:
+        """Wait for running work until ``end``, or until somebody is in a hurry; True if done."""
+        while not self.desk.stopping.is_set():
+            if self.desk.workers.wait_idle(max(0.0, min(_LOOK, end - time.monotonic()))):
+                return True
+            if time.monotonic() >= end:
+                return False
+        return self.desk.workers.busy == 0
+
+    def _let_go(self) -> None:
+        """Leave what still runs, and ends with this process, to others at once: its locks would
+        live on for as long as those of a dead one.
+        """
+        left = self.tasks.held
+        try:
+            if left:
+                give_up = functools.partial(nodes.give_up, host=self.desk.host, tokens=left)
+                self.desk.database.write(give_up)
+        except errors.Error as why:
+            LOG.warning("Nodes are taken over when their leases end: %s", why)
 
     def _sign_off(self) -> None:
         """Say that this conductor takes no more nodes; without it peers find out a little later."""
@@ -181,3 +226,5 @@ class Service:
 _WAITED = 0.9  # of the time RPC gives a call: an error of the machine is to come before RPC's own
 _CALLS_END = 10.0  # seconds for calls being answered; each only checks, moves and hands over
 _GRACE = 5.0  # seconds for interrupted workers to give their locks back
+_ON_THE_WAY = 1.0  # seconds for a call that went off with an old answer to the question who owns
+_LOOK = 0.5  # seconds between two looks whether a stop is to hurry

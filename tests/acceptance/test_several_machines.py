@@ -16,6 +16,11 @@ from tests.db import servers
 from tests.ports import free_port
 
 NODES = 6
+QUORUM = """
+[oslo_messaging_rabbit]
+rabbit_quorum_queue = true
+rabbit_transient_quorum_queue = true
+"""
 
 
 @pytest.fixture(params=servers.SERVERS)
@@ -30,7 +35,7 @@ def fleet(request: pytest.FixtureRequest) -> Iterator[Service]:
             text.replace("[DEFAULT]\n", f"[DEFAULT]\ntransport_url = {broker}\n").replace(
                 "[conductor]\n", "[conductor]\nhash_ring_reset_interval = 1\n"
             )
-            + f"\n[database]\nconnection = {database}\n",
+            + f"\n[database]\nconnection = {database}\n{QUORUM}",
             encoding="utf-8",
         )
         assert found.start("ironic-lite-dbsync", "upgrade").process.wait(service.PATIENCE) == 0

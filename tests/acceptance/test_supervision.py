@@ -41,6 +41,13 @@ def polite(name):
     return 0
 
 
+def thorough():
+    signal.signal(signal.SIGUSR2, lambda *_: (note("drained"), sys.exit(0)))
+    note("thorough")
+    while True:
+        time.sleep(60)
+
+
 def misled():
     note("misled")
     return 2
@@ -95,6 +102,16 @@ def test_a_child_that_will_not_stop_is_killed_when_its_time_is_over() -> None:
         assert service.gone(processes)
         assert notes(path, "ignored")
         assert "S has not stopped in time; it is killed" in program.said()
+
+
+def test_a_stop_that_drains_is_told_to_children_that_know_it_and_stops_the_others() -> None:
+    known = "[processes.Child('T', thorough, stop_seconds=0.1, drain_seconds=None)]"
+    with supervisor(f"[processes.Child('P', lambda: polite('P'))], {known}") as (program, path):
+        service.until(lambda: notes(path, "P") and notes(path, "thorough"), "both children")
+        assert program.stop(signal.SIGUSR2) == 0
+        assert notes(path, "P-stopped")
+        assert notes(path, "drained")
+        assert "Stopping, when all work has ended" in program.said()
 
 
 def test_a_second_signal_does_not_wait_any_longer() -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors, recovery
+from ironic_lite.conductor import service
 from ironic_lite.db import conductors
 from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
@@ -86,6 +87,46 @@ def test_stop_waits_for_short_work(build: Callable[..., Rig]) -> None:
     stopping.join(10)
     assert ended == [True]
     assert rig.get(node)["provision_state"] == "manageable"
+
+
+def test_whoever_is_in_a_hurry_need_not_wait_for_running_work(build: Callable[..., Rig]) -> None:
+    rig = build()
+    node = rig.node(fake_step_seconds=3600)
+    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    wait_for(lambda: rig.started(node))
+    ended: list[bool] = []
+    stopping = threading.Thread(target=lambda: ended.append(rig.service.stop(timeout=0)))
+    stopping.start()
+    wait_for(lambda: not online(rig))
+    assert not ended
+    rig.service.hurry()
+    stopping.join(10)
+    assert ended == [True], "the step is left to the next owner"
+    assert rig.get(node)["reservation"] is None
+
+
+def test_what_will_not_end_is_left_to_others_at_once(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "_GRACE", 0.01)
+    opened = threading.Event()
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "execute_clean_step":
+            assert opened.wait(10)
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    node = rig.node()
+    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    wait_for(lambda: rig.started(node))
+    assert rig.service.stop(timeout=0.01) is False
+    other = build(DEFAULT__host="there")
+    other.service._orphans.sweep()
+    assert other.reaches(node, "manageable")["last_error"] is None
+    opened.set()
+    assert rig.service.desk.workers.wait_idle(10)
+    assert other.get(node)["provision_state"] == "manageable"
 
 
 def test_stopping_an_idle_conductor_is_quick_and_says_so(rig: Rig) -> None:

@@ -18,6 +18,8 @@ from ironic_lite.db.session import Connection
 
 LOG = logging.getLogger(__name__)
 
+_LAST_BEAT = 2.0  # seconds; a database that hangs must not keep a conductor from its end
+
 
 class Keepalive:
     """Touches the conductor's row every ``[conductor]heartbeat_interval`` seconds."""
@@ -32,8 +34,10 @@ class Keepalive:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after the last lock has been given back."""
+        """End, after the last lock has been given back; a beat under way is waited for."""
         self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(_LAST_BEAT)
 
     def _run(self) -> None:
         settings = self._tasks.desk.conf.conductor

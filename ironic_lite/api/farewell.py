@@ -1,0 +1,81 @@
+"""How a process of the API ends without a request being lost.
+
+First it accepts no more connections: they wait at the socket for another process, or are refused if
+there is none, which every client and load balancer understands. Then it gives clients that are
+connected a moment, in which each answer says that it is the last of its connection. What is left
+then are connections that nobody uses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+LOG = logging.getLogger(__name__)
+
+CLOSE = signal.SIGUSR1
+"""Asks a process of the API to end like this; SIGTERM leaves out the moment."""
+_MOMENT = 0.5  # seconds
+_LOOK = 0.02
+_FDS = "/proc/self/fd"
+
+
+def prepare(address: object, closing: Callable[[], None]) -> None:
+    """Have `CLOSE` end this process.
+
+    :param address: where it listens, as ``socket.getsockname``.
+    :param closing: called first; from then on answers are the last of their connections.
+    """
+
+    def begin(*_: object) -> None:
+        closing()
+        threading.Thread(target=_leave, args=(address,), name="farewell", daemon=True).start()
+
+    signal.signal(CLOSE, begin)
+
+
+def _leave(address: object) -> None:
+    try:
+        stop_accepting(address)
+        end = time.monotonic() + _MOMENT
+        while time.monotonic() < end and _connected(address):
+            time.sleep(_LOOK)
+    except OSError as why:  # no /proc, or no descriptor left
+        LOG.warning("Connections may be lost at the end of this process: %s", why)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def stop_accepting(address: object) -> None:
+    """Let go of the listening socket, whoever in this process holds it, without closing it.
+
+    Its descriptors are made those of a socket to which nobody connects. The server, which cannot be
+    asked to stop accepting alone, goes on with that. To close it, or to shut it down, would break
+    the connections that wait at it, which may be another process's next.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as nowhere:
+        nowhere.bind("")  # a name that Linux makes up
+        nowhere.listen(1)
+        nowhere.setblocking(False)
+        for fd, one in _sockets(address):
+            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                os.dup2(nowhere.fileno(), fd, inheritable=False)
+
+
+def _connected(address: object) -> bool:
+    return any(True for _ in _sockets(address))
+
+
+def _sockets(address: object) -> Iterator[tuple[int, socket.socket]]:
+    """Yield the descriptors of this process that are sockets at our end of this address."""
+    port = address[1] if isinstance(address, tuple) else address
+    for name in os.listdir(_FDS):
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as one:
+            here = one.getsockname()
+            if isinstance(here, tuple) and here[1] == port:
+                yield int(name), one

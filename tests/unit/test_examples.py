@@ -1,0 +1,77 @@
+"""The examples in etc/ are taken by the programs that they are for."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import config
+
+ROOT = pathlib.Path(__file__).parents[2]
+UNITS = sorted((ROOT / "etc/systemd").glob("*.service")) + sorted(
+    (ROOT / "etc/systemd").glob("*.socket")
+)
+EXAMPLES = sorted((ROOT / "etc/ironic-lite/examples").glob("*.conf"))
+
+
+def load(path: pathlib.Path) -> cfg.ConfigOpts:
+    """Return a configuration as a program of ours reads it."""
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf([], project=config.PROJECT, default_config_files=[str(path)], default_config_dirs=[])
+    return conf
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_a_configuration_is_taken(
+    path: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = tmp_path / "here.conf"
+    here.write_text(f"[DEFAULT]\nstate_path = {tmp_path}\n", encoding="utf-8")
+    argv = ["--config-file", str(path), "--config-file", str(here)]
+    config.load("ironic-lite-conductor", argv, conf=cfg.ConfigOpts())
+    assert "does not know" not in caplog.text
+
+
+def test_api_and_conductors_agree_where_they_must() -> None:
+    first, second = (load(path) for path in EXAMPLES)
+    for name in ("heartbeat_interval", "heartbeat_timeout", "hash_ring_reset_interval"):
+        assert first.conductor[name] == second.conductor[name]
+    assert first.database.connection == second.database.connection
+    texts = [path.read_text(encoding="utf-8") for path in EXAMPLES]
+    for option in ("transport_url", "rabbit_quorum_queue", "rpc_response_timeout"):
+        one, other = (re.findall(f"^{option} = .*$", text, re.MULTILINE) for text in texts)
+        assert one == other != []
+
+
+def seconds(name: str) -> int:
+    """Return TimeoutStopSec of a unit or a drop-in."""
+    text = (ROOT / "etc/systemd" / name).read_text(encoding="utf-8")
+    return int(re.findall(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)[0])
+
+
+def test_units_give_programs_the_time_that_they_give_themselves() -> None:
+    conf = load(EXAMPLES[0]).conductor
+    around = conf.hash_ring_reset_interval + 30  # until nobody calls; calls, locks, the end
+    for name in ("ironic-lite", "ironic-lite-conductor", "ironic-lite-conductor@"):
+        assert seconds(f"{name}.service") > conf.graceful_shutdown_timeout + around
+    assert seconds("ironic-lite-drain.conf") > conf.drain_shutdown_timeout + around
+    assert seconds("ironic-lite-api.service") > 30
+
+
+def test_systemd_takes_all_units(tmp_path: pathlib.Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("NOT TESTED: there is no systemd-analyze here")
+    copies = []
+    for unit in UNITS:
+        text = re.sub(r"/opt/ironic-lite/bin/[a-z-]+", "/bin/true", unit.read_text("utf-8"))
+        copies.append(tmp_path / unit.name.replace("@.", "@one."))
+        copies[-1].write_text(text, encoding="utf-8")
+    command = ["systemd-analyze", "verify", *map(str, copies)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
