@@ -16,7 +16,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test vm-test life lint services bench demo sample docs format clean
+.PHONY: help venv test vm-test life chaos lint services bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ vm-test: $(STAMP) ## take a virtual machine from power-off to a running image (r
 life: $(STAMP) ## lead a node through LIVES=500 random lives, others each time
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
 		tests/flows/test_any_life.py $(ARGS)
+
+chaos: $(STAMP) ## break everything around the service under load, and judge; ARGS=--help tells more
+	$(VENV)/bin/python -m tests.chaos $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter, size bounds
 	$(VENV)/bin/ruff check .

@@ -19,6 +19,8 @@ SUBJECTS = {
     "waiting": "2 000 nodes that wait for their agents",
     "provision": "a machine from its enrolment to its instance, by a real agent",
     "fleet_size": "10 000 nodes beside 1 000",
+    "conductors": "nodes through a clean, on one conductor and more",
+    "recovery": "nodes of a dead conductor",
     "rpc_round_trip": "RPC round trip",
     "startup": "start and memory",
     "redfish_overhead": "power reads by Redfish beside requests",

@@ -1,0 +1,141 @@
+"""How many nodes a second go through a clean on one, two and three conductors of one machine.
+
+Each node is asked to be cleaned by three steps that do nothing, as fast as the API takes requests
+over four connections; a refusal for want of a free worker is repeated. The clock runs until the
+last node is manageable again. All processes share the processors of one machine and one database:
+more conductors are faster only where a conductor, not the machine, is the bound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+
+import psutil
+import sqlalchemy as sa
+
+from benchmarks import stage
+from benchmarks.figures import Figure, report
+from ironic_lite.db import models
+from ironic_lite.db.session import Database
+
+NODES = 300
+STEPS = 3
+FLEETS = (1, 2, 3)
+CONNECTIONS = 4
+SETTINGS = """\
+[DEFAULT]
+state_path = {folder}
+enabled_hardware_types = fake-hardware
+[api]
+port = {port}
+[conductor]
+sync_power_state_interval = 0
+heartbeat_interval = 1
+heartbeat_timeout = {lease}
+hash_ring_reset_interval = 1
+check_provision_state_interval = 1
+{more}
+"""
+
+
+@contextlib.contextmanager
+def fleet(
+    folder: pathlib.Path, hosts: Sequence[str], *, lease: int = 60, more: str = ""
+) -> Iterator[stage.Service]:
+    """Run an API, and conductors of these names, on the database of a folder.
+
+    :param lease: [conductor]heartbeat_timeout in seconds.
+    :param more: further options of ``[conductor]``.
+    """
+    port = stage.free_port()
+    settings = folder / "fleet.conf"
+    settings.write_text(SETTINGS.format(folder=folder, port=port, lease=lease, more=more))
+    with contextlib.ExitStack() as running:
+        running.enter_context(program(folder, "api"))
+        for host in hosts:
+            running.enter_context(program(folder, "conductor", host))
+        stage.wait_until(lambda: _hosts(port) == len(hosts), "the conductors")
+        yield stage.Service(folder, port, os.getpid())
+
+
+@contextlib.contextmanager
+def program(folder: pathlib.Path, name: str, host: str | None = None) -> Iterator[psutil.Popen]:
+    """Run ``ironic-lite-NAME`` on the configuration that `fleet` has written."""
+    command = [sys.executable, "-m", f"ironic_lite.cmd.{name}"]
+    command += ["--config-file", str(folder / "fleet.conf")]
+    if host is not None:
+        own = folder / f"{host}.conf"
+        own.write_text(f"[DEFAULT]\nhost = {host}\n")
+        command += ["--config-file", str(own)]
+    with (folder / "log").open("ab") as log:
+        process = psutil.Popen(command, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(stage.PATIENCE)
+
+
+def _hosts(port: int) -> int:
+    with stage.Client(port) as client:
+        client.send(stage.get("/v1/conductors"))
+        status, body = client.receive()
+        return body.count(b'"alive":true') if status == HTTPStatus.OK else 0
+
+
+def left(opened: Database) -> int:
+    """Return how many nodes are not manageable, or locked."""
+    nodes = models.nodes.c
+    busy = sa.or_(nodes.reservation.is_not(None), nodes.provision_state != "manageable")
+    asked = sa.select(sa.func.count()).where(busy)
+    return int(opened.read(lambda conn: conn.execute(asked).scalar_one()))
+
+
+def rate(service: stage.Service, opened: Database, uuids: Sequence[str]) -> float:
+    """Clean nodes; return how many went through in a second."""
+    steps = [{"interface": "management", "step": "reset_bmc"}] * STEPS
+    body = {"target": "clean", "clean_steps": steps}
+    begin = time.perf_counter()
+    with contextlib.ExitStack() as opened_clients:
+        clients = [
+            opened_clients.enter_context(stage.Client(service.port)) for _ in range(CONNECTIONS)
+        ]
+        waiting = list(uuids)
+        while waiting:
+            some, waiting = waiting[:CONNECTIONS], waiting[CONNECTIONS:]
+            for client, uuid in zip(clients, some, strict=False):
+                client.send(stage.put(f"/v1/nodes/{uuid}/states/provision", body))
+            for client, uuid in zip(clients, some, strict=False):
+                status, said = client.receive()
+                if status == HTTPStatus.SERVICE_UNAVAILABLE:
+                    waiting.append(uuid)
+                elif status != HTTPStatus.ACCEPTED:
+                    raise RuntimeError(f"status {status}: {said[:500]!r}")
+    stage.wait_until(lambda: not left(opened), "the end of the cleans")
+    return len(uuids) / (time.perf_counter() - begin)
+
+
+def main() -> int:
+    """Measure and print; return the exit status."""
+    figures = []
+    for count in FLEETS:
+        with stage.folder() as folder:
+            opened = stage.database(folder)
+            uuids = stage.fill(opened, NODES)
+            hosts = [f"host-{number}" for number in range(count)]
+            with fleet(folder, hosts) as service:
+                found = rate(service, opened, uuids)
+            opened.close()
+        name = f"nodes through a clean of {STEPS} steps, {count} conductors"
+        figures.append(Figure(name, found, "nodes/s"))
+    return report(figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""How long it takes until all nodes of a dead conductor are at rest again, by the fleet's size.
+
+A conductor died while all its nodes were in the first of two clean steps: more than a conductor
+would ever work on at once. Another one finds them, waits until their leases have ended (3 s), takes
+over one after the other, runs the step again and the one after it. The clock runs from its start.
+``python -m benchmarks.recovery 200 10000`` measures other fleets than `FLEETS`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from benchmarks import conductors, stage
+from benchmarks.figures import Figure, report
+from ironic_lite import clock
+from ironic_lite.db import models
+from ironic_lite.db.session import Connection, Database
+
+FLEETS = (200, 2000)
+LEASE = 3
+DEAD = "dead"
+STEPS = [
+    {"interface": "management", "step": "reset_bmc", "priority": 0, "abortable": False},
+    {"interface": "management", "step": "reset_bmc", "priority": 0, "abortable": False},
+]
+PATIENCE = 1200.0
+
+
+def die(opened: Database, uuids: Sequence[str]) -> None:
+    """Let a conductor have died in the first clean step of all these nodes."""
+    begun = clock.after(-LEASE)
+    runs = {node: str(uuid.uuid4()) for node in uuids}
+    told = {"clean_steps": STEPS, "clean_step_index": 0, "manual_clean": {}}
+
+    def write(conn: Connection) -> None:
+        for node, run in runs.items():
+            values = {
+                "provision_state": "cleaning",
+                "target_provision_state": "manageable",
+                "driver_internal_info": told,
+                "clean_step": STEPS[0],
+                "run_uuid": run,
+                "reservation": DEAD,
+                "lock_token": str(uuid.uuid4()),
+                "lock_expires": begun,
+            }
+            conn.execute(
+                sa.update(models.nodes).where(models.nodes.c.uuid == node).values(**values)
+            )
+        conn.execute(sa.insert(models.runs), [_run(*pair, begun) for pair in runs.items()])
+        rows = [_step(run, at, begun) for run in runs.values() for at in range(len(STEPS))]
+        conn.execute(sa.insert(models.run_steps), rows)
+
+    opened.write(write)
+
+
+def _run(node: str, run: str, begun: datetime.datetime) -> dict[str, Any]:
+    about = {"uuid": run, "node_uuid": node, "verb": "clean", "conductor": DEAD}
+    return {**about, "state": "running", "started_at": begun, "request_id": f"req-{run}"}
+
+
+def _step(run: str, ordinal: int, begun: datetime.datetime) -> dict[str, Any]:
+    of_list = STEPS[ordinal]
+    first = ordinal == 0
+    return {
+        "run_uuid": run,
+        "ordinal": ordinal,
+        "kind": "clean",
+        "interface": of_list["interface"],
+        "step": of_list["step"],
+        "priority": 0.0,
+        "abortable": False,
+        "state": "running" if first else "pending",
+        "attempt": 1 if first else 0,
+        "started_at": begun if first else None,
+    }
+
+
+def recovered(count: int) -> float:
+    """Return the seconds until all nodes of a fleet are at rest."""
+    with stage.folder() as folder:
+        opened = stage.database(folder)
+        die(opened, stage.fill(opened, count))
+        begin = time.perf_counter()
+        with conductors.fleet(folder, ["heir"], lease=LEASE):
+            while conductors.left(opened):
+                if time.perf_counter() - begin > PATIENCE:
+                    raise RuntimeError(f"{conductors.left(opened)} nodes are not at rest")
+                time.sleep(0.2)
+            found = time.perf_counter() - begin
+        asked = sa.select(models.runs.c.state, sa.func.count()).group_by(models.runs.c.state)
+        ends = dict(opened.read(lambda conn: [tuple(row) for row in conn.execute(asked)]))
+        opened.close()
+    if ends != {"done": count}:
+        raise RuntimeError(f"the runs ended as {ends}")
+    return found
+
+
+def main(words: Sequence[str]) -> int:
+    """Measure and print; return the exit status."""
+    return report(
+        Figure(f"{count} nodes of a dead conductor, until all are at rest", recovered(count), "s")
+        for count in ([int(word) for word in words] or FLEETS)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

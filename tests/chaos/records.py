@@ -1,0 +1,178 @@
+"""What is written down while faults go on; the judge (`checker`) reads nothing else.
+
+All moments are seconds of this machine's monotonic clock, which no fault turns. Whoever acts on a
+machine is told apart by ``token``: the lock in whose name it was done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+EVERYBODY: tuple[int, ...] = ()
+"""The processes that a fault struck, when it struck all of them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """A request that changes something, and its answer.
+
+    :ivar what: a target of the provision verbs, or ``patch``.
+    :ivar status: of the answer; None if none came: then nobody knows what was done.
+    :ivar value: what a patch writes; larger each time on one node.
+    """
+
+    node: str
+    what: str
+    begin: float
+    end: float
+    status: int | None
+    request_id: str | None = None
+    value: int | None = None
+    text: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault that was injected, and the processes that it struck."""
+
+    kind: str
+    begin: float
+    end: float
+    pids: tuple[int, ...] = EVERYBODY
+
+    def struck(self, pid: int, since: float, until: float) -> bool:
+        """Tell whether it struck a process at some moment between two."""
+        return (not self.pids or pid in self.pids) and self.begin <= until and since <= self.end
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Act:
+    """A call of the driver: what a machine would have felt.
+
+    :ivar step: names the step that was begun by this call; None for any other call.
+    :ivar again: whether this step may be begun once more after a crash.
+    :ivar end: None if the caller died first.
+    """
+
+    node: str
+    call: str
+    pid: int
+    token: str
+    begin: float
+    end: float | None
+    step: str | None = None
+    again: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """A row of the event log."""
+
+    id: int
+    node: str
+    kind: str
+    event: str | None
+    before: str | None
+    after: str | None
+    run: str | None
+    data: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """A row of the runs, and the states of its steps."""
+
+    uuid: str
+    node: str
+    verb: str
+    request_id: str | None
+    state: str
+    ended: bool
+    steps: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Node:
+    """A node at the end of it all."""
+
+    uuid: str
+    state: str
+    first: str
+    reservation: str | None = None
+    lock_token: str | None = None
+    run: str | None = None
+    wakes: bool = False
+    last_error: str | None = None
+    value: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class History:
+    """Everything."""
+
+    requests: tuple[Request, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    acts: tuple[Act, ...] = ()
+    events: tuple[Event, ...] = ()
+    runs: tuple[Run, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    left: tuple[str, ...] = ()
+    """Processes that ended although nobody had asked them to, each in a sentence."""
+
+
+def read_acts(path: pathlib.Path) -> tuple[Act, ...]:
+    """Return the driver's journal, in the order in which the acts began."""
+    begun: dict[str, Mapping[str, Any]] = {}
+    ends: dict[str, float] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        row = json.loads(line)
+        if row["what"] == "begin":
+            begun[row["id"]] = row
+        elif row["what"] == "end":
+            ends[row["id"]] = row["at"]
+    acts = (_act(row, ends.get(ident)) for ident, row in begun.items())
+    return tuple(sorted(acts, key=lambda act: act.begin))
+
+
+def _act(row: Mapping[str, Any], end: float | None) -> Act:
+    return Act(
+        node=row["node"],
+        call=row["call"],
+        pid=row["pid"],
+        token=row["token"],
+        begin=row["at"],
+        end=end,
+        step=row["step"],
+        again=row["again"],
+    )
+
+
+def dump(history: History, path: pathlib.Path) -> None:
+    """Write everything down, to be looked at later."""
+    path.write_text(json.dumps(dataclasses.asdict(history), indent=1), encoding="utf-8")
+
+
+def load(path: pathlib.Path) -> History:
+    """Read it again."""
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    kinds: Mapping[str, Any] = {
+        "requests": Request,
+        "faults": Fault,
+        "acts": Act,
+        "events": Event,
+        "runs": Run,
+        "nodes": Node,
+    }
+    found: dict[str, Iterable[Any]] = {
+        key: tuple(_whole(kind, row) for row in rows[key]) for key, kind in kinds.items()
+    }
+    return History(**found, left=tuple(rows["left"]))  # type: ignore[arg-type]
+
+
+def _whole(kind: Any, row: dict[str, Any]) -> Any:
+    # JSON has no tuples.
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in row.items()})

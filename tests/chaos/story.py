@@ -1,0 +1,268 @@
+"""One run: everything is started, loaded, broken, mended, left to settle, and judged."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import pathlib
+import random
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ironic_lite import config, states
+from ironic_lite.context import Context
+from ironic_lite.rpc import client, transport
+from ironic_lite.states import State
+from tests.acceptance.service import ROOT
+from tests.chaos import checker, faults, machine, proxy, records, servers
+from tests.chaos.faults import World
+from tests.chaos.fleet import Fleet
+from tests.chaos.load import Agents, Load
+from tests.chaos.records import Fault, History
+from tests.chaos.watch import EVERY, Watch
+
+FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"
+DISK_MIB = 96
+SETTLES = 90.0
+"""Seconds that the last run may take to its end after the last fault."""
+APIS = 2
+QUIET = 4
+"""Looks in a row at which all nodes are at rest, until all is taken to be over."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What a run is to be like.
+
+    :ivar faults: groups of `faults.TABLE`.
+    :ivar most: faults of each of both sorts.
+    :ivar rate: requests in a second.
+    """
+
+    seconds: float
+    seed: int
+    database: str = "sqlite"
+    rpc: str = "local"
+    faults: tuple[str, ...] = faults.GROUPS
+    nodes: int = 200
+    conductors: int = 2
+    apis: int = APIS
+    rate: float = 15.0
+    most: int = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What came of it."""
+
+    wishes: Wishes
+    history: History
+    violations: list[checker.Violation]
+    recoveries: list[float]
+    settled: float
+    beats: Mapping[str, int]
+    lacking: list[str]
+
+
+def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
+    """Run it; ``folder`` has a short name and keeps the logs.
+
+    :raises servers.Lacking: a server that was asked for is not installed.
+    """
+    with _world(wishes, folder) as world:
+        broken = _break(world, wishes)
+        begun = time.monotonic()
+        _settle(world)
+        settled = time.monotonic() - begun
+        world.agents.stop()
+        world.fleet.end()
+        found = _history(world, folder, broken)
+        left = [kind for kind in faults.TABLE if kind.group in wishes.faults]
+        return Outcome(
+            wishes,
+            found,
+            checker.check(found),
+            world.watch.recoveries,
+            settled,
+            world.agents.heard,
+            [kind.name for kind in left if not faults.able(kind, world.has)],
+        )
+
+
+# -- what there is ---------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _world(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
+    with contextlib.ExitStack() as stack:
+        folder.chmod(0o755)  # servers run as other users
+        has = {wishes.database}
+        parts: dict[str, Any] = {}
+        state = folder / "state"
+        state.mkdir()
+        if "disk" in wishes.faults:
+            with contextlib.suppress(servers.Lacking):
+                stack.enter_context(servers.small_disk(state, DISK_MIB))
+                has.add("small disk")
+                parts["disk"] = state
+        database, direct = _database(wishes, folder, stack, parts)
+        url = _broker(wishes, folder, stack, parts, has)
+        parts["clocks"] = _clocks(wishes, folder, has)
+        more = functools.partial(_environment, folder, parts["clocks"])
+        fleet = Fleet(folder, database, url, more)
+        stack.callback(fleet.clear)
+        fleet.migrate()
+        watch = Watch(direct)
+        stack.callback(watch.close)
+        watch.fill(wishes.nodes, 0.15)
+        watch.start()
+        ports = fleet.begin(wishes.apis, wishes.conductors)
+        watch.pid_of = lambda host: fleet.processes[host].pid
+        load = Load(ports, watch, wishes.seed, wishes.rate, threads=8)
+        agents = Agents(ports, watch, folder / "journal")
+        agents.start()
+        parts["call"] = _caller(url or f"local://{state}/rpc")
+        yield World(fleet, watch, load, agents, has, **parts)
+
+
+def _database(
+    wishes: Wishes, folder: pathlib.Path, stack: contextlib.ExitStack, parts: dict[str, Any]
+) -> tuple[str, str]:
+    """Return the URL for our processes, and one by which no fault is met."""
+    if wishes.database == "sqlite":
+        url = f"sqlite:///{folder}/state/chaos.sqlite"
+        return url, url
+    server = stack.enter_context(servers.database(wishes.database, folder))
+    way = stack.enter_context(proxy.before(server.port))
+    parts.update(database=server, database_way=way)
+    return server.url(way.port), server.url(server.port)
+
+
+def _broker(
+    wishes: Wishes,
+    folder: pathlib.Path,
+    stack: contextlib.ExitStack,
+    parts: dict[str, Any],
+    has: set[str],
+) -> str | None:
+    if wishes.rpc == "local":
+        return None
+    server = stack.enter_context(servers.broker(folder))
+    way = stack.enter_context(proxy.before(server.port))
+    parts.update(broker=server, broker_way=way)
+    has.add("rabbit")
+    return server.url(way.port)
+
+
+def _clocks(wishes: Wishes, folder: pathlib.Path, has: set[str]) -> pathlib.Path | None:
+    """Return the folder of the clocks that processes read, if they can be turned."""
+    found = list(pathlib.Path("/").glob(FAKETIME.lstrip("/")))
+    if "clock" not in wishes.faults or not found:
+        return None
+    clocks = folder / "clocks"
+    clocks.mkdir()
+    (clocks / "library").write_text(str(found[0]))
+    has.add("faketime")
+    return clocks
+
+
+def _environment(folder: pathlib.Path, clocks: pathlib.Path | None, name: str) -> Mapping[str, str]:
+    site = folder / "site"
+    if not site.exists():
+        machine.site(folder)
+    more = {
+        machine.JOURNAL: str(folder / "journal"),
+        "PYTHONPATH": os.pathsep.join((str(site), str(ROOT))),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    if clocks is not None:
+        (clocks / name).write_text("+0\n")
+        more |= {
+            "LD_PRELOAD": (clocks / "library").read_text(),
+            "FAKETIME_TIMESTAMP_FILE": str(clocks / name),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+    return more
+
+
+def _caller(url: str) -> Any:
+    """Return what sends a message to a conductor, as the API does."""
+    config.CONF([], default_config_files=[], default_config_dirs=[])
+    ours = client.Client(transport.build(url))
+
+    def call(host: str, context: Context, method: str, facts: dict[str, Any]) -> None:
+        ours.call(context, method, host=host, timeout=5, **facts)
+
+    return call
+
+
+# -- what happens ----------------------------------------------------------------------------
+
+
+def _break(world: World, wishes: Wishes) -> list[Fault]:
+    """Load everything and let faults come, both sorts at once; return those that struck."""
+    broken: list[Fault] = []
+    end = time.monotonic() + wishes.seconds
+    lanes = [
+        threading.Thread(target=_lane, args=(world, wishes, around, end, broken))
+        for around in (False, True)
+    ]
+    world.load.start()
+    for lane in lanes:
+        lane.start()
+    for lane in lanes:
+        lane.join()
+    left = end - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+    world.load.stop()
+    return sorted(broken, key=lambda one: one.begin)
+
+
+def _lane(world: World, wishes: Wishes, around: bool, end: float, broken: list[Fault]) -> None:
+    planned = faults.plan(wishes.seed, wishes.faults, world.has, around=around, count=wishes.most)
+    for one in planned:
+        left = end - time.monotonic() - one.pause
+        if left <= 0:
+            return
+        time.sleep(one.pause)
+        begin = time.monotonic()
+        dice = random.Random(one.seed)
+        with one.kind.inject(world, dice, min(one.lasts, left)) as struck:
+            pass
+        if struck != faults.NOTHING:
+            broken.append(Fault(one.kind.name, begin, time.monotonic(), struck))
+
+
+def _settle(world: World) -> None:
+    """Return when all nodes are at rest, or when they have had time enough."""
+    end = time.monotonic() + SETTLES
+    quiet = seen = 0.0
+    while time.monotonic() < end and quiet < QUIET:
+        time.sleep(EVERY)
+        look = world.watch.look
+        if look.at > seen:  # not the same look again: the watch may have lost its connection
+            quiet = quiet + 1 if all(map(_rests, look.rows.values())) else 0
+        seen = look.at
+
+
+def _rests(row: Mapping[str, Any]) -> bool:
+    rests = states.kind(State(row["provision_state"])) in checker.REST
+    return rests and row["lock_token"] is None and row["run_uuid"] is None
+
+
+def _history(world: World, folder: pathlib.Path, broken: list[Fault]) -> History:
+    return History(
+        requests=tuple(world.load.requests),
+        faults=(*broken, *world.watch.starved),
+        acts=records.read_acts(folder / "journal"),
+        events=world.watch.events(),
+        runs=world.watch.runs(),
+        nodes=world.watch.nodes(),
+        left=tuple(world.fleet.left),
+    )

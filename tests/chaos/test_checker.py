@@ -1,0 +1,270 @@
+"""The judge knows each kind of violation when he sees one, and takes none for another."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+
+from tests.chaos import checker, faults, records
+from tests.chaos.records import Act, Event, Fault, History, Node, Request, Run
+
+NODE = "11111111-1111-4111-8111-111111111111"
+
+
+def move(ident: int, event: str, before: str, after: str) -> Event:
+    return Event(ident, NODE, "provision", event, before, after, "run-1", {})
+
+
+def step(ident: int, kind: str) -> Event:
+    data = {"step": "deploy.erase_devices", "ordinal": 0}
+    return Event(ident, NODE, kind, "clean", None, None, "run-1", data)
+
+
+def act(begin: float, end: float | None, **facts: object) -> Act:
+    given = {"call": "erase_devices", "pid": 7, "token": "lock-7", "step": "run-1/0/0", **facts}
+    return Act(NODE, begin=begin, end=end, **given)  # type: ignore[arg-type]
+
+
+GOOD = History(
+    requests=(
+        Request(NODE, "clean", 1.0, 1.1, 202, "req-1"),
+        Request(NODE, "patch", 9.0, 9.1, 200, "req-2", 1),
+    ),
+    acts=(act(2.0, 3.0),),
+    events=(
+        move(1, "clean", "manageable", "cleaning"),
+        step(2, "step_started"),
+        step(3, "step_ended"),
+        move(4, "manage", "cleaning", "manageable"),
+    ),
+    runs=(Run("run-1", NODE, "clean", "req-1", "done", True, ("done",)),),
+    nodes=(Node(NODE, "manageable", "manageable", value=1),),
+)
+"""A manual clean with one step, and a write after it, and no fault at all."""
+
+
+def changed(**parts: object) -> History:
+    return dataclasses.replace(GOOD, **parts)  # type: ignore[arg-type]
+
+
+def node(**facts: object) -> tuple[Node, ...]:
+    return (dataclasses.replace(GOOD.nodes[0], **facts),)  # type: ignore[arg-type]
+
+
+def run(**facts: object) -> tuple[Run, ...]:
+    return (dataclasses.replace(GOOD.runs[0], **facts),)  # type: ignore[arg-type]
+
+
+def asked(**facts: object) -> tuple[Request, ...]:
+    return (*GOOD.requests, Request(NODE, **{"begin": 20.0, "end": 20.1, **facts}))  # type: ignore[arg-type]
+
+
+def again(*acts: Act, faults: tuple[Fault, ...] = ()) -> History:
+    return changed(acts=acts, faults=faults)
+
+
+KILLED = Fault("kill-conductor", 2.5, 6.0, (7,))
+PAUSED = Fault("stop-conductor", 2.5, 6.0, (7,))
+AWAY = Fault("database-restart", 2.4, 2.6)
+OTHER = {"pid": 8, "token": "lock-8"}
+
+BAD = {
+    "accepted verb lost": changed(requests=asked(what="inspect", status=202, request_id="req-3")),
+    "accepted write lost": changed(nodes=node(value=None)),
+    "answer nobody can use": changed(requests=asked(what="patch", status=500, text="a bug")),
+    "left unfinished": changed(runs=run(steps=("running",))),
+    "ended wrong": changed(
+        runs=(*GOOD.runs, Run("run-2", NODE, "clean", "req-1b", "failed", True))
+    ),
+    "request carried out twice": changed(
+        runs=(*GOOD.runs, dataclasses.replace(GOOD.runs[0])),
+    ),
+    "history broken": changed(nodes=node(state="available")),
+    "step begun after its end": changed(events=(*GOOD.events, step(5, "step_started"))),
+    "step run twice": again(act(2.0, 3.0), act(4.0, 5.0)),
+    "two owners at once": again(act(2.0, 5.0, step=None), act(4.0, 6.0, step=None, **OTHER)),
+    "not fenced": again(
+        act(2.0, 3.0, step=None), act(4.0, 5.0, step=None, **OTHER), act(6.0, 7.0, step=None)
+    ),
+    "lock left": changed(nodes=node(reservation="conductor-1", lock_token="lock-7")),
+    "process gone": changed(left=("conductor-1 ended with status -11",)),
+}
+"""For each rule a history that breaks it, and no other."""
+
+ALSO_BAD = {
+    "a node in a busy state": (
+        changed(nodes=node(state="cleaning"), events=GOOD.events[:3]),
+        {"left unfinished", "ended wrong"},
+    ),
+    "a run without an end": (
+        changed(runs=run(state="running", ended=False)),
+        {"left unfinished"},
+    ),
+    "a run that is still the node's": (changed(nodes=node(run="run-1")), {"left unfinished"}),
+    "a timer that is set": (changed(nodes=node(wakes=True)), {"left unfinished"}),
+    "a run that is done, and a step of it is not": (
+        changed(runs=run(steps=("done", "pending"))),
+        {"left unfinished"},
+    ),
+    "a failure nobody explains": (
+        changed(
+            events=(GOOD.events[0], move(2, "fail", "cleaning", "clean failed")),
+            runs=run(state="failed", steps=("failed",)),
+            nodes=node(state="clean failed"),
+        ),
+        {"ended wrong"},
+    ),
+    "a run that moved nothing": (
+        changed(events=(), runs=run(steps=())),
+        {"ended wrong"},
+    ),
+    "a move that the table has not": (
+        changed(
+            events=(move(1, "clean", "manageable", "cleaning"), move(2, "x", "cleaning", "active")),
+            nodes=node(state="active"),
+        ),
+        {"history broken"},
+    ),
+    "a hole in the history": (changed(events=GOOD.events[1:]), {"history broken"}),
+    "an older value than was accepted": (
+        changed(requests=asked(what="patch", status=200, value=2)),
+        {"accepted write lost"},
+    ),
+    "a step run twice by another, though nobody was struck": (
+        again(act(2.0, 3.0), act(4.0, 5.0, **OTHER)),
+        {"step run twice"},
+    ),
+    "a step run twice, its owner struck too late": (
+        again(act(2.0, 3.0), act(4.0, 5.0, **OTHER), faults=(Fault("kill", 5.5, 6.0, (7,)),)),
+        {"step run twice"},
+    ),
+    "a step run twice, another struck": (
+        again(act(2.0, 3.0), act(4.0, 5.0, **OTHER), faults=(Fault("kill", 2.5, 6.0, (9,)),)),
+        {"step run twice"},
+    ),
+    "a step that must never be run twice, its owner killed": (
+        again(act(2.0, None, again=False), act(4.0, 5.0, again=False, **OTHER), faults=(KILLED,)),
+        {"step run twice"},
+    ),
+    "a paused owner that goes on with the next step": (
+        again(
+            act(2.0, 6.1, step="run-1/0/0"),
+            act(4.0, 12.0, step="run-1/0/0", **OTHER),
+            act(9.0, 9.5, step="run-1/1/0"),
+            faults=(PAUSED,),
+        ),
+        {"not fenced", "two owners at once"},
+    ),
+}
+
+EXCUSED = {
+    "a step is run again after a crash": again(
+        act(2.0, None), act(4.0, 5.0, **OTHER), faults=(KILLED,)
+    ),
+    "a call is under way while its caller is paused": again(
+        act(2.0, 6.1), act(4.0, 5.0, **OTHER), faults=(PAUSED,)
+    ),
+    "a call is made by a caller that was paused before it": again(
+        act(2.0, 2.1, step="run-1/0/0"),
+        act(4.0, 5.0, step="run-1/1/0", **OTHER),
+        act(6.1, 6.2, step="run-1/1/0"),
+        faults=(PAUSED, Fault("stop-conductor", 4.5, 5.5, (8,))),
+    ),
+    "a step is run again when the database was away": again(
+        act(2.0, 3.0), act(4.0, 5.0, **OTHER), faults=(AWAY,)
+    ),
+    "a write without an answer": changed(
+        requests=asked(what="patch", status=None, value=2), nodes=node(value=2)
+    ),
+    "a verb without an answer": changed(requests=asked(what="inspect", status=None)),
+    "a refusal": changed(requests=asked(what="inspect", status=409)),
+}
+
+
+def found(history: History) -> set[str]:
+    return {one.rule for one in checker.check(history)}
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    assert checker.check(GOOD) == []
+    assert checker.check(History()) == []
+
+
+@pytest.mark.parametrize("rule", checker.RULES)
+def test_each_rule_is_broken_by_a_history_made_for_it(rule: str) -> None:
+    assert found(BAD[rule]) == {rule}
+
+
+@pytest.mark.parametrize("name", ALSO_BAD)
+def test_what_else_must_not_be(name: str) -> None:
+    history, rules = ALSO_BAD[name]
+    assert found(history) == rules
+
+
+@pytest.mark.parametrize("name", EXCUSED)
+def test_what_faults_excuse(name: str) -> None:
+    assert checker.check(EXCUSED[name]) == []
+
+
+def test_a_violation_says_where_and_what() -> None:
+    (one,) = checker.check(BAD["lock left"])
+    assert str(one) == f"lock left: node {NODE}: it is still locked by conductor-1"
+
+
+def test_a_history_is_the_same_after_it_was_written_down(tmp_path: pathlib.Path) -> None:
+    history = again(act(2.0, None), act(4.0, 5.0, **OTHER), faults=(KILLED, AWAY))
+    records.dump(history, tmp_path / "history.json")
+    assert records.load(tmp_path / "history.json") == history
+
+
+def test_the_journal_is_read_though_a_caller_died(tmp_path: pathlib.Path) -> None:
+    facts = {"node": NODE, "call": "erase_devices", "token": "lock-7", "again": True}
+    begin = {"what": "begin", "pid": 7, "step": "run-1/0/0", **facts}
+    rows = [
+        {**begin, "id": "7-1", "at": 4.0},
+        {**begin, "id": "7-0", "at": 2.0},
+        {"what": "agent", "node": NODE, "at": 2.5},
+        {"what": "end", "id": "7-0", "at": 3.0},
+    ]
+    path = tmp_path / "journal"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert records.read_acts(path) == (act(2.0, 3.0), act(4.0, None))
+    assert records.read_acts(tmp_path / "none") == ()
+
+
+# -- what is going to happen -----------------------------------------------------------------
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "faults.rst"
+ALL = {"postgresql", "rabbit", "faketime", "small disk"}
+
+
+def test_a_seed_repeats_the_choice_of_faults() -> None:
+    one, same, other = (
+        faults.plan(seed, faults.GROUPS, ALL, around=True, count=30) for seed in (1, 1, 2)
+    )
+    assert one == same != other
+    assert len(one) == 30
+
+
+def test_every_kind_comes_before_any_comes_again() -> None:
+    for around in (False, True):
+        kinds = [kind for kind in faults.TABLE if kind.around is around]
+        planned = faults.plan(1, faults.GROUPS, ALL, around=around, count=len(kinds))
+        assert {one.kind for one in planned} == set(kinds)
+
+
+def test_what_is_not_there_is_not_broken() -> None:
+    planned = faults.plan(1, faults.GROUPS, {"sqlite"}, around=True, count=9)
+    assert {one.kind.name for one in planned} == {"rival"}
+    assert faults.plan(1, ("broker",), {"sqlite"}, around=True, count=9) == []
+
+
+def test_the_page_tells_of_every_fault_and_every_rule() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for kind in faults.TABLE:
+        assert f"\n{kind.name:<18} {kind.group:<10} " in text
+    for rule in checker.RULES:
+        assert f"\n{rule:<25} " in text

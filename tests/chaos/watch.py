@@ -1,0 +1,224 @@
+"""What the database says while it all goes on: where the nodes are, and when a dead owner's have
+another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import clock, errors, fields
+from ironic_lite.db import models, nodes, session
+from ironic_lite.db.session import Connection
+from tests.chaos import machine
+from tests.chaos.fleet import LEASE
+from tests.chaos.records import Event, Fault, Node, Run
+
+EVERY = 0.3
+STARVED = 1.5
+"""Seconds more than `EVERY` between two looks at which this machine has no time for anybody."""
+SILENT = LEASE - 1
+"""Seconds without a new sign of life at which a conductor has lost its leases, or is about to."""
+FIRST = "manageable"
+_LOOK = ("uuid", "provision_state", "maintenance", "reservation", "lock_token", "run_uuid")
+_OPTIONS = {"connect_timeout": 2, "statement_timeout": 5, "max_pool_size": 2}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Look:
+    """One look at all nodes."""
+
+    at: float
+    rows: Mapping[str, Mapping[str, Any]]
+
+
+class Watch:
+    """Looks at the database again and again, by a way that no fault cuts.
+
+    :ivar recoveries: seconds from each death of a conductor until none of the nodes that it had
+        locked was locked by it any more.
+    :ivar starved: when this machine was too busy: to let our processes run, or to let a conductor
+        give its sign of life in time. That is the same as a pause.
+    :ivar pid_of: tells the process of a host.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.database = session.open_database(url, **_OPTIONS)
+        self.recoveries: list[float] = []
+        self.starved: list[Fault] = []
+        self.pid_of: Callable[[str], int] = lambda _host: 0
+        self._signs: dict[str, tuple[Any, float]] = {}
+        self.look = Look(0.0, {})
+        self._guard = threading.Lock()
+        self._orphaned: list[tuple[float, dict[str, str]]] = []
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def fill(self, count: int, seconds: float) -> None:
+        """Enroll nodes, all of them manageable; a quarter have an agent, as many have timers."""
+        rows = [_row(number, seconds) for number in range(count)]
+
+        def write(conn: Connection) -> None:
+            for row in rows:
+                nodes.insert(conn, row)
+
+        self.database.write(write)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._see()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closing.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self.database.close()
+
+    def _run(self) -> None:
+        slept = time.monotonic()
+        while not self._closing.wait(EVERY):
+            woken = time.monotonic()
+            if woken - slept > EVERY + STARVED:
+                self.starved.append(Fault("starved", slept, woken))
+            with contextlib.suppress(errors.Error, sa.exc.SQLAlchemyError):
+                self._see()
+            slept = time.monotonic()
+
+    def _see(self) -> None:
+        table = models.nodes.c
+        asked = sa.select(*(table[name] for name in _LOOK))
+        rows = self.database.read(lambda conn: conn.execute(asked).mappings().all())
+        self.look = Look(time.monotonic(), {row["uuid"]: dict(row) for row in rows})
+        self._listen()
+        with self._guard:
+            for begun, left in list(self._orphaned):
+                for node in [n for n, token in left.items() if self._token(n) != token]:
+                    del left[node]
+                if not left:
+                    self.recoveries.append(self.look.at - begun)
+                    self._orphaned.remove((begun, left))
+
+    def _listen(self) -> None:
+        """Note who has given a sign of life, and who was silent for long before it."""
+        row = models.conductors.c
+        asked = sa.select(row.hostname, row.updated_at)
+        now = time.monotonic()
+        for host, sign in self.database.read(lambda conn: list(conn.execute(asked).all())):
+            known, since = self._signs.get(host, (None, now))
+            if sign == known:
+                continue
+            if now - since > SILENT:
+                self.starved.append(Fault("silent", since, now, (self.pid_of(host),)))
+            self._signs[host] = (sign, now)
+
+    def _token(self, node: str) -> str | None:
+        token: str | None = self.look.rows[node]["lock_token"]
+        return token
+
+    def died(self, host: str) -> None:
+        """Follow what becomes of the nodes of a conductor that has just been killed."""
+        with contextlib.suppress(errors.Error, sa.exc.SQLAlchemyError):
+            self._see()
+        rows = self.look.rows.items()
+        held = {n: r["lock_token"] for n, r in rows if r["reservation"] == host and r["lock_token"]}
+        if held:
+            with self._guard:
+                self._orphaned.append((time.monotonic(), held))
+
+    # -- afterwards --------------------------------------------------------------------------
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Return all nodes."""
+        return tuple(_node(row) for row in self._all(models.nodes))
+
+    def events(self) -> tuple[Event, ...]:
+        """Return the event log."""
+        return tuple(_event(row) for row in self._all(models.events))
+
+    def runs(self) -> tuple[Run, ...]:
+        """Return all runs."""
+        steps: dict[str, list[str]] = {}
+        for row in self._all(models.run_steps):
+            steps.setdefault(row["run_uuid"], []).append(row["state"])
+        return tuple(_run(row, steps.get(row["uuid"], [])) for row in self._all(models.runs))
+
+    def _all(self, table: sa.Table) -> list[Mapping[str, Any]]:
+        asked = sa.select(table).order_by(table.c.id)
+        return self.database.read(
+            lambda conn: [dict(row) for row in conn.execute(asked).mappings()]
+        )
+
+
+def _row(number: int, seconds: float) -> dict[str, Any]:
+    info: dict[str, Any] = {"fake_step_seconds": seconds}
+    if number % 4 == 1:
+        info[machine.AGENT] = True
+    if number % 4 == 2:
+        info["fake_async_steps"] = ["deploy.erase_devices", "deploy.write_image"]
+    kinds = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS}
+    ours = {"deploy_interface": "chaos", "power_interface": "chaos"}
+    noop = {"network_interface": "noop", "storage_interface": "noop"}
+    return {
+        **kinds,
+        **ours,
+        **noop,
+        "uuid": str(uuid.uuid4()),
+        "name": f"node-{number}",
+        "driver": "fake-hardware",
+        "driver_info": info,
+        "driver_internal_info": {},
+        "properties": {},
+        "extra": {},
+        "instance_info": {},
+        "provision_state": FIRST,
+        "provision_updated_at": clock.now(),
+        "power_state": "power off",
+    }
+
+
+def _node(row: Mapping[str, Any]) -> Node:
+    return Node(
+        uuid=row["uuid"],
+        state=row["provision_state"],
+        first=FIRST,
+        reservation=row["reservation"],
+        lock_token=row["lock_token"],
+        run=row["run_uuid"],
+        wakes=row["wake_at"] is not None,
+        last_error=row["last_error"],
+        value=(row["extra"] or {}).get("value"),
+    )
+
+
+def _event(row: Mapping[str, Any]) -> Event:
+    return Event(
+        id=row["id"],
+        node=row["node_uuid"],
+        kind=row["kind"],
+        event=row["event"],
+        before=row["before"],
+        after=row["after"],
+        run=row["run_uuid"],
+        data=row["data"] or {},
+    )
+
+
+def _run(row: Mapping[str, Any], steps: list[str]) -> Run:
+    return Run(
+        uuid=row["uuid"],
+        node=row["node_uuid"],
+        verb=row["verb"],
+        request_id=row["request_id"],
+        state=row["state"],
+        ended=row["ended_at"] is not None,
+        steps=tuple(steps),
+    )
