@@ -70,7 +70,6 @@ image_download_source = local
 enable_bios_bootloader_install = true
 deploy_logs_local_path = {folder}/agent-logs
 deploy_logs_collect = always
-enable_bios_bootloader_install = true
 """
 
 
