@@ -54,50 +54,62 @@ def go_through(
     :param most: threads; they start as long as there are nodes, and the system has threads to give.
     :raises RuntimeError: it has not even one.
     """
-    guard = threading.Lock()
-    threads: list[threading.Thread] = []
-    enough = False
-    faults: list[Exception] = []
+    crew = _Crew(queue, act, most, halted, pace)
+    with crew.guard:
+        crew.start()
+    for thread in crew.threads:  # it grows meanwhile, and no more once its last one has ended
+        thread.join()
+    if crew.faults:
+        raise crew.faults[0]
 
-    def taken() -> Node | None:
-        try:
-            return next(queue, None)
-        except Exception as why:  # the thread's end would be nobody's business
-            faults.append(why)
-            return None
 
-    def drain() -> None:
-        while not halted.is_set():
-            with guard:
-                node = taken()
+@dataclasses.dataclass
+class _Crew:
+    """Threads at one queue; ``guard`` is held by the one that takes from it, and starts another."""
+
+    queue: Iterator[Node]
+    act: Act
+    most: int
+    halted: threading.Event
+    pace: Pace | None
+    guard: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    threads: list[threading.Thread] = dataclasses.field(default_factory=list)
+    faults: list[Exception] = dataclasses.field(default_factory=list)
+    enough: bool = False
+
+    def start(self) -> None:
+        name = f"power-{len(self.threads)}"
+        thread = threading.Thread(target=self._drain, name=name, daemon=True)
+        thread.start()
+        self.threads.append(thread)
+
+    def _drain(self) -> None:
+        while not self.halted.is_set():
+            with self.guard:
+                node = self._taken()
                 if node is None:
                     return
-                pause = pace.wait() if pace is not None else 0.0
-                if len(threads) < most and not enough:
-                    start_another()
-            if pause and halted.wait(pause):
+                pause = self.pace.wait() if self.pace is not None else 0.0
+                if len(self.threads) < self.most and not self.enough:
+                    self._start_another()
+            if pause and self.halted.wait(pause):
                 return
-            act(node)
+            self.act(node)
 
-    def start() -> None:
-        thread = threading.Thread(target=drain, name=f"power-{len(threads)}", daemon=True)
-        thread.start()
-        threads.append(thread)
-
-    def start_another() -> None:
-        nonlocal enough
+    def _taken(self) -> Node | None:
         try:
-            start()
-        except RuntimeError as why:
-            enough = True
-            LOG.warning("%d threads must do, %d were wanted: %s", len(threads), most, why)
+            return next(self.queue, None)
+        except Exception as why:  # the thread's end would be nobody's business
+            self.faults.append(why)
+            return None
 
-    with guard:
-        start()
-    for thread in threads:  # it grows meanwhile, and no more once its last one has ended
-        thread.join()
-    if faults:
-        raise faults[0]
+    def _start_another(self) -> None:
+        try:
+            self.start()
+        except RuntimeError as why:
+            self.enough = True
+            had = len(self.threads)
+            LOG.warning("%d threads must do, %d were wanted: %s", had, self.most, why)
 
 
 class Lane:
