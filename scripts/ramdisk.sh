@@ -28,6 +28,8 @@ packages=(
     # what the agent runs: disks, their partitions and arrays, images, firmware, hardware
     fdisk gdisk parted dosfstools e2fsprogs mdadm lvm2 hdparm nvme-cli smartmontools lsscsi
     qemu-utils genisoimage efibootmgr dmidecode lshw ipmitool ethtool pciutils
+    # what it tells boot sectors and disks by
+    file bsdextrautils
     # what a rescue needs: a login, and somebody to ask DHCP and change nothing (udhcpc)
     openssh-server sudo busybox
 )

@@ -44,10 +44,9 @@ def plan(conf: Any) -> servers.Plan:
     if not enabled & {"ipxe", "pxe"}:
         reason = "[DEFAULT]enabled_boot_interfaces: has neither ipxe nor pxe"
         raise config.ConfigError(reason=reason)
-    by_ipxe = "ipxe" in enabled
-    names = {"bios": conf.pxe.pxe_bootfile_name, "uefi": conf.pxe.uefi_pxe_bootfile_name}
-    if by_ipxe:
-        names = {"bios": conf.pxe.ipxe_bootfile_name, "uefi": conf.pxe.uefi_ipxe_bootfile_name}
+    by_ipxe, told = "ipxe" in enabled, conf.dhcp.dhcp_provider == "dnsmasq"
+    plain = {"bios": conf.pxe.pxe_bootfile_name, "uefi": conf.pxe.uefi_pxe_bootfile_name}
+    names = {"bios": conf.pxe.ipxe_bootfile_name, "uefi": conf.pxe.uefi_ipxe_bootfile_name}
     try:
         url = published.base()
     except errors.MissingParameter as why:
@@ -62,9 +61,10 @@ def plan(conf: Any) -> servers.Plan:
         http_root=root,
         own_server=own_server,
         tftp_root=pathlib.Path(conf.pxe.tftp_root),
-        loaders=names,
+        loaders=names if by_ipxe else plain,
+        plain=list(plain.values()) if told and "pxe" in enabled else [],
         script=f"{url}/{ipxe.ENTRY}" if by_ipxe else None,
-        told=conf.dhcp.dhcp_provider == "dnsmasq",
+        told=told,
         hosts=pathlib.Path(conf.dnsmasq.dhcp_hostsdir),
         options=pathlib.Path(conf.dnsmasq.dhcp_optsdir),
     )

@@ -142,7 +142,7 @@ def _service(folder: pathlib.Path, asked: argparse.Namespace) -> Service:
 def _dnsmasq(folder: pathlib.Path, up: Service, asked: argparse.Namespace) -> pathlib.Path:
     """Have our own program write the configuration, and put loaders where it says."""
     for name in _LOADERS.get((asked.boot, asked.firmware), ()):
-        shutil.copy(servers.SOURCES[name], folder / "tftp" / name)
+        shutil.copy(servers.SOURCES[name].path, folder / "tftp" / name)
     where = ("--folder", folder / "netboot", "--interface", rack.BRIDGE, "--range", rack.RANGE)
     run(SCRIPTS / "ironic-lite-netboot", "--config-file", up.settings, "write", *where)
     return folder / "netboot" / "dnsmasq.conf"

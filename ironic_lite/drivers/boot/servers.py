@@ -11,6 +11,7 @@ import pathlib
 import shlex
 import urllib.parse
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ironic_lite.drivers.boot import dnsmasq, ipxe, loaders, pxe
 
@@ -19,17 +20,27 @@ _MARK = "# Written by ironic-lite-netboot from the configuration of ironic-lite.
 _ARCHES: Mapping[str, Sequence[int]] = {"bios": (0,), "uefi": (7, 9)}
 """Client architectures of RFC 4578, 2.1: x86 with a BIOS; x86-64 with UEFI, as two numbers."""
 
+
+class Source(NamedTuple):
+    """Where Debian keeps a loader."""
+
+    package: str
+    path: str
+
+
 _MODULE = "ldlinux.c32"
 """Without it pxelinux starts nothing."""
-SOURCES: Mapping[str, str] = {
-    "undionly.kpxe": "/usr/lib/ipxe/undionly.kpxe",
-    "snponly.efi": "/usr/lib/ipxe/snponly.efi",
-    "ipxe.efi": "/usr/lib/ipxe/ipxe.efi",
-    "pxelinux.0": "/usr/lib/PXELINUX/pxelinux.0",
-    _MODULE: "/usr/lib/syslinux/modules/bios/ldlinux.c32",
-    "bootx64.efi": "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed",
+SOURCES: Mapping[str, Source] = {
+    "undionly.kpxe": Source("ipxe", "/usr/lib/ipxe/undionly.kpxe"),
+    "snponly.efi": Source("ipxe", "/usr/lib/ipxe/snponly.efi"),
+    "ipxe.efi": Source("ipxe", "/usr/lib/ipxe/ipxe.efi"),
+    "pxelinux.0": Source("pxelinux", "/usr/lib/PXELINUX/pxelinux.0"),
+    _MODULE: Source("syslinux-common", "/usr/lib/syslinux/modules/bios/ldlinux.c32"),
+    "bootx64.efi": Source(
+        "grub-efi-amd64-signed", "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed"
+    ),
 }
-"""Where Debian keeps loaders, by the names the options have by default."""
+"""By the names the options have by default."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,8 +63,8 @@ class Plan:
     """What the configuration says of network boot.
 
     ``loaders`` maps a boot mode to a file of ``tftp_root``; with iPXE, ``script`` is the URL of its
-    first script, else None. ``told`` says whether dnsmasq reads files of each node. Nobody but the
-    conductor's user can enter ``state``.
+    first script, else None. ``told`` says whether dnsmasq reads files of each node, and so can lead
+    some to ``plain`` loaders, beside iPXE. Nobody but the conductor's user can enter ``state``.
     """
 
     state: pathlib.Path
@@ -62,6 +73,7 @@ class Plan:
     own_server: bool
     tftp_root: pathlib.Path
     loaders: Mapping[str, str]
+    plain: Sequence[str]
     script: str | None
     told: bool
     hosts: pathlib.Path
@@ -162,11 +174,17 @@ def setup(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _loaders(plan: Plan) -> list[str]:
+    """Return the files that are to be in ``tftp_root``."""
+    plain = plan.plain if plan.script else list(plan.loaders.values())
+    modules = [_MODULE] if "pxelinux.0" in plain else []
+    return list(dict.fromkeys([*plan.loaders.values(), *plain, *modules]))
+
+
 def _packages(plan: Plan) -> list[str]:
     web = [] if plan.own_server else ["nginx-light"]
-    if plan.script:
-        return ["dnsmasq", *web, "ipxe"]
-    return ["dnsmasq", *web, "pxelinux", "syslinux-common", "grub-efi-amd64-signed"]
+    found = [SOURCES[name].package for name in _loaders(plan) if name in SOURCES]
+    return ["dnsmasq", *web, *dict.fromkeys(found)]
 
 
 def _folders(plan: Plan) -> list[str]:
@@ -177,12 +195,11 @@ def _folders(plan: Plan) -> list[str]:
 
 def _copies(plan: Plan) -> list[str]:
     """Return the commands that put loaders, and what they read first, in place."""
-    names = [*dict.fromkeys(plan.loaders.values()), *([] if plan.script else [_MODULE])]
     lines = [
-        f"cp {SOURCES[name]} {shlex.quote(str(plan.tftp_root / name))}"
+        f"cp {SOURCES[name].path} {shlex.quote(str(plan.tftp_root / name))}"
         if name in SOURCES
         else "echo " + shlex.quote(f"Put the loader {name} into {plan.tftp_root} yourself.")
-        for name in names
+        for name in _loaders(plan)
     ]
     if plan.script:
         file, text = plan.http_root / ipxe.ENTRY, loaders.ipxe_entry()

@@ -28,6 +28,7 @@ IPXE = servers.Plan(
     own_server=False,
     tftp_root=pathlib.Path("/tftpboot"),
     loaders={"bios": "undionly.kpxe", "uefi": "snponly.efi"},
+    plain=[],
     script="http://192.0.2.1:8080/boot.ipxe",
     told=False,
     hosts=pathlib.Path("/etc/dnsmasq.d/hosts"),
@@ -39,6 +40,7 @@ PXE = dataclasses.replace(
 PLANS = {
     "ipxe": IPXE,
     "ipxe-by-node": dataclasses.replace(IPXE, told=True),
+    "both-by-node": dataclasses.replace(IPXE, told=True, plain=["pxelinux.0", "bootx64.efi"]),
     "pxe": PXE,
     "pxe-by-node": dataclasses.replace(PXE, told=True),
 }
@@ -145,8 +147,9 @@ def test_the_script_is_one_for_sh(plan: servers.Plan) -> None:
     script = servers.setup(plan)
     done = subprocess.run(["sh", "-n"], input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    for name in plan.loaders.values():
+    for name in (*plan.loaders.values(), *plan.plain):
         assert f"/tftpboot/{name}\n" in script
+    assert ("/tftpboot/ldlinux.c32\n" in script) == ("/tftpboot/pxelinux.0\n" in script)
 
 
 def test_the_script_takes_folders_with_any_name() -> None:
@@ -177,6 +180,8 @@ def test_the_command_writes_what_the_configuration_says(tmp_path: pathlib.Path) 
     shown = [*command, "show", *ask]
     done = subprocess.run(shown, capture_output=True, text=True, timeout=60, check=False)
     assert "dhcp-ignore=tag:!ironic\n" in done.stdout
+    # Both interfaces are enabled, and each node is led to the loader of its own.
+    assert " ipxe pxelinux grub-efi-amd64-signed syslinux-common\n" in done.stdout
     assert "listen 192.0.2.7:8080;" in done.stdout
     wrong = [*command, "show", "--interface", "eth1", "--range", "192.0.2.9,192.0.2.3"]
     done = subprocess.run(wrong, capture_output=True, text=True, timeout=60, check=False)
