@@ -107,6 +107,7 @@ class Service:
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
             Sweep("moved nodes", settings.sync_local_state_interval, moved.sweep),
+            Sweep("joins and leaves", settings.sync_local_state_interval and often, moved.follow),
             Sweep("old files", settings.sync_local_state_interval, Leftovers(self.tasks).sweep),
         ]
 

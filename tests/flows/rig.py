@@ -212,6 +212,7 @@ def configure(**values: Any) -> Any:
         "conductor__sync_power_state_interval": 0,
         "conductor__power_failure_recovery_interval": 0,
         "conductor__hash_ring_reset_interval": 0,
+        "conductor__sync_local_state_interval": 0,
         **values,
     }
     for name, value in settings.items():

@@ -106,6 +106,23 @@ def test_the_new_owner_writes_what_the_machine_boots_from(
     assert after["driver_internal_info"] == before["driver_internal_info"]
 
 
+def test_a_leave_is_followed_at_once_and_otherwise_nothing_is_done(
+    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    here, there = start("here"), start("there")
+    (follow,) = (one.act for one in here.service._plan() if one.name == "joins and leaves")
+    follow()
+    idle(here)
+    nodes = [waiting(here, tmp_path) for _ in range(8)]
+    follow()
+    idle(here)
+    assert scripts(root) == [], "nobody has come or gone"
+    assert there.service.stop()
+    follow()
+    idle(here)
+    assert {node for node in nodes if (root / node / "kernel").exists()} == set(nodes)
+
+
 @pytest.mark.parametrize("state", ["available", "enroll", "clean failed"])
 def test_who_boots_nothing_by_itself_needs_nothing(
     start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path, state: str

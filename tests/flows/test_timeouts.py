@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ironic_lite import clock
+from ironic_lite.conductor.watch import alarm, timeouts
 from tests.flows.rig import Rig
 
 STEP = {
@@ -181,3 +184,64 @@ def test_the_step_that_waited_has_failed_in_its_run(rig: Rig) -> None:
     error = rig.run(node)["error"]
     assert rig.run(node)["steps"][0]["error"] == error
     assert (error["code"], error["step"]) == ("TimedOut", "bios.factory_reset")
+
+
+# -- clocks that are set ---------------------------------------------------------------------
+
+
+class Wrong:
+    """The clock on the wall of this process, which may be set; its monotonic one goes on."""
+
+    def __init__(self) -> None:
+        self._by = datetime.timedelta()
+        self._passed = 0.0
+        self.clock = clock.Clock(self._wall, lambda: time.monotonic() + self._passed)
+
+    def _wall(self) -> datetime.datetime:
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        return now + self._by + datetime.timedelta(seconds=self._passed)
+
+    def set(self, hours: float) -> None:
+        self._by += datetime.timedelta(hours=hours)
+        self.clock.now()
+
+    def let_pass(self, seconds: float) -> None:
+        self._passed += seconds
+
+
+@pytest.fixture
+def wrong(monkeypatch: pytest.MonkeyPatch) -> Wrong:
+    made = Wrong()
+    made.clock.now()
+    monkeypatch.setattr(clock, "_CLOCK", made.clock)
+    return made
+
+
+def test_no_wait_times_out_because_the_clock_was_set_forward(rig: Rig, wrong: Wrong) -> None:
+    node = rig.node("clean wait", clean_step=STEP, provision_updated_at=clock.now())
+    for hours in (1, 24, -1):
+        wrong.set(hours)
+        timeouts.Timeouts(rig.tasks, rig.service._fleet).sweep()
+        assert rig.settled(node)["provision_state"] == "clean wait"
+    wrong.let_pass(1801)
+    rig.service._keepalive.beat()
+    timeouts.Timeouts(rig.tasks, rig.service._fleet).sweep()
+    assert rig.reaches(node, "clean failed")["last_error"].startswith("Timeout reached")
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_timer_rings_in_time_whatever_the_clock_is_set_to(
+    rig: Rig, wrong: Wrong, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    early = rig.node(fake_async_steps=["*"], fake_step_seconds=600)
+    soon = rig.node(fake_async_steps=["*"], fake_step_seconds=1)
+    for node in (early, soon):
+        rig.ask("do_node_clean", node, clean_steps=[{"interface": "power", "step": "cycle"}])
+        rig.enters(node, "clean wait")
+        rig.settled(node)
+    wrong.set(hours)
+    rig.reaches(soon, "manageable")
+    row = rig.settled(early)
+    assert row["provision_state"] == "clean wait"
+    assert len(rig.started(early)) == 1

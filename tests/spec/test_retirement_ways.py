@@ -148,7 +148,7 @@ def test_s4_14_time_outs_and_recovery_still_see_it(operator: Operator) -> None:
 def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) -> None:
     rounds = {one.name for one in operator.rig.service._plan()}
     leave_it_out = {"power sync", "power recovery", "sensors"}
-    see_it = {"time-outs", "orphans", "moved nodes"}
+    see_it = {"time-outs", "orphans", "moved nodes", "joins and leaves"}
     assert rounds - {"old history", "old files"} == leave_it_out | see_it
 
 

@@ -52,6 +52,14 @@ class Moved:
         self._left: collections.deque[str] = collections.deque()
         self._under_way: set[str] = set()
         self._hands = 0  # workers that look at nodes now
+        self._hosts: frozenset[str] = frozenset()
+
+    def follow(self) -> None:
+        """Sweep, if a conductor has come or gone since the last look."""
+        hosts = frozenset(member.host for member in self._fleet.members())
+        if hosts != self._hosts:
+            self._hosts = hosts
+            self.sweep()
 
     def sweep(self) -> None:
         """Have this conductor's nodes looked at that it has not seen before; do not wait for it."""
