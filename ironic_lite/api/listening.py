@@ -54,7 +54,11 @@ def listen(conf: cfg.ConfigOpts) -> socket.socket:
     return listening
 
 
-def _handed_over(wanted: tuple[str, int]) -> socket.socket | None:
+class Handed(socket.socket):
+    """A socket that systemd has opened for us, and keeps when we end."""
+
+
+def _handed_over(wanted: tuple[str, int]) -> Handed | None:
     """Return the socket that systemd has opened for us, None if it has not.
 
     :param wanted: the address of the configuration, by which is judged who may reach us.
@@ -63,7 +67,7 @@ def _handed_over(wanted: tuple[str, int]) -> socket.socket | None:
     count, pid = os.environ.pop("LISTEN_FDS", "0"), os.environ.pop("LISTEN_PID", "")
     if pid != str(os.getpid()) or count == "0":
         return None
-    handed = socket.socket(fileno=_FIRST_HANDED)
+    handed = Handed(fileno=_FIRST_HANDED)
     handed.set_inheritable(False)
     there = handed.getsockname()
     listens = handed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)

@@ -34,7 +34,8 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
     database = session.configured(conf)
     told = app.listening(database, conf)
     application = app.build(database, client.Client(transport.get()), conf, told)
-    farewell.prepare(opened.getsockname(), application.close)
+    kept = isinstance(opened, listening.Handed)
+    farewell.prepare(opened.getsockname(), application.close, kept=kept)
     pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
     certificate, key = (pathlib.Path(path) if path else None for path in pair)
     try:

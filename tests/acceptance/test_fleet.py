@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import signal
 import socket
 import sqlite3
@@ -17,6 +18,7 @@ import requests
 
 from tests.acceptance import service
 from tests.acceptance.service import Program, Service
+from tests.ports import free_port
 
 SETTINGS = """
 heartbeat_interval = 1
@@ -120,7 +122,8 @@ class Load:
         self._stopped = threading.Event()
         self.wrong: list[str] = []
         self.done = Counter[str]()
-        jobs = [self._live] * 3 + [self._read]
+        self.other = free_port()
+        jobs = [self._live] * 3 + [self._read, self._balanced]
         self._threads = [
             threading.Thread(target=job, args=(number,)) for number, job in enumerate(jobs)
         ]
@@ -167,6 +170,20 @@ class Load:
             time.sleep(0.05)
         self.wrong.append(f"{name} does not become {state}: {node}")
 
+    def _balanced(self, _: int) -> None:
+        """Read as a load balancer does: if one refuses the connection, ask the other."""
+        other = self._url.replace(self._url.split(":")[2].split("/")[0], str(self.other))
+        while not self._stopped.is_set():
+            try:
+                answer = requests.get(other, timeout=60)
+                self.done["balanced"] += 1
+                if answer.status_code != 200:
+                    self.wrong.append(f"{answer.status_code} {answer.text}")
+            except requests.ConnectionError as why:
+                if "refused" not in str(why):
+                    self.wrong.append(f"GET of one of two: {why!r}")
+                self._ask(requests, "GET", "", 200)
+
     def _read(self, _: int) -> None:
         """Read over one connection for as long as it lasts."""
         with requests.Session() as session:
@@ -200,9 +217,14 @@ def test_every_process_is_restarted_under_load_and_no_request_and_no_run_fails(
                 beyond(load, 20)
                 assert api.stop() == 0
                 api = serve(fleet, door, kept)
-            for host, conductor in conductors.items():
+                one_of_two = second(fleet, load.other)
+                answered = load.done["balanced"]
+                service.until(functools.partial(reached, load, answered), "the other API")
+                assert one_of_two.stop() == 0
+            ways = (signal.SIGTERM, signal.SIGUSR2)
+            for (host, conductor), way in zip(conductors.items(), ways, strict=True):
                 beyond(load, 20)
-                assert conductor.stop() == 0
+                assert conductor.stop(way) == 0
                 fleet.start("ironic-lite-conductor", host=host)
                 service.until(lambda: living(fleet) == {"first", "second"}, f"{host} again")
             beyond(load, 20)
@@ -212,6 +234,18 @@ def test_every_process_is_restarted_under_load_and_no_request_and_no_run_fails(
     assert {row[0] for row in ask(fleet, "SELECT DISTINCT provision_state FROM nodes")} <= {
         *("available", "enroll", "manageable"),
     }
+
+
+def second(fleet: Service, port: int) -> Program:
+    """Start another API, on a socket of its own."""
+    settings = fleet.folder / "second.conf"
+    settings.write_text(f"[api]\nport = {port}\n", encoding="utf-8")
+    return fleet.start("ironic-lite-api", "--config-file", str(settings))
+
+
+def reached(load: Load, before: int) -> bool:
+    """Tell whether some have been answered since by the API that a balancer asks first."""
+    return load.done["balanced"] >= before + 20 or bool(load.wrong)
 
 
 def beyond(load: Load, more: int) -> None:
