@@ -75,6 +75,7 @@ def _handed_over(wanted: tuple[str, int]) -> Handed | None:
         reason = (
             f"{wanted[0]} port {wanted[1]}, but systemd opened {count} socket(s), first {there}"
         )
+        handed.close()
         raise config.ConfigError(
             reason=f"[api]host, port: {reason}; write ListenStream={wanted[0]}:{wanted[1]}"
         )
