@@ -46,7 +46,7 @@ _Answer = answers.bounded(lambda: LIMIT)
 def tls_context(pem: str, minimum: str) -> ssl.SSLContext:
     """Return settings that trust these certificates and nothing else.
 
-    :raises ssl.SSLError: ``pem`` holds no certificate.
+    :raises ssl.SSLError, TypeError: ``pem`` holds no certificate.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = _TLS[minimum]
@@ -84,7 +84,7 @@ class Client:
             raise self._refused("connect", "it has an address of https and gave no certificate")
         try:
             return tls_context(agent.verify_ca, config.CONF.agent.tls_minimum_version)
-        except ssl.SSLError as why:
+        except (ssl.SSLError, TypeError) as why:  # the latter for other letters than those of ASCII
             raise self._refused("connect", f"its certificate cannot be read: {why}") from None
 
     # -- questions ---------------------------------------------------------------------------

@@ -21,6 +21,7 @@ Json = dict[str, Any]
 WHERE = "instance_info"
 WHOLE_DISK, PARTITION = "whole-disk", "partition"
 RAW = "raw"
+_LARGEST = 1024**4  # of a size; in bytes it must still be a number of JSON
 _SOURCE = f"{WHERE}/image_source"
 _CHECKSUM = f"{WHERE}/image_checksum"
 _VALUE = f"{WHERE}/image_os_hash_value"
@@ -49,8 +50,8 @@ def _count(least: int) -> Callable[[object], int]:
             found = int(value)
         except ValueError:
             raise ValueError("must be a whole number") from None
-        if found < least:
-            raise ValueError(f"must be at least {least}")
+        if not least <= found <= _LARGEST:
+            raise ValueError(f"must be at least {least}, and {_LARGEST} at most")
         return found
 
     return read

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 import os
 import pathlib
@@ -48,7 +47,7 @@ def collect(task: base.Task) -> pathlib.Path | None:
         value = Client(task).call("log.collect_system_logs", {})
         packed = base64.b64decode(value.get("system_logs") or "", validate=True)
         path = _write(task, packed)
-    except (errors.HardwareError, OSError, binascii.Error, TypeError) as why:
+    except (errors.HardwareError, OSError, ValueError, TypeError) as why:
         LOG.warning("Node %s: no logs of its ramdisk were kept: %s", task.node.uuid, why)
         return None
     LOG.info("Node %s: the logs of its ramdisk are kept in %s", task.node.uuid, path)
@@ -66,7 +65,7 @@ def sent(task: base.Task, packed: object, *, failed: bool) -> None:
         return
     try:
         path = _write(task, base64.b64decode(packed, validate=True))
-    except (OSError, binascii.Error, ValueError) as why:
+    except (OSError, ValueError) as why:
         LOG.warning("Node %s: no logs of its ramdisk were kept: %s", task.node.uuid, why)
     else:
         LOG.info("Node %s: the logs of its ramdisk are kept in %s", task.node.uuid, path)

@@ -127,7 +127,7 @@ def test_only_the_agents_own_certificate_is_believed(
         Client(task).commands()
 
 
-@pytest.mark.parametrize("pem", [None, "", "nonsense"], ids=["none", "empty", "nonsense"])
+@pytest.mark.parametrize("pem", [None, "", "nonsense", "é"])
 def test_without_a_certificate_nothing_is_sent(task: FakeTask, pem: str | None) -> None:
     assert task.agent is not None
     task.agent = dataclasses.replace(task.agent, verify_ca=pem)
@@ -180,3 +180,11 @@ def test_logs_are_kept_where_only_we_can_read_them(
     conf.set_override("deploy_logs_collect", "never", "agent")
     logs.failed(task)
     assert len(list(path.parent.iterdir())) == 1
+
+
+@pytest.mark.parametrize("logs_of_it", ["é", "a", 7])
+def test_logs_that_are_none_are_no_further_failure(
+    task: FakeTask, monkeypatch: pytest.MonkeyPatch, logs_of_it: object
+) -> None:
+    monkeypatch.setattr(Client, "call", lambda *_: {"system_logs": logs_of_it})
+    assert logs.collect(task) is None
