@@ -1,0 +1,26 @@
+"""What must not end because a clock was set asks ``ironic_lite.clock`` how much time was lived."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import ironic_lite
+
+HERE = pathlib.Path(ironic_lite.__file__).parent
+OWN = {"clock.py"}
+WALL = re.compile(
+    r"time\.time\(|utcnow\(|datetime\.now\(|clock\.after\(-|func\.now\(|CURRENT_TIMESTAMP"
+)
+"""A clock on the wall, or the time before now by it: use ``clock.ago``, ``lived`` or ``over``."""
+
+
+def test_nobody_measures_by_a_clock_on_the_wall() -> None:
+    found = [
+        f"{path.relative_to(HERE)}:{number}: {line.strip()}"
+        for path in sorted(HERE.rglob("*.py"))
+        if path.name not in OWN
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if WALL.search(line)
+    ]
+    assert found == []
