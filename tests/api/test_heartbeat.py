@@ -8,6 +8,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
+from ironic_lite.api.controllers import heartbeat
 from ironic_lite.db import session
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
@@ -51,6 +52,15 @@ def test_the_real_agents_heartbeat_reaches_the_conductor(
             },
         )
     ]
+
+
+def test_what_it_says_is_not_larger_than_a_node_may_keep(
+    api: Client, node: Json, recorder: Recorder
+) -> None:
+    kib = heartbeat.LIMIT
+    assert beat(api.at(68), node, agent_verify_ca="A" * (kib - 1) * 1024).status == 202
+    assert beat(api.at(68), node, agent_verify_ca="A" * kib * 1024).status == 413
+    assert len(recorder.calls) == 1
 
 
 def test_a_name_will_do_too(api: Client, node: Json) -> None:

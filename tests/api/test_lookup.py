@@ -76,6 +76,38 @@ def test_an_agent_is_told_its_node_and_its_settings(
     assert recorder.hosts == [HOST]
 
 
+def test_nobody_learns_keys_of_addresses_or_what_drivers_keep(
+    api: Client, add_node: AddNode, database: session.Database
+) -> None:
+    told = {
+        "image_source": "https://me:pw@images.example/a?signature=s3cret",
+        "files": [{"content": "https://images.example/b?signature=s3cret"}],
+        "motto": "is it?",
+    }
+    row = add_node(
+        provision_state="clean wait",
+        instance_info=told,
+        driver_internal_info={"driver_notes": {"job": "s3cret"}, "agent_erase_skip_read_only": 1},
+    )
+    answer = api.get(f"/v1/lookup?node_uuid={row['uuid']}")
+    assert b"s3cret" not in answer.body
+    assert answer.json["node"]["instance_info"] == {
+        "image_source": "https://me:******@images.example/a?******",
+        "files": [{"content": "https://images.example/b?******"}],
+        "motto": "is it?",
+    }
+    assert answer.json["node"]["driver_internal_info"] == {"agent_erase_skip_read_only": 1}
+
+
+def test_a_node_that_has_gone_on_meanwhile_is_as_unknown_as_any(
+    api: Client, node: Json, recorder: Recorder
+) -> None:
+    recorder.answers["get_node_with_token"] = errors.NodeNotFound(node=node["uuid"])
+    gone = api.get(f"/v1/lookup?addresses={MAC}")
+    unknown = api.get(f"/v1/lookup?addresses={OTHER}")
+    assert gone.text.replace(MAC, "") == unknown.text.replace(OTHER, "")
+
+
 def test_a_token_is_shown_once(api: Client, node: Json, recorder: Recorder) -> None:
     recorder.answers["get_node_with_token"] = {"agent_token": TOKEN, "fresh": False}
     answer = api.get(f"/v1/lookup?node_uuid={node['uuid']}")

@@ -22,6 +22,8 @@ from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
 
 _SINCE = 22
+LIMIT = 64
+"""KiB of a heartbeat: what it says is kept with the node; a certificate has about one."""
 _VERSION_SINCE = 36
 _NEWER: Mapping[str, int] = {
     "agent_version": _VERSION_SINCE,
@@ -53,6 +55,7 @@ class Heartbeat(strangers.Open):
         since=_SINCE,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
+        limit=LIMIT,
     )
     def beat(  # noqa: PLR0917  # the keys of the body; called by name
         self,

@@ -46,9 +46,11 @@ class Lookup(strangers.Open):
             )
         row = self.service.database.read(lambda conn: _find(conn, macs, uuid))
         if row is None or not self._allowed(row):
-            asked = uuid or ",".join(macs)
-            raise errors.NodeNotFound(f"Node {asked} was not found.", node=asked)
-        token = self._token(request, row) if request.version >= _TOKEN_SINCE else None
+            raise _unknown(uuid or ",".join(macs))
+        try:
+            token = self._token(request, row) if request.version >= _TOKEN_SINCE else None
+        except errors.NodeNotFound:  # it has gone on, or away, since we looked
+            raise _unknown(uuid or ",".join(macs)) from None
         return self.document(request, row, token)
 
     def document(self, request: Request, row: Json, token: str | None) -> Json:
@@ -111,12 +113,30 @@ def _find(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
         return None
 
 
+def _unknown(asked: str) -> errors.NodeNotFound:
+    """Return the one answer to all that are not waited for: it tells what was asked, no more."""
+    return errors.NodeNotFound(f"Node {asked} was not found.", node=asked)
+
+
 def _document(request: Request, row: Json) -> Json:
+    """Return the node as a stranger may see it: also without what drivers keep, and without what
+    follows ``?`` in addresses, where signed ones have their key; an agent needs neither.
+    """
     plan = documents.plan(documents.NODES, _SHOWN, request.version, full=False)
     kept = {column: row[column] for column in plan.columns}
-    told = row["driver_internal_info"] or {}
-    mode = (told.get(_NOTES) or {}).get(capabilities.DEPLOYED_MODE)
+    told = dict(row["driver_internal_info"] or {})
+    mode = (told.pop(_NOTES, None) or {}).get(capabilities.DEPLOYED_MODE)
     if mode is not None:
         # An agent reads it there, before its own ramdisk's, when it makes partitions.
-        kept["driver_internal_info"] = {**told, capabilities.DEPLOYED_MODE: mode}
-    return plan.show(kept, documents.linker(plan, request.base))
+        told[capabilities.DEPLOYED_MODE] = mode
+    kept["driver_internal_info"] = told
+    shown = plan.show(kept, documents.linker(plan, request.base))
+    return {**shown, "instance_info": _without_keys(shown["instance_info"])}
+
+
+def _without_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_keys(held) for name, held in value.items()}
+    if isinstance(value, list):
+        return [_without_keys(held) for held in value]
+    return masking.address(value) if isinstance(value, str) and "://" in value else value
