@@ -11,6 +11,7 @@ from ironic_lite import threads
 threads.native()  # before anything imports an oslo library
 
 import argparse  # noqa: E402
+import logging  # noqa: E402
 import pathlib  # noqa: E402
 import random  # noqa: E402
 import shutil  # noqa: E402
@@ -44,6 +45,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 def main(words: Sequence[str]) -> int:
     """Run what is asked for; return the exit status."""
     given = _parse(words)
+    logging.getLogger().addHandler(logging.NullHandler())  # our own connections break, too
     stages = [
         (database, rpc)
         for database, rpc in STAGES

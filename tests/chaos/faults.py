@@ -11,6 +11,7 @@ import dataclasses
 import pathlib
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ import sqlalchemy as sa
 from ironic_lite import errors
 from ironic_lite.context import Context
 from ironic_lite.db import models
-from tests.chaos import load
+from tests.chaos import clock, load
 from tests.chaos.fleet import LEASE, STOPPED, Fleet, Process
 from tests.chaos.load import Agents, Load
 from tests.chaos.proxy import Proxy
@@ -33,6 +34,8 @@ from tests.chaos.watch import Watch
 NOTHING = (0,)
 """No process: nothing was there to be struck."""
 HOUR = 3600
+DRAINS = 60
+"""Seconds in which a conductor stops that was asked to."""
 SERVERS = frozenset({"postgresql", "mysql"})
 
 
@@ -40,7 +43,7 @@ SERVERS = frozenset({"postgresql", "mysql"})
 class World:
     """All that can break.
 
-    :ivar has: what there is: the kind of database, ``rabbit``, ``small disk``, ``faketime``.
+    :ivar has: what there is: the kind of database, ``rabbit``, ``small disk``, ``clocks``.
     """
 
     fleet: Fleet
@@ -157,8 +160,12 @@ def drain_conductor(world: World, dice: random.Random, lasts: float) -> Iterator
     with world.fleet.steady():
         process.wanted = False
     process.popen.send_signal(signal.SIGTERM)
-    if process.popen.wait(60) not in STOPPED:
-        world.fleet.left.append(f"{process.name} drained with {process.popen.returncode}")
+    try:
+        if process.popen.wait(DRAINS) not in STOPPED:
+            world.fleet.left.append(f"{process.name} drained with {process.popen.returncode}")
+    except subprocess.TimeoutExpired:
+        world.fleet.left.append(f"{process.name} does not stop within {DRAINS} s")
+        process.kill()
     try:
         time.sleep(lasts)
         yield struck
@@ -174,13 +181,12 @@ def turn_clock(world: World, dice: random.Random, lasts: float) -> Iterator[Stru
         yield NOTHING
         return
     struck = (process.pid,)
-    clock = world.clocks / process.name
-    clock.write_text(f"{dice.choice((-HOUR, HOUR)):+d}\n")
+    clock.turn(world.clocks, process.name, dice.choice((-HOUR, HOUR)))
     try:
         time.sleep(lasts)
         yield struck
     finally:
-        clock.write_text("+0\n")
+        clock.turn(world.clocks, process.name, 0)
 
 
 # -- messages --------------------------------------------------------------------------------
@@ -394,7 +400,7 @@ TABLE: tuple[Kind, ...] = (
     Kind("stop-conductor", "stop", stop_conductor, (0.5, 3 * LEASE)),
     Kind("stop-api", "stop", stop_api, (0.5, 4)),
     Kind("drain-conductor", "drain", drain_conductor, (0, 2)),
-    Kind("clock", "clock", turn_clock, (1, 2 * LEASE), frozenset({"faketime"})),
+    Kind("clock", "clock", turn_clock, (1, 2 * LEASE), frozenset({"clocks"})),
     Kind("heartbeats", "messages", beat_twice, (2, 5)),
     Kind("deliveries", "messages", deliver_twice, (2, 5)),
     Kind("broker-restart", "broker", restart_broker, (0, 3), frozenset({"rabbit"}), True),

@@ -18,14 +18,13 @@ from ironic_lite.context import Context
 from ironic_lite.rpc import client, transport
 from ironic_lite.states import State
 from tests.acceptance.service import ROOT
-from tests.chaos import checker, faults, machine, proxy, records, servers
+from tests.chaos import checker, clock, faults, machine, proxy, records, servers
 from tests.chaos.faults import World
 from tests.chaos.fleet import Fleet
 from tests.chaos.load import Agents, Load
-from tests.chaos.records import Fault, History
+from tests.chaos.records import EVERYBODY, Fault, History
 from tests.chaos.watch import EVERY, Watch
 
-FAKETIME = "/usr/lib/*/faketime/libfaketime.so.1"
 DISK_MIB = 96
 SETTLES = 90.0
 """Seconds that the last run may take to its end after the last fault."""
@@ -160,13 +159,15 @@ def _broker(
 
 def _clocks(wishes: Wishes, folder: pathlib.Path, has: set[str]) -> pathlib.Path | None:
     """Return the folder of the clocks that processes read, if they can be turned."""
-    found = list(pathlib.Path("/").glob(FAKETIME.lstrip("/")))
-    if "clock" not in wishes.faults or not found:
-        return None
     clocks = folder / "clocks"
     clocks.mkdir()
-    (clocks / "library").write_text(str(found[0]))
-    has.add("faketime")
+    try:
+        if "clock" not in wishes.faults:
+            return None
+        clock.build(clocks)
+    except servers.Lacking:
+        return None
+    has.add("clocks")
     return clocks
 
 
@@ -180,13 +181,7 @@ def _environment(folder: pathlib.Path, clocks: pathlib.Path | None, name: str) -
         "XDG_CACHE_HOME": str(folder / "cache"),
     }
     if clocks is not None:
-        (clocks / name).write_text("+0\n")
-        more |= {
-            "LD_PRELOAD": (clocks / "library").read_text(),
-            "FAKETIME_TIMESTAMP_FILE": str(clocks / name),
-            "FAKETIME_CACHE_DURATION": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
+        more |= clock.environment(clocks, name)
     return more
 
 
@@ -233,8 +228,12 @@ def _lane(world: World, wishes: Wishes, around: bool, end: float, broken: list[F
         time.sleep(one.pause)
         begin = time.monotonic()
         dice = random.Random(one.seed)
-        with one.kind.inject(world, dice, min(one.lasts, left)) as struck:
-            pass
+        try:
+            with one.kind.inject(world, dice, min(one.lasts, left)) as struck:
+                pass
+        except Exception as why:  # the rest is to be broken all the same
+            world.fleet.left.append(f"{one.kind.name} could not be mended: {why!r}")
+            struck = EVERYBODY
         if struck != faults.NOTHING:
             broken.append(Fault(one.kind.name, begin, time.monotonic(), struck))
 
