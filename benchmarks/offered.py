@@ -55,6 +55,8 @@ class _Line:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.due, self.request, self._got = 0.0, b"", b""
         self.body = b""
+        self.last = False
+        """Whether the server closes the connection after this answer."""
 
     def send(self, due: float, request: bytes) -> None:
         self.due, self.request, self._got = due, request, b""
@@ -69,15 +71,10 @@ class _Line:
         head, end, body = self._got.partition(_END)
         if not end:
             return None
-        wanted = next(
-            (
-                int(line.partition(b":")[2])
-                for line in head.lower().split(b"\r\n")
-                if line.startswith(b"content-length:")
-            ),
-            0,
-        )
-        self.body = body
+        names = head.lower().split(b"\r\n")
+        lengths = (int(line[15:]) for line in names if line.startswith(b"content-length:"))
+        wanted = next(lengths, 0)
+        self.body, self.last = body, b"connection: close" in names
         return int(head.split(b" ", 2)[1]) if len(body) >= wanted else None
 
 
@@ -88,10 +85,16 @@ class _Offer:
         self.left = len(requests)
         # (when to send, due at first, request)
         self._to_come = [(start + n / rate, start + n / rate, r) for n, r in enumerate(requests)]
-        self._idle = collections.deque(_Line(port) for _ in range(CONNECTIONS))
+        self._port = port
+        self._idle: collections.deque[_Line] = collections.deque()
         self._selector = selectors.DefaultSelector()
-        for line in self._idle:
-            self._selector.register(line.socket, selectors.EVENT_READ, line)
+        for _ in range(CONNECTIONS):
+            self._connect()
+
+    def _connect(self) -> None:
+        line = _Line(self._port)
+        self._selector.register(line.socket, selectors.EVENT_READ, line)
+        self._idle.append(line)
 
     def run(self) -> Outcome:
         begin = time.perf_counter()
@@ -131,7 +134,12 @@ class _Offer:
             self.left -= 1
         else:
             raise RuntimeError(f"status {status}: {line.body[:500]!r}")
-        self._idle.append(line)
+        if line.last:
+            self._selector.unregister(line.socket)
+            line.socket.close()
+            self._connect()
+        else:
+            self._idle.append(line)
 
 
 def offer(port: int, requests: Sequence[bytes], rate: float) -> Outcome:

@@ -279,6 +279,46 @@ API = (
     ),
     cfg.PortOpt("port", default=6385, help="TCP port the API listens on."),
     cfg.IntOpt("workers", default=1, min=1, max=256, help="Number of API worker processes."),
+    cfg.IntOpt(
+        "max_connections",
+        default=1024,
+        min=16,
+        max=16384,
+        help="Connections that a process of the API serves at once. More are not accepted before "
+        "one is closed; the system keeps them waiting.",
+    ),
+    cfg.IntOpt(
+        "max_reads",
+        default=64,
+        min=1,
+        help="GETs that a process of the API works on at once. Who finds no place within a second, "
+        "here and in the next three, gets 503.",
+    ),
+    cfg.IntOpt(
+        "max_changes",
+        default=128,
+        min=1,
+        help="Requests that change something and are in hand at once, from the body's first byte.",
+    ),
+    cfg.IntOpt(
+        "max_agent_requests",
+        default=128,
+        min=1,
+        help="Requests of ramdisk agents in hand at once: lookups, heartbeats, inspections.",
+    ),
+    cfg.IntOpt(
+        "max_questions",
+        default=32,
+        min=1,
+        help="GETs that wait for a conductor at once, beside max_reads for the others.",
+    ),
+    cfg.IntOpt(
+        "max_body_memory_mib",
+        default=256,
+        min=80,
+        help="MiB that the bodies of all requests in hand may take in a process of the API; those "
+        "up to 64 KiB are not counted. A request that would go beyond gets 503.",
+    ),
     cfg.StrOpt(
         "ssl_cert_file", help="PEM file with the certificate chain; with ssl_key_file turns TLS on."
     ),

@@ -10,12 +10,22 @@ exposed, and name the class in ``controllers.ALL``.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import pecan.core
 from oslo_config import cfg
 
-from ironic_lite.api import arrivals, controllers, exchange, front, render, routes, signatures
+from ironic_lite.api import (
+    arrivals,
+    controllers,
+    exchange,
+    front,
+    render,
+    rooms,
+    routes,
+    signatures,
+)
 from ironic_lite.api.fleet import Fleet
 from ironic_lite.api.service import Client, Service
 from ironic_lite.db import traits
@@ -30,7 +40,7 @@ _LOCAL = threading.local()
 class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no types
     """Pecan, with our table of routes in place of its walk over attributes."""
 
-    def __init__(self, table: routes.Table) -> None:
+    def __init__(self, table: routes.Table, conf: cfg.ConfigOpts, places: rooms.Rooms) -> None:
         super().__init__(
             root=table,
             default_renderer=render.NAME,
@@ -40,7 +50,23 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
             request_cls=exchange.Request,
             response_cls=exchange.Answer,
         )
-        self._arrivals = arrivals.Arrivals()
+        self._rooms = places
+        self._arrivals = arrivals.Arrivals(memory=conf.api.max_body_memory_mib)
+
+    def __call__(
+        self, environ: exchange.Environ, start_response: exchange.StartResponse
+    ) -> Iterable[bytes]:
+        """Answer one request, in a place of the room that it belongs to.
+
+        :raises errors.Crowded: there is none.
+        """
+        path = environ[exchange.CALL].path
+        with self._rooms.enter(rooms.room_of(environ["REQUEST_METHOD"], path)):
+            try:
+                answer: Iterable[bytes] = super().__call__(environ, start_response)
+                return answer
+            finally:
+                self._arrivals.forget(environ)
 
     def find_controller(self, state: Any) -> tuple[Any, list[Any], dict[str, Any]]:
         """Return the handler and its arguments; the body is read, but not yet parsed.
@@ -79,9 +105,10 @@ def routed(
     """
     signatures.remember()
     told = told or listening(database, conf)
-    service = Service(database, client, Fleet(database, conf), conf, told)
+    places = rooms.Rooms(conf)
+    service = Service(database, rooms.Client(client, places), Fleet(database, conf), conf, told)
     rows = (row for each in controllers.ALL for row in each(service).rows())
-    inner: front.Wsgi = Application(routes.Table(rows))
+    inner: front.Wsgi = Application(routes.Table(rows), conf, places)
     return inner
 
 

@@ -5,6 +5,7 @@ Most bodies are a string inside a string: clients parse the text under ``error_m
 
 from __future__ import annotations
 
+import random
 from http import HTTPStatus
 from typing import Any
 
@@ -30,11 +31,11 @@ def _wrapped(content: dict[str, Any]) -> bytes:
     return orjson.dumps({"error_message": orjson.dumps(content).decode()})
 
 
-def handled(status: int, text: str) -> Refusal:
+def handled(status: int, text: str, headers: Headers = NO_HEADERS) -> Refusal:
     """Return the form of refusals by handlers: faultcode, faultstring, debuginfo."""
     code = "Client" if status < HTTPStatus.INTERNAL_SERVER_ERROR else "Server"
     content = {"faultcode": code, "faultstring": printable(text), "debuginfo": None}
-    return Refusal(status, _wrapped(content))
+    return Refusal(status, _wrapped(content), headers)
 
 
 def routed(status: int, description: str = "", headers: Headers = NO_HEADERS) -> Refusal:
@@ -51,7 +52,14 @@ def guarded(status: int, text: str) -> Refusal:
 
 def of(why: errors.Error) -> Refusal:
     """Return how an error of ours is told to a caller."""
-    return handled(int(why.status), why.message)
+    if not isinstance(why, errors.Unavailable):
+        return handled(int(why.status), why.message)
+    # Not all who are refused at once are to come back at once.
+    seconds = random.randint(why.retry_after, 2 * why.retry_after)
+    headers: Headers = (("Retry-After", str(seconds)),)
+    if isinstance(why, errors.Crowded):
+        headers += (("Connection", "close"),)
+    return handled(int(why.status), why.message, headers)
 
 
 def printable(text: str) -> str:

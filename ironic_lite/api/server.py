@@ -6,18 +6,16 @@ import pathlib
 import socket
 from typing import Any
 
-from granian import constants, log, net
+from granian import constants, http, log, net
 from granian.server.mp import MPServer
 from oslo_config import cfg
 
-from ironic_lite.api import app, arrivals, farewell, front, listening
+from ironic_lite.api import app, farewell, front, listening
 from ironic_lite.db import session
 from ironic_lite.rpc import client, transport
 
-_THREADS = arrivals.SEATS + 64
-"""Requests in hand at once: those whose bodies are on their way, and some that are worked on. Most
-of their time they wait, for a conductor or the database; threads come with demand, and go when
-idle."""
+_LARGEST_HEAD = 64 * 1024
+"""Bytes of a request's headers; also what is read ahead of each connection."""
 _IDLE_SECONDS = 60
 _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagate": True}}}
 """Have granian log through our own handlers."""
@@ -46,7 +44,10 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
             http=constants.HTTPModes.http1,
             websockets=False,
             backlog=listening.BACKLOG,
-            blocking_threads=_THREADS,
+            # Each request is looked at at once: those beyond a limit are refused, not queued.
+            backpressure=conf.api.max_connections,
+            blocking_threads=conf.api.max_connections,
+            http1_settings=http.HTTP1Settings(max_buffer_size=_LARGEST_HEAD),
             blocking_threads_idle_timeout=_IDLE_SECONDS,
             log_level=log.LogLevels.warning,
             log_dictconfig=_LOGGING,

@@ -42,6 +42,7 @@ _DRIVERS = {
 }
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
 _WAL_ATTEMPTS = 50
+_READERS = 4  # one of so many connections is never a writer's
 
 
 class Database:
@@ -66,6 +67,10 @@ class Database:
         # handler polls with pauses up to 100 ms.
         self._turn = threading.Lock()
         self._turn_timeout: float = options["sqlite_busy_timeout"]
+        # Writers that all wait for a lock must leave connections to those who only read.
+        whole = options["max_pool_size"] + options["max_overflow"]
+        self._writers = threading.BoundedSemaphore(max(1, whole - whole // _READERS))
+        self._writers_timeout: float = options["pool_timeout"]
 
     def __repr__(self) -> str:
         return f"<Database {self.name}>"
@@ -156,18 +161,18 @@ class Database:
 
     @contextlib.contextmanager
     def _write_turn(self) -> Iterator[None]:
-        if self.kind != "sqlite":
-            yield
-            return
-        if not self._turn.acquire(timeout=self._turn_timeout):
+        alone = self.kind == "sqlite"
+        turns = self._turn if alone else self._writers
+        timeout = self._turn_timeout if alone else self._writers_timeout
+        if not turns.acquire(timeout=timeout):
             raise errors.Unavailable(
-                f"The database {self.name} is busy: no turn to write within "
-                f"{self._turn_timeout:g} s. Retry later."
+                f"The database {self.name} is busy: no turn to write within {timeout:g} s. "
+                "Retry later."
             )
         try:
             yield
         finally:
-            self._turn.release()
+            turns.release()
 
     def _worded(self, error: Exception, more: str = "") -> Exception:
         """Return what to raise for ``error``: one of ours if a caller can do something."""

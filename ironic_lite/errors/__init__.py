@@ -30,6 +30,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- NoFreeWorker
     |  +- NoConductor
     |  +- TooManyActions
+    |  +- Crowded                       the API has too much in hand already
     |  +- Stopping                      not for callers: a worker leaves its node to the next owner
     |  +- DiskFull                      make room on the conductor's machine
     +- HardwareError               500  the machine or its BMC said no, or nothing
@@ -114,6 +115,7 @@ from ironic_lite.errors.root import (
 )
 from ironic_lite.errors.service import (
     Aborted,
+    Crowded,
     DiskFull,
     DownloadFailed,
     Interrupted,
@@ -142,6 +144,7 @@ __all__ = [
     "CleanStepFailed",
     "ConductorNotFound",
     "Conflict",
+    "Crowded",
     "DeployStepFailed",
     "DeployTemplateNotFound",
     "DiskFull",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import ClassVar
 
 from ironic_lite.errors.root import Error
 
@@ -13,6 +14,8 @@ class Unavailable(Error):
     status = HTTPStatus.SERVICE_UNAVAILABLE
     text = "The service cannot do this just now; retry later."
     retryable = True
+    retry_after: ClassVar[int] = 5
+    """Seconds before which it is no use to ask again, for the header of that name."""
 
 
 class NoFreeWorker(Unavailable):
@@ -27,6 +30,7 @@ class NoConductor(Unavailable):
 
 
 class TooManyActions(Unavailable):
+    retry_after = 30
     text = "Limit of {limit} nodes doing {action} at once reached; retry when some have finished."
 
 
@@ -34,7 +38,14 @@ class Stopping(Unavailable):
     text = "Conductor {host} is stopping; the work goes on after its restart or elsewhere."
 
 
+class Crowded(Unavailable):
+    """Nobody has looked at the request yet; its connection is closed, so that others get in."""
+
+    text = "The API has too many requests in hand ({limit}, see [api]{option}); retry later."
+
+
 class DiskFull(Unavailable):
+    retry_after = 60
     text = "No room is left on the conductor's disk for {path}. Make some, then repeat the request."
 
 

@@ -50,19 +50,28 @@ def refusal(taken: arrivals.Arrivals, given: dict[str, Any], limit: int = 1) -> 
     return caught.value
 
 
-def test_bodies_that_do_not_arrive_hold_their_seats_and_no_more(stuck: Stuck) -> None:
-    waiting = arrivals.Arrivals(seats=1, patience=0.01)
+def test_what_bodies_take_is_bounded_until_their_requests_are_answered(stuck: Stuck) -> None:
+    """To announce much costs nobody anything: what has come is counted."""
+    waiting = arrivals.Arrivals(memory=1, patience=0.01)
+    large = b"x" * (1024 * KIB)
     with futures.ThreadPoolExecutor(1) as pool:
-        first = pool.submit(waiting.read, environ(stuck), 1)
+        announced = pool.submit(waiting.read, environ(stuck, 1024 * KIB), 1024)
         assert stuck.waiting.wait(60)
-        with pytest.raises(errors.Unavailable, match="retry"):
-            waiting.read(environ(io.BytesIO(b"{}"), 2), 1)
-        assert waiting.read({"wsgi.input": stuck}, 1) == b""
+        first = environ(io.BytesIO(large), len(large))
+        assert waiting.read(first, 1024) == large
+        second = environ(io.BytesIO(large), len(large))
+        with pytest.raises(errors.Crowded, match=r"1 MiB of bodies.*max_body_memory_mib"):
+            waiting.read(second, 1024)
+        assert waiting.held <= 1024 * KIB
+        assert waiting.read(environ(io.BytesIO(b"{}"), 2), 1) == b"{}"  # small ones get in
+        waiting.forget(first)
+        waiting.forget(second)
+        waiting.forget(second)
+        assert waiting.held == 0
+        again = environ(io.BytesIO(large), len(large))
+        assert waiting.read(again, 1024) == large
         stuck.ended.set()
-        why = first.exception(60)
-    assert isinstance(why, faults.Refusal)
-    assert why.status == 400
-    assert waiting.read(environ(io.BytesIO(b"{}"), 2), 1) == b"{}"
+        assert isinstance(announced.exception(60), faults.Refusal)
 
 
 def test_a_body_cut_short_is_not_acted_upon() -> None:

@@ -101,6 +101,7 @@ def test_only_what_may_pass_by_itself_is_retryable() -> None:
         "NoConductor",
         "TooManyActions",
         "Stopping",
+        "Crowded",
         "DiskFull",
         "DownloadFailed",
         "BmcUnreachable",
