@@ -86,6 +86,7 @@ class Task:
         self._token = token
         self._hold = fence.Hold(desk.database, desk.fence, node.uuid, token)
         self._copy: tuple[Listed, datetime.datetime] | None = None
+        self._before: list[Callable[[Connection], None]] = []
         self._further: list[Callable[[Connection], None]] = []
         # As last saved: history and notifications tell what was before.
         self._power = node.power_state
@@ -173,9 +174,10 @@ class Task:
         """Return that copy, clean steps by interface; None if there is none yet."""
         return self.desk.database.read(lambda conn: agent_steps.get(conn, self.node.uuid))
 
-    def add_write(self, write: Callable[[Connection], None]) -> None:
-        """Have ``write`` run in the transaction of the next save, after the node's own row."""
-        self._further.append(write)
+    def add_write(self, write: Callable[[Connection], None], *, first: bool = False) -> None:
+        """Have ``write`` run in the transaction of the next save, after the node's own row, or
+        before it: what it raises then keeps the node as it is."""
+        (self._before if first else self._further).append(write)
 
     # -- where the node stands ---------------------------------------------------------------
 
@@ -328,6 +330,8 @@ class Task:
             return
 
         def write(conn: Connection) -> None:
+            for act in self._before:
+                act(conn)
             # Also without changes: history, too, is written by the lock's holder only.
             nodes.save(conn, self.node.uuid, {**changes, **freed}, token=token)
             self.journal.write(conn)
@@ -343,7 +347,7 @@ class Task:
         self._tell()
         self.journal.settle()
         self.node.settle(**freed)
-        self._copy, self._further = None, []
+        self._copy, self._before, self._further = None, [], []
         if "wake_at" in changes:
             self.ring_at = self.node.wake_at
 

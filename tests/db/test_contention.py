@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import faults, models, nodes, session
+from ironic_lite.db import conductors, faults, models, nodes, session, sweeps
 from ironic_lite.db.session import Connection, Database
-from tests.db.rows import add_node, get_node
+from tests.db.rows import NOON, add_node, get_node
 
 WRITERS = 10
 ROUNDS = 15
@@ -148,3 +151,54 @@ def test_a_connection_serves_on_after_a_failed_transaction(database: Database) -
         with pytest.raises(errors.Duplicate):
             add_node(database, name="taken")
     assert get_node(database, "taken")["uuid"] == node
+
+
+def test_who_counts_and_then_adds_one_is_not_overtaken(database: Database) -> None:
+    """Two conductors at the last free place of max_concurrent_clean."""
+    nodes_ = [add_node(database, provision_state="manageable") for _ in range(2)]
+    add_conductor = functools.partial(
+        conductors.register, host="host-1", group="", version=None, now=NOON
+    )
+    database.write(add_conductor)
+    counted = [threading.Event(), threading.Event()]
+    other = session.open_database(database.url, **database.options)
+
+    def clean(opened: Database, turn: int) -> int:
+        def work(conn: Connection) -> int:
+            found = sweeps.count_alone(conn, ["cleaning"])
+            counted[turn].set()
+            counted[1 - turn].wait(0.3)  # which it is not to be, while we are here
+            if not found:
+                change = models.nodes.update().where(models.nodes.c.uuid == nodes_[turn])
+                conn.execute(change.values(provision_state="cleaning"))
+            return found
+
+        return opened.write(work)
+
+    with contextlib.closing(other), ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(clean, [database, other], range(2))) == [0, 1]
+    assert database.read(lambda conn: nodes.count_in(conn, ["cleaning"])) == 1
+
+
+def test_writers_that_all_wait_leave_connections_to_readers(server_database: Database) -> None:
+    node = add_node(server_database)
+    url = server_database.url
+    options: dict[str, Any] = {"max_pool_size": 3, "max_overflow": 1, "pool_timeout": 1}
+    held = threading.Event()
+    with (
+        contextlib.closing(session.open_database(url, **options)) as small,
+        ThreadPoolExecutor(6) as pool,
+        server_database.engine.begin() as holder,
+    ):
+        holder.execute(models.nodes.update().where(models.nodes.c.uuid == node).values(extra={}))
+
+        def change(conn: Connection) -> None:
+            held.set()
+            nodes.edit(conn, node, {"extra": {}}, generation=0)
+
+        waiting = [pool.submit(small.write, change) for _ in range(6)]
+        assert held.wait(10)
+        refused = list(itertools.islice(as_completed(waiting, timeout=30), 3))
+        assert {type(each.exception()) for each in refused} == {errors.Unavailable}
+        assert small.read(lambda conn: nodes.get(conn, node, ("uuid",)))["uuid"] == node
+        holder.rollback()

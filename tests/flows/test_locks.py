@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -252,20 +253,25 @@ def test_too_many_at_once_are_refused(
 
 
 @pytest.mark.parametrize("verb", [VERBS[1], VERBS[2], VERBS[3], VERBS[4]], ids=lambda verb: verb[1])
-def test_callers_at_once_do_not_exceed_a_limit(
-    build: Callable[..., Rig], gate: Gate, verb: tuple[str, str, Any]
+def test_callers_at_once_of_two_conductors_do_not_exceed_a_limit(
+    build: Callable[..., Rig],
+    make_sqlite: Callable[[], Database],
+    gate: Gate,
+    verb: tuple[str, str, Any],
 ) -> None:
     state, method, args = verb
     limits = {f"conductor__max_concurrent_{kind}": 2 for kind in ("clean", "deploy")}
-    rig = build(registry=gate.registry("execute_clean_step", "prepare", "tear_down"), **limits)
-    nodes_ = [rig.node(state) for _ in range(6)]
+    registry = gate.registry("execute_clean_step", "prepare", "tear_down")
+    rigs = [build(make_sqlite(), registry=registry, DEFAULT__host=host, **limits) for host in "ab"]
+    nodes_ = [rigs[0].node(state) for _ in range(6)]
+    asked = dict(zip(nodes_, itertools.cycle(rigs), strict=False))
     ready = threading.Barrier(len(nodes_))
     refused: list[errors.Error] = []
 
     def ask(node: str) -> None:
         ready.wait()
         try:
-            rig.ask(method, node, **args)
+            asked[node].ask(method, node, **args)
         except errors.TooManyActions as why:
             refused.append(why)
 
@@ -276,7 +282,7 @@ def test_callers_at_once_do_not_exceed_a_limit(
         thread.join()
     assert len(refused) == 4
     gate.opened.set()
-    assert rig.service.desk.workers.wait_idle(10)
+    assert all(rig.service.desk.workers.wait_idle(10) for rig in rigs)
 
 
 def test_the_keepalive_renews_leases_and_keeps_the_row_alive(

@@ -6,10 +6,8 @@ the request's form and the state already; here it is checked again under the loc
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ironic_lite import clock, errors, steps, verbs
@@ -32,6 +30,7 @@ from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
 from ironic_lite.db import sweeps
+from ironic_lite.db.session import Connection
 from ironic_lite.states import State
 from ironic_lite.steps import StepKind
 
@@ -48,7 +47,6 @@ class Provision:
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
-        self._counting = threading.Lock()
 
     # -- verbs with a body -------------------------------------------------------------------
 
@@ -68,9 +66,9 @@ class Provision:
             )
             _validate(task, "cleaning", ramdisk=ramdisk)
             listed.admit(task, StepKind.CLEAN, clean_steps)
-            with self._room("max_concurrent_clean", "cleaning", _CLEANING):
-                clean.request(task, clean_steps, ramdisk=ramdisk)
-                task.move("clean", verb="clean", goal=State.MANAGEABLE)
+            _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
+            clean.request(task, clean_steps, ramdisk=ramdisk)
+            task.move("clean", verb="clean", goal=State.MANAGEABLE)
             task.hand_over(clean.prepare)
 
     def do_node_deploy(
@@ -87,18 +85,18 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, verb)
             templates = deploy.check(task, deploy_steps or [])
-            with self._room("max_concurrent_deploy", "deploying", _DEPLOYING):
-                deploy.request(task, deploy_steps or [], templates, configdrive)
-                task.move(verbs.BY_TARGET[verb].event, verb=verb)
+            _limit(task, "max_concurrent_deploy", "deploying", _DEPLOYING)
+            deploy.request(task, deploy_steps or [], templates, configdrive)
+            task.move(verbs.BY_TARGET[verb].event, verb=verb)
             task.hand_over(deploy.prepare)
 
     def do_node_tear_down(self, context: Context, *, node_uuid: str) -> None:
         """Start deleting the instance, which ends in cleaning (S2.30)."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "deleted")
-            with self._room("max_concurrent_clean", "cleaning", _CLEANING):
-                delete.request(task)
-                task.move("delete", verb="deleted")
+            _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
+            delete.request(task)
+            task.move("delete", verb="deleted")
             task.hand_over(delete.start)
 
     def do_node_service(
@@ -170,9 +168,9 @@ class Provision:
     def _provide(self, task: Task) -> None:
         if clean.enabled(task):
             _validate(task, "cleaning")
-        with self._room("max_concurrent_clean", "cleaning", _CLEANING):
-            clean.request(task)
-            task.move("provide", verb="provide", goal=State.AVAILABLE)
+        _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
+        clean.request(task)
+        task.move("provide", verb="provide", goal=State.AVAILABLE)
         task.hand_over(clean.prepare)
 
     def _available(self, task: Task) -> None:
@@ -235,19 +233,19 @@ class Provision:
             if task.node.wake_at is None:  # else a timer decides when the step ends
                 task.hand_over(resume, poll=False)
 
-    @contextlib.contextmanager
-    def _room(self, option: str, action: str, among: tuple[State, ...]) -> Iterator[None]:
-        """Refuse one too many at once (503), over the whole cluster.
 
-        The block makes the move: two callers of this conductor are counted one after the other.
-        Conductors that count at the same moment may exceed the limit by one each.
-        """
-        limit = getattr(self.tasks.desk.conf.conductor, option)
-        with self._counting:
-            busy = self.tasks.desk.database.read(lambda conn: sweeps.count_in(conn, among))
-            if busy >= limit:
-                raise errors.TooManyActions(limit=limit, action=action)
-            yield
+def _limit(task: Task, option: str, action: str, among: tuple[State, ...]) -> None:
+    """Have the move that follows refused (503) if it were one too many, over the whole cluster.
+
+    The count is part of the move's transaction: neither callers nor conductors overtake each other.
+    """
+    most = getattr(task.desk.conf.conductor, option)
+
+    def count(conn: Connection) -> None:
+        if sweeps.count_alone(conn, among) >= most:
+            raise errors.TooManyActions(limit=most, action=action)
+
+    task.add_write(count, first=True)
 
 
 def _check(task: Task, target: str) -> None:
