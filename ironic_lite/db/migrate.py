@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import session
+from ironic_lite.db import resuming, session
 from ironic_lite.db.session import Connection, Database
 
 FOLDER = pathlib.Path(__file__).parent / "migrations"
@@ -94,9 +94,10 @@ def upgrade(database: Database, revision: str = "head") -> str:
     """Migrate a database up to ``revision`` and return the revision it has then.
 
     Several processes may call it at once; one migrates, the others wait. On SQLite and PostgreSQL
-    it is one transaction. It is up already: one read, no migration is loaded.
+    it is one transaction; on MariaDB, one that was broken off goes on. It is up already: one read,
+    no migration is loaded.
 
-    :raises errors.Error: the database is of a newer release; nothing changed.
+    :raises errors.Error: the database is of a newer release, or somebody else's; nothing changed.
     :raises errors.InvalidParameter: there is no such revision.
     :raises errors.Unavailable: the database is away.
     """
@@ -107,7 +108,7 @@ def upgrade(database: Database, revision: str = "head") -> str:
     found = database.read(_revision)
     if found is not None:
         _refuse_newer(database, found)
-    if found is not None and found >= wanted:
+    if found is not None and found >= wanted and not database.read(resuming.broken_off):
         return found
     # Statements that change large tables take their time.
     patient = session.open_database(database.url, **{**database.options, "statement_timeout": 0})
@@ -124,7 +125,8 @@ def _migrate(conn: Connection, wanted: str) -> None:
     # alembic expands percent signs in its settings.
     settings.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     settings.attributes["connection"] = conn
-    command.upgrade(settings, wanted)
+    with resuming.marked(conn, _revision(conn)):
+        command.upgrade(settings, wanted)
 
 
 def _exclude_others(conn: Connection) -> None:

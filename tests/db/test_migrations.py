@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import pathlib
 import re
 import subprocess
@@ -15,8 +17,9 @@ from alembic import autogenerate
 from alembic.migration import MigrationContext
 
 from ironic_lite import errors
-from ironic_lite.db import migrate, models
+from ironic_lite.db import migrate, models, resuming, session
 from ironic_lite.db.session import Connection, Database
+from tests.db import servers
 from tests.db.rows import NOON, add_node, get_node, new_uuid
 
 # -- models equal migrations -----------------------------------------------------------------
@@ -183,6 +186,74 @@ def test_a_failed_upgrade_leaves_nothing_behind(
     assert migrate.revision(empty_database) is None
     assert empty_database.read(lambda conn: sa.inspect(conn).get_table_names()) == []
     migrate.upgrade(empty_database)
+
+
+class Died(Exception):
+    """Stands for the death of a process."""
+
+
+def _upgrade_and_die(database: Database, after: int) -> bool:
+    """Upgrade, and die after so many changes of tables; tell whether it came that far."""
+    left = after
+
+    def die(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        nonlocal left
+        if re.match(r"\s*(CREATE|DROP|ALTER) ", statement):
+            left -= 1
+            if not left:
+                raise Died
+
+    sa.event.listen(sa.Engine, "after_cursor_execute", die)
+    try:
+        migrate.upgrade(database)
+    except Died:
+        return True
+    finally:
+        sa.event.remove(sa.Engine, "after_cursor_execute", die)
+    return False
+
+
+def test_an_upgrade_that_died_on_mariadb_goes_on() -> None:
+    """It dies again and again, each time a little later."""
+    with (
+        servers.own_database("mysql", "broken") as url,
+        contextlib.closing(session.open_database(url)) as database,
+    ):
+        deaths = list(itertools.takewhile(lambda n: _upgrade_and_die(database, n), range(1, 99, 3)))
+        assert len(deaths) > 10  # in each migration
+        assert migrate.upgrade(database) == migrate.head()
+        assert database.read(_differences) == []
+        assert not database.read(resuming.broken_off)
+
+
+def test_an_upgrade_that_died_at_its_very_end_is_tidied_up() -> None:
+    with (
+        servers.own_database("mysql", "broken") as url,
+        contextlib.closing(session.open_database(url)) as database,
+    ):
+        migrate.upgrade(database)
+        with database.engine.begin() as conn:
+            conn.exec_driver_sql(f"CREATE TABLE {resuming.MARK.name} (since DATETIME)")
+        assert migrate.upgrade(database) == migrate.head()
+        assert not database.read(resuming.broken_off)
+
+
+def test_a_database_of_somebody_else_is_refused_and_left_alone(empty_database: Database) -> None:
+    with empty_database.engine.begin() as conn:
+        conn.exec_driver_sql("CREATE TABLE nodes (theirs INTEGER)")
+    for _ in range(2):
+        with pytest.raises(errors.Error, match=r"\(nodes\): name an empty database"):
+            migrate.upgrade(empty_database)
+    assert empty_database.read(lambda conn: sa.inspect(conn).get_table_names()) == ["nodes"]
+
+
+def test_what_an_older_release_writes_has_a_place_in_the_newest_schema(
+    empty_database: Database,
+) -> None:
+    """Its processes go on while the new ones are started: an upgrade only adds."""
+    migrate.upgrade(empty_database)
+    empty_database.write(_fill_0001)
+    assert get_node(empty_database, "old-1")["provision_state"] == "active"
 
 
 # -- never back ------------------------------------------------------------------------------
