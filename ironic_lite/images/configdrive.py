@@ -1,7 +1,8 @@
 """Configuration drives: what an instance is told at its first boot, as one small file system.
 
 A caller gives a JSON object, the finished file system as gzip in base64, or its URL. The first is
-made into the second here; the other two go to the agent as they are.
+made into the second here; the other two go to the agent as they are. A machine without an agent is
+shown the file system itself.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import base64
 import binascii
 import gzip
 import io
+import pathlib
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -46,11 +48,11 @@ def check(given: Any) -> sources.Source | None:
     if isinstance(given, str) and "://" in given:
         source = sources.read(given, PATH)
         if source.file is not None:
-            raise _wrong("must be of http or https: the agent fetches it")
+            raise _wrong("must be of http or https")
         return source
     if not isinstance(given, str):
         raise _wrong("must be an object, a URL, or a file system as gzip in base64")
-    _check_packed(given)
+    unpacked(given)
     return None
 
 
@@ -63,18 +65,32 @@ def _check_object(given: Mapping[str, Any]) -> None:
             raise _wrong(f"{key} must be an object")
 
 
-def _check_packed(given: str) -> None:
-    """Refuse what does not unpack, or to more than the agent takes."""
+def unpacked(given: str) -> bytes:
+    """Return the file system that is given as gzip in base64.
+
+    :raises errors.InvalidParameter: it does not unpack, or to more than ``MOST_BYTES``.
+    """
     unpack = zlib.decompressobj(_GZIP)
     try:
         packed = base64.b64decode("".join(given.split()), validate=True)
-        size = len(unpack.decompress(packed, MOST_BYTES + 1))
+        found = unpack.decompress(packed, MOST_BYTES + 1)
     except (binascii.Error, ValueError, zlib.error):
         raise _wrong("is no file system as gzip in base64") from None
-    if size > MOST_BYTES:
+    if len(found) > MOST_BYTES:
         raise _wrong(_TOO_LARGE)
     if not unpack.eof:
         raise _wrong("breaks off: its gzip has no end")
+    return found
+
+
+def fetched(file: pathlib.Path) -> bytes:
+    """Return the file system of a drive that its URL has led to: gzip in base64, too.
+
+    :raises errors.InvalidParameter: as `unpacked`.
+    """
+    if file.stat().st_size > 2 * MOST_BYTES:  # more than base64 makes of as much
+        raise _wrong(_TOO_LARGE)
+    return unpacked(file.read_text("ascii", "replace"))
 
 
 _TOO_LARGE = f"makes a drive of more than {MOST_BYTES // 1024**2} MiB"
@@ -85,7 +101,13 @@ def _wrong(reason: str) -> errors.InvalidParameter:
 
 
 def build(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> str:
-    """Return the drive that a JSON object describes, as gzip in base64.
+    """Return the drive that a JSON object describes, as gzip in base64; see `made`."""
+    image = made(drive, uuid=uuid, name=name)
+    return base64.b64encode(gzip.compress(image, mtime=0)).decode()
+
+
+def made(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> bytes:
+    """Return the file system that a JSON object describes.
 
     :param drive: ``meta_data``, ``network_data``, ``vendor_data`` (objects) and ``user_data``
         (text, or an object that is written as JSON), each optional.
@@ -96,7 +118,7 @@ def build(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> st
     image = _iso(files(drive, uuid=uuid, name=name))
     if len(image) > MOST_BYTES:
         raise _wrong(_TOO_LARGE)
-    return base64.b64encode(gzip.compress(image, mtime=0)).decode()
+    return image
 
 
 def files(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> Mapping[str, bytes]:

@@ -5,14 +5,17 @@ Both read the whole file, so what was found is remembered for as long as the fil
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
+from collections.abc import Iterator
 
 from oslo_utils.imageutils import format_inspector
 
 from ironic_lite import config, errors
-from ironic_lite.images import checksums, once
+from ironic_lite.images import cache, checksums, once, sources
 
 _KNOWN = 256  # files whose digest and format are remembered
+_MOST_SUMS = 4 * 1024 * 1024  # bytes of a file of checksums
 _DIGESTS: once.Once[str] = once.Once(_KNOWN)
 _FORMATS: once.Once[tuple[str, str | None]] = once.Once(_KNOWN)
 
@@ -25,16 +28,58 @@ def check(file: pathlib.Path, checksum: checksums.Checksum, *, said: str | None,
     :raises errors.ImageUnusable: it is another file, of another format, or of one not permitted.
     :raises errors.LocalFileError: it cannot be read.
     """
-    try:
-        about = file.stat()
-        stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
-        found = _DIGESTS.get(
-            (file, checksum.algorithm, *stamp), lambda: checksums.digest(file, checksum.algorithm)
-        )
-        if not checksum.matches(found):
-            reason = f"its {checksum.algorithm} is {found}, not {checksum.value}"
-            raise errors.ImageUnusable(image=shown, reason=reason)
+    with _told(file):
+        stamp = _proven(file, checksum, shown)
         return _checked_format(file, stamp, said, shown)
+
+
+def prove(file: pathlib.Path, checksum: checksums.Checksum, *, shown: str) -> None:
+    """Refuse a file that is another one than its owner says, whatever is in it.
+
+    :param shown: its address, for sentences.
+    :raises errors.ImageUnusable: its digest is another.
+    :raises errors.LocalFileError: it cannot be read.
+    """
+    with _told(file):
+        _proven(file, checksum, shown)
+
+
+def looked_up(
+    source: sources.Source, name: str, *, path: str, algorithm: str | None
+) -> checksums.Checksum:
+    """Return what a file of checksums says of an image.
+
+    :param name: of the image's file.
+    :param path: where the address stands; ``algorithm`` what is said beside it, if anything.
+    :raises errors.Error: it cannot be had, or does not say.
+    """
+    file = cache.fetch(source.url, path)
+    if file.stat().st_size > _MOST_SUMS:
+        raise errors.ImageUnusable(image=source.shown, reason="it is too large for checksums")
+    digits = checksums.listed(file.read_text("utf-8", "replace"), name)
+    if digits is None:
+        raise errors.ImageUnusable(image=source.shown, reason=f"it has no checksum of {name}")
+    md5 = config.CONF.agent.allow_md5_checksum
+    return checksums.bare(digits, path, algorithm=algorithm, md5=md5)
+
+
+def _proven(file: pathlib.Path, checksum: checksums.Checksum, shown: str) -> tuple[int, ...]:
+    """Return what tells whether the file is still the same."""
+    about = file.stat()
+    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    found = _DIGESTS.get(
+        (file, checksum.algorithm, *stamp), lambda: checksums.digest(file, checksum.algorithm)
+    )
+    if not checksum.matches(found):
+        reason = f"its {checksum.algorithm} is {found}, not {checksum.value}"
+        raise errors.ImageUnusable(image=shown, reason=reason)
+    return stamp
+
+
+@contextlib.contextmanager
+def _told(file: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as why:
         raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
 

@@ -95,7 +95,7 @@ def secret_name(stem: str, suffix: str) -> str:
     return f"{stem}-{secrets.token_urlsafe(_NAME_BYTES)}{suffix}"
 
 
-def write(file: pathlib.Path, text: str) -> None:
+def write(file: pathlib.Path, content: str | bytes) -> None:
     """Write a small file; who reads it meanwhile gets the one before.
 
     :raises errors.LocalFileError, errors.DiskFull: it cannot be written.
@@ -105,8 +105,8 @@ def write(file: pathlib.Path, text: str) -> None:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
         made = pathlib.Path(name)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                out.write(text)
+            with os.fdopen(handle, "wb") as out:
+                out.write(content.encode() if isinstance(content, str) else content)
                 os.fchmod(out.fileno(), _FILE_MODE)
             made.replace(file)
         finally:

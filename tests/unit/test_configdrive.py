@@ -69,7 +69,7 @@ def test_a_drive_too_large_for_the_agent_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def _packed(content: bytes) -> str:
-    return base64.b64encode(gzip.compress(content)).decode()
+    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 
 @pytest.mark.parametrize(

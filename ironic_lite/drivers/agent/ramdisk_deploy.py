@@ -11,8 +11,9 @@ from typing import ClassVar
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.agent import ramdisk
+from ironic_lite.drivers.agent import ramdisk, serving
 from ironic_lite.drivers.agent.deploy import AgentDeploy
+from ironic_lite.images import configdrive
 
 MODE = "instance"
 
@@ -28,19 +29,24 @@ class RamdiskDeploy(AgentDeploy):
         :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
         """
         task.driver.boot.check_ramdisk(task, MODE)
-        if task.node.instance_info.get("configdrive"):
+        serving.check_drive(task.node.instance_info)
+        wanted = bool(task.node.instance_info.get("configdrive"))
+        if wanted and not task.driver.boot.brings_configdrive:
             reason = (
-                "is not brought to an instance that is a ramdisk: leave it out, and say what it "
-                "must know in instance_info/ramdisk_kernel_arguments"
+                "is not brought to an instance that is a ramdisk by this boot interface: leave it "
+                "out, and say what it must know in instance_info/ramdisk_kernel_arguments; or set "
+                "boot_interface to redfish-virtual-media"
             )
-            raise errors.InvalidParameter(path="instance_info/configdrive", reason=reason)
+            raise errors.InvalidParameter(path=configdrive.PATH, reason=reason)
 
     def prepare(self, task: base.Task) -> None:
-        """Check once more, with what the request for this instance has brought.
+        """Check once more, with what the request for this instance has brought, and what takes
+        longer: what it boots from is fetched, and the BMC is asked.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: as `validate`.
+        :raises errors.Error: the instance could not be booted; the machine is as it was.
         """
         self.validate(task)
+        task.driver.boot.check_instance(task)
 
     def adopt(self, task: base.Task) -> None:
         """Let the next boot of a machine that runs such an instance start it again.

@@ -5,6 +5,7 @@ served by this conductor.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import capabilities, config, errors
@@ -19,7 +20,6 @@ FOLDER = "images"
 """Below http_root."""
 NOTE = "served_image_secret"
 """The name of the image that is served for a node, which nobody else is to know."""
-_MOST_SUMS = 4 * 1024 * 1024  # bytes of a file of checksums
 _PROXIES = {"http": "image_http_proxy", "https": "image_https_proxy"}
 _NO_PROXY = "image_no_proxy"
 
@@ -40,7 +40,7 @@ def wanted(task: base.Task) -> image_info.Image:
     cache.check(image.source, f"{image_info.WHERE}/image_source")
     if image.checksum_source is not None:
         cache.check(image.checksum_source, _sum_path(image))
-    _check_drive(info.get("configdrive"))
+    check_drive(info)
     _check_boot_loader(image)
     for place in modes.PLACES:
         image_info.check_hints(getattr(task.node, place) or {}, place)
@@ -141,15 +141,7 @@ def _publish(task: base.Task, image: image_info.Image) -> tuple[image_info.Image
 def _looked_up(image: image_info.Image) -> checksums.Checksum:
     source, path = image.checksum_source, _sum_path(image)
     assert source is not None  # `image_info.read` has one or the other
-    file = cache.fetch(source.url, path)
-    if file.stat().st_size > _MOST_SUMS:
-        raise errors.ImageUnusable(image=source.shown, reason="it is too large for checksums")
-    digits = checksums.listed(file.read_text("utf-8", "replace"), image.source.name)
-    if digits is None:
-        reason = f"it has no checksum of {image.source.name}"
-        raise errors.ImageUnusable(image=source.shown, reason=reason)
-    md5 = config.CONF.agent.allow_md5_checksum
-    return checksums.bare(digits, path, algorithm=image.algorithm, md5=md5)
+    return judged.looked_up(source, image.source.name, path=path, algorithm=image.algorithm)
 
 
 def _sum_path(image: image_info.Image) -> str:
@@ -170,8 +162,13 @@ def _check_boot_loader(image: image_info.Image) -> None:
         raise errors.InvalidParameter(path=f"{image_info.WHERE}/image_type", reason=reason)
 
 
-def _check_drive(given: Any) -> None:
-    """Refuse a configuration drive that the agent could not write."""
+def check_drive(info: Mapping[str, Any]) -> None:
+    """Refuse a configuration drive that could not be brought to the machine.
+
+    :param info: the node's ``instance_info``.
+    :raises errors.InvalidParameter: naming ``configdrive.PATH``.
+    """
+    given = info.get("configdrive")
     source = configdrive.check(given) if given else None
     if source is not None:
         cache.check(source, configdrive.PATH)

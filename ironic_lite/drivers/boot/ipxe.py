@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
 
 from ironic_lite import config
 from ironic_lite.drivers import base
@@ -16,6 +17,8 @@ ENTRY = "boot.ipxe"
 
 class IPXEBoot(network.NetworkBoot):
     """Scripts by the address of the card, below ``[deploy]http_root``."""
+
+    boots_iso: ClassVar[bool] = True
 
     def root(self) -> pathlib.Path:
         """Return ``[deploy]http_root``."""
@@ -31,6 +34,11 @@ class IPXEBoot(network.NetworkBoot):
             for address in addresses
         }
         return {ENTRY: loaders.ipxe_entry(), **scripts}
+
+    def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
+        """Return the same script for each card, and the one that leads to them."""
+        script = loaders.ipxe_iso(published.url(f"{node.uuid}/{network.ISO}"))
+        return {ENTRY: loaders.ipxe_entry(), **{_script(address): script for address in addresses}}
 
     def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
         """Return the scripts of the cards."""

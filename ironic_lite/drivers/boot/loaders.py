@@ -66,18 +66,34 @@ def ipxe(kernel: str, ramdisk: str, words: Sequence[str]) -> str:
 
     :param kernel: URLs.
     """
+    return _insisting(
+        # A kernel started by UEFI looks for its ramdisk by this name.
+        f"kernel --name vmlinuz {kernel} initrd=initrd {' '.join(words)} || goto failed\n"
+        f"initrd --name initrd {ramdisk} || goto failed\n"
+        "boot || goto failed\n",
+        "the ramdisk",
+    )
+
+
+def ipxe_iso(url: str) -> str:
+    """Return an iPXE script that boots a whole image as a disk, and tries again as `ipxe` does.
+
+    The firmware reads the image through iPXE, and so does the loader on it; what it starts must
+    bring all it needs along, or fetch it.
+    """
+    return _insisting(f"sanboot {url} || goto failed\n", "the image")
+
+
+def _insisting(lines: str, what: str) -> str:
     return (
         "#!ipxe\n"
         "set retries:int32 0\n"
         ":load\n"
         "imgfree ||\n"
-        # A kernel started by UEFI looks for its ramdisk by this name.
-        f"kernel --name vmlinuz {kernel} initrd=initrd {' '.join(words)} || goto failed\n"
-        f"initrd --name initrd {ramdisk} || goto failed\n"
-        "boot || goto failed\n"
+        f"{lines}"
         ":failed\n"
         "inc retries\n"
-        "echo Loading the ramdisk failed, try ${retries}\n"
+        f"echo Loading {what} failed, try ${{retries}}\n"
         "sleep 5\n"
         "iseq ${retries} 10 || goto load\n"
         "reboot\n"

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from ironic_lite import config, errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import loaders, modes, parameters, sources
-from ironic_lite.images import cache, iso, published
+from ironic_lite.drivers.boot import live, loaders, modes, parameters, sources
+from ironic_lite.images import cache, configdrive, iso, published
 
 LOG = logging.getLogger(__name__)
 
@@ -21,11 +21,13 @@ FOLDER = "media"
 
 SUFFIX = ".iso"
 """Some BMCs look at the name to know what they are given."""
+DRIVE_SUFFIX = ".img"
+"""That of a configuration drive."""
 
 
-def new_name(task: base.Task) -> str:
+def new_name(task: base.Task, suffix: str = SUFFIX) -> str:
     """Return a name for the next medium of a node; who does not know it cannot read it."""
-    return f"{FOLDER}/{published.secret_name(task.node.uuid, SUFFIX)}"
+    return f"{FOLDER}/{published.secret_name(task.node.uuid, suffix)}"
 
 
 @cache.holding()
@@ -41,7 +43,7 @@ def make(task: base.Task, parts: sources.Parts, words: Sequence[str], name: str)
         raise errors.MissingParameter(path=f"{parts.place}kernel, {parts.place}ramdisk")
     publisher = str(uuid.uuid4())
     recipe = _recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
-    if not parts.place.startswith("instance_info/"):  # which is no ramdisk of ours
+    if not _is_instance(parts):  # which is no ramdisk of ours
         recipe = dataclasses.replace(recipe, authority=_authority())
     line = [*words, f"ir_pub_id={publisher}"]
     text = (
@@ -73,21 +75,48 @@ def words(task: base.Task, params: Mapping[str, str], mode: str) -> list[str]:
     return parameters.words(own, append)
 
 
+def handed_on(node: base.Node, parts: sources.Parts) -> bool:
+    """Tell whether the BMC is given the address of a whole image as it is."""
+    if parts.iso is None:
+        return False
+    if _is_instance(parts):
+        return live.handed_on(node.instance_info)
+    return not parts.iso.lower().startswith("file:")
+
+
 @cache.holding()
-def publish(task: base.Task, url: str, path: str, name: str) -> None:
-    """Put a whole image that is a local file where the BMC finds it.
+def publish(task: base.Task, parts: sources.Parts, name: str) -> None:
+    """Put a whole image that is not `handed_on` where the BMC finds it.
 
-    :param path: where the URL stands, for sentences.
+    :raises errors.Error: it cannot be had, or is another than its owner says.
     """
-    published.place(cache.fetch(url, path), published.root() / name)
+    if _is_instance(parts):
+        file = live.fetch(task.node.instance_info)
+    else:
+        file = cache.fetch(str(parts.iso), f"{parts.place}iso")
+    published.place(file, published.root() / name)
 
 
-def remove(task: base.Task, *, but: str | None = None) -> None:
+@cache.holding()
+def drive(task: base.Task) -> bytes | None:
+    """Return the file system of the instance's configuration drive, None if it has none.
+
+    :raises errors.Error: it cannot be had, or is none.
+    """
+    given = task.node.instance_info.get("configdrive")
+    if not given:
+        return None
+    if isinstance(given, Mapping):
+        return configdrive.made(given, uuid=task.node.uuid, name=task.node.name)
+    source = configdrive.check(given)
+    if source is None:
+        return configdrive.unpacked(given)
+    return configdrive.fetched(cache.fetch(source.url, configdrive.PATH))
+
+
+def remove(task: base.Task) -> None:
     """Remove the media of a node that were made here, however many."""
-    folder = published.root() / FOLDER
-    kept = None if but is None else published.root() / but
-    found = [path for path in folder.glob(f"{task.node.uuid}-*{SUFFIX}") if path != kept]
-    published.remove(*found)
+    published.remove(*(published.root() / FOLDER).glob(f"{task.node.uuid}-*.*"))
 
 
 def cards(task: base.Task) -> list[str]:
@@ -104,8 +133,11 @@ def check(node: base.Node, mode: str) -> None:
     boot_mode = modes.wanted(node)
     if mode == sources.INSTANCE:
         parameters.of_instance(node)
+        if parts.iso is not None:
+            live.check(node.instance_info)
     parameters.appended(node, config.CONF.redfish.kernel_append_params)
-    if parts.iso is not None and not parts.iso.lower().startswith("file:"):
+    brought = mode == sources.INSTANCE and node.instance_info.get("configdrive")
+    if handed_on(node, parts) and not brought:
         return
     published.base(node.driver_info)
     if parts.iso is None:
@@ -113,6 +145,10 @@ def check(node: base.Node, mode: str) -> None:
             sources.api_url()
         if boot_mode == "uefi":
             sources.bootloader(node)
+
+
+def _is_instance(parts: sources.Parts) -> bool:
+    return parts.place.startswith("instance_info/")
 
 
 def _authority() -> pathlib.Path | None:

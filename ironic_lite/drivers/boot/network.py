@@ -10,24 +10,30 @@ import abc
 import logging
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ironic_lite import config, errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.boot import dnsmasq, modes, parameters, sources
+from ironic_lite.drivers.boot import dnsmasq, live, modes, parameters, sources
 from ironic_lite.images import cache, published
 
 LOG = logging.getLogger(__name__)
 
 NOTE = "network_boot"
-"""What the machine was given to boot: ``{"params": {...}, "mode": ...}``."""
+"""What the machine was given to boot: ``{"params": {...}, "mode": ..., "iso": ...}``; ``iso``
+tells whether it is a whole image."""
 
 PARTS = ("kernel", "ramdisk")
+ISO = "boot.iso"
+"""In place of the parts, for an instance that is a whole image."""
 _URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_params")
 
 
 class NetworkBoot(base.Boot):
     """Writes the files of a node, tells the DHCP server, and sets the boot device."""
+
+    boots_iso: ClassVar[bool] = False
+    """Whether an instance may be a whole image, see `texts_of_iso`."""
 
     # -- what differs ---------------------------------------------------------------------
 
@@ -43,6 +49,10 @@ class NetworkBoot(base.Boot):
 
         :param words: the command line, but for BOOTIF.
         """
+
+    def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
+        """Return the same for a whole image; asked where `boots_iso` says so."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
@@ -80,7 +90,8 @@ class NetworkBoot(base.Boot):
 
         :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
         """
-        sources.parts(task.node, mode)
+        if self._parts(task.node, mode).iso is not None:
+            live.check(task.node.instance_info)
         modes.wanted(task.node)
         _words(task.node, {}, mode)
         self.check_settings()
@@ -95,8 +106,7 @@ class NetworkBoot(base.Boot):
 
         :raises errors.Error: a part cannot be had or written, or the BMC refused.
         """
-        self._put(task, params, mode)
-        task.keep(NOTE, {"params": dict(params), "mode": mode})
+        task.keep(NOTE, self._put(task, params, mode))
         modes.bring(task, modes.wanted(task.node))
         modes.settle(task, "pxe", persistent=False)
 
@@ -105,18 +115,25 @@ class NetworkBoot(base.Boot):
         node, addresses = task.node, [port.address for port in task.ports]
         dnsmasq.turn_away(node, addresses)
         texts = [self.root() / name for name in self.names(node, addresses)]
-        parts = [self.root() / node.uuid / part for part in PARTS]
+        parts = [self.root() / node.uuid / part for part in (*PARTS, ISO)]
         published.remove(*texts, *parts)
         published.remove_folder(self.root() / node.uuid)
         task.keep(NOTE, None)
 
     # -- instance -------------------------------------------------------------------------
 
+    @cache.holding()
+    def check_instance(self, task: base.Task) -> None:
+        """Fetch what the instance boots from, and compare it with its checksum.
+
+        :raises errors.Error: it cannot be had, or is not what it should be.
+        """
+        _fetched(task.node, self._parts(task.node, sources.INSTANCE))
+
     def prepare_instance(self, task: base.Task) -> None:
         """Boot from the disk from now on, or over the network if the instance is a ramdisk."""
         if task.driver.deploy.boots_ramdisk:
-            self._put(task, {}, sources.INSTANCE)
-            task.keep(NOTE, {"params": {}, "mode": sources.INSTANCE})
+            task.keep(NOTE, self._put(task, {}, sources.INSTANCE))
             modes.settle(task, "pxe", persistent=True)
             return
         self.clean_up_ramdisk(task)
@@ -135,8 +152,7 @@ class NetworkBoot(base.Boot):
         note = task.recall(NOTE)
         if not note:
             return False
-        words = _words(task.node, note["params"], note["mode"])
-        wanted = self.texts(task.node, _cards(task), words)
+        wanted = self._texts(task, note)
         return any(_read(self.root() / name) != text for name, text in wanted.items())
 
     def take_over(self, task: base.Task) -> None:
@@ -149,19 +165,41 @@ class NetworkBoot(base.Boot):
     # -- how ------------------------------------------------------------------------------
 
     @cache.holding()
-    def _put(self, task: base.Task, params: Mapping[str, str], mode: str) -> None:
+    def _put(self, task: base.Task, params: Mapping[str, str], mode: str) -> dict[str, Any]:
+        """Write all files; return what is to be noted of them."""
         node, addresses = task.node, _cards(task)
-        parts = sources.parts(node, mode)
-        texts = self.texts(node, addresses, _words(node, params, mode))
-        # What is named in a text is there before the text is.
-        for name, url in zip(PARTS, (parts.kernel, parts.ramdisk), strict=True):
-            local = cache.fetch(str(url), f"{parts.place}{name}")
-            published.place(local, self.root() / node.uuid / name)
+        parts = self._parts(node, mode)
+        note = {"params": dict(params), "mode": mode, "iso": parts.iso is not None}
+        texts = self._texts(task, note)
+        found = _fetched(node, parts)
+        folder = self.root() / node.uuid
+        # What is named in a text is there before the text is, and is there as long as the text is.
+        for name, local in found.items():
+            published.place(local, folder / name)
         for path, text in texts.items():
             published.write(self.root() / path, text)
         stale = set(self.names(node, addresses)) - set(texts)
         published.remove(*(self.root() / name for name in stale))
+        published.remove(*(folder / name for name in (*PARTS, ISO) if name not in found))
         dnsmasq.invite(node, addresses, self.boot_files(node))
+        return note
+
+    def _texts(self, task: base.Task, note: Mapping[str, Any]) -> Mapping[str, str]:
+        node, addresses = task.node, _cards(task)
+        if note.get("iso"):
+            return self.texts_of_iso(node, addresses)
+        return self.texts(node, addresses, _words(node, note["params"], note["mode"]))
+
+    def _parts(self, node: base.Node, mode: str) -> sources.Parts:
+        return sources.parts(node, mode, whole=self.boots_iso and mode == sources.INSTANCE)
+
+
+def _fetched(node: base.Node, parts: sources.Parts) -> Mapping[str, pathlib.Path]:
+    """Return what a machine is to load: its name among the node's files -> a local file."""
+    if parts.iso is not None:
+        return {ISO: live.fetch(node.instance_info)}
+    urls = zip(PARTS, (parts.kernel, parts.ramdisk), strict=True)
+    return {name: cache.fetch(str(url), f"{parts.place}{name}") for name, url in urls}
 
 
 def _read(file: pathlib.Path) -> str | None:

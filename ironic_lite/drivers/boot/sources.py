@@ -98,8 +98,8 @@ def _of_instance(told: Mapping[str, Any], *, whole: bool) -> Parts:
     missing = [f"instance_info/{name}" for name in names if not told.get(name)]
     if missing and told.get("boot_iso"):
         reason = (
-            "is booted from a virtual CD only: name kernel and ramdisk, or set boot_interface to "
-            "redfish-virtual-media"
+            "is not booted by this boot interface: name kernel and ramdisk, or set boot_interface "
+            "to redfish-virtual-media or ipxe"
         )
         raise errors.InvalidParameter(path="instance_info/boot_iso", reason=reason)
     if missing:

@@ -117,6 +117,8 @@ class Boot(Interface):
     """How a machine gets its ramdisk and its instance to boot."""
 
     kind = "boot"
+    brings_configdrive: ClassVar[bool] = False
+    """Whether `prepare_instance` shows an instance that is a ramdisk its configuration drive."""
 
     def prepare_ramdisk(self, task: Task, params: Mapping[str, str], mode: str = "deploy") -> None:
         """Make the next boot start the ramdisk with these kernel parameters.
@@ -149,6 +151,13 @@ class Boot(Interface):
     def take_over(self, task: Task) -> None:
         """Make anew, where this conductor has not got them, the files that the machine boots from
         now; the machine itself and its power stay as they are. Must be repeatable.
+        """
+
+    def check_instance(self, task: Task) -> None:
+        """Check, before the machine is touched, what only its BMC or servers of files know of an
+        instance that is a ramdisk: whether `prepare_instance` could boot it.
+
+        :raises errors.Error: saying why it could not.
         """
 
     def prepare_instance(self, task: Task) -> None:

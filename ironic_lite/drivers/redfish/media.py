@@ -122,10 +122,11 @@ def drives(task: base.Task) -> list[Drive]:
 
 def attach(
     task: base.Task, device: str, image_url: str, seen: Sequence[Drive] | None = None
-) -> None:
+) -> Drive:
     """Put an image into the first drive of a type that takes it, in place of what it holds.
 
     :param seen: the drives, by one who has just read them.
+    :returns: that drive, as it was before.
     :raises errors.InvalidParameter: no such drive, or it cannot read this address.
     :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
     :raises errors.HardwareError: the BMC refused, or does not show the image in time.
@@ -138,12 +139,24 @@ def attach(
         has = ", ".join(sorted({word for drive in found for word in drive.devices}))
         reason = f"this machine has no virtual {device}, only {has or 'none'}"
         raise errors.InvalidParameter(path="device_type", reason=reason)
-    readers = _readers(fit, image)
+    _readers(fit, image)
     _warn(task, device)
     try:
         for drive in fit:
             _empty(task, drive)
-        _fill(task, readers, image)
+    except errors.HardwareError as why:
+        raise image.hide(why) from None
+    return fill(task, fit, image_url)
+
+
+def fill(task: base.Task, empty: Sequence[Drive], image_url: str) -> Drive:
+    """Put an image into the first of some drives that takes it; return that one.
+
+    :raises errors.InvalidParameter, errors.HardwareError: none does, as `attach`.
+    """
+    image = _Image.parse(image_url)
+    try:
+        return _fill(task, _readers(empty, image), image)
     except errors.HardwareError as why:
         raise image.hide(why) from None
 
@@ -225,7 +238,7 @@ class _Image:
         return error
 
 
-def _readers(drives: list[Drive], image: _Image) -> list[Drive]:
+def _readers(drives: Sequence[Drive], image: _Image) -> list[Drive]:
     """Return the drives that can read the image, as far as they say.
 
     :raises errors.InvalidParameter: none.
@@ -288,7 +301,7 @@ def _warn(task: base.Task, device: str) -> None:
 # -- filling and emptying -------------------------------------------------------------------------
 
 
-def _fill(task: base.Task, drives: list[Drive], image: _Image) -> None:
+def _fill(task: base.Task, drives: list[Drive], image: _Image) -> Drive:
     """Insert into the first drive that takes it.
 
     :raises errors.HardwareError: none does.
@@ -304,11 +317,10 @@ def _fill(task: base.Task, drives: list[Drive], image: _Image) -> None:
                     "Check that the BMC reaches that address, and that it is an image."
                 )
                 raise errors.HardwareError(reason=reason)
-            return
+            return drive
         refusals.append(f"{drive.path}: {refusal}")
-    raise errors.HardwareError(
-        reason=f"The BMC refused the image {masking.address(image.url)}: {'; '.join(refusals)}."
-    )
+    reason = f"The BMC refused the image {masking.address(image.url)}: {'; '.join(refusals)}."
+    raise errors.HardwareError(reason=reason)
 
 
 def _insert(link: connection.Link, drive: Drive, image: _Image) -> str | None:

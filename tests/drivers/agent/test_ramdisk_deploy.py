@@ -13,6 +13,7 @@ from ironic_lite import config, errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.ramdisk_deploy import RamdiskDeploy
 from ironic_lite.drivers.boot.ipxe import IPXEBoot
+from ironic_lite.drivers.redfish.boot import RedfishVirtualMediaBoot
 from tests.drivers import doubles
 from tests.drivers.doubles import FakeTask, node
 
@@ -120,3 +121,38 @@ def test_what_could_not_boot_is_refused_by_its_path(
     for act in (DEPLOY.validate, DEPLOY.prepare):
         with pytest.raises((errors.InvalidParameter, errors.MissingParameter), match=path):
             act(task)
+
+
+def test_an_image_that_is_another_than_was_said_leaves_the_machine_as_it_is(
+    task: FakeTask, folder: pathlib.Path
+) -> None:
+    (folder / "live.iso").write_bytes(b"an ISO")
+    task.node.instance_info = {
+        "boot_iso": f"file://{folder}/live.iso",
+        "image_checksum": "0" * 64,
+    }
+    task.driver.power.set_power_state(task, base.POWER_ON)
+    DEPLOY.validate(task)
+    with pytest.raises(errors.ImageUnusable, match="its sha256 is"):
+        DEPLOY.prepare(task)
+    assert (power(task), scripts(folder)) == (base.POWER_ON, {})
+
+
+def test_a_boot_interface_that_brings_a_configuration_drive_is_given_one_that_is_one(
+    task: FakeTask,
+) -> None:
+    task._driver = dataclasses.replace(task.driver, boot=RedfishVirtualMediaBoot())
+    task.node.driver_info = {
+        "redfish_address": "http://192.0.2.9",
+        "redfish_system_id": "/redfish/v1/Systems/1",
+    }
+    task.node.instance_info = {"boot_iso": "http://192.0.2.1/live.iso"}
+    good: list[Any] = [{"meta_data": {}}, "http://192.0.2.1/drive.gz"]
+    bad: list[Any] = [{"files": {}}, "no base64", "file:///etc/passwd"]
+    for drive in good:
+        task.node.instance_info["configdrive"] = drive
+        DEPLOY.validate(task)
+    for drive in bad:
+        task.node.instance_info["configdrive"] = drive
+        with pytest.raises(errors.InvalidParameter, match="instance_info/configdrive"):
+            DEPLOY.validate(task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import pathlib
 import shutil
 import subprocess
@@ -314,3 +315,107 @@ def test_an_instance_that_is_a_ramdisk_boots_over_the_network_each_time(
         assert "ipa-" not in text, name
     boot.clean_up_instance(task)
     assert not (boot.root() / task.node.uuid).exists()
+
+
+ISO = b"an ISO \xff\x00" * 10_000
+
+
+@pytest.fixture
+def live(task: doubles.FakeTask, folders: pathlib.Path) -> doubles.FakeTask:
+    """A node whose instance is a whole image."""
+    task._driver = dataclasses.replace(task.driver, deploy=Netbooting())
+    (folders / "live.iso").write_bytes(ISO)
+    task.node.instance_info = {"boot_iso": f"file://{folders}/live.iso"}
+    return task
+
+
+def served(task: doubles.FakeTask) -> list[str]:
+    """Return the names of the node's files."""
+    folder = IPXE.root() / task.node.uuid
+    return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
+
+
+def test_ipxe_boots_an_instance_that_is_a_whole_image_as_a_disk(
+    live: doubles.FakeTask, folders: pathlib.Path
+) -> None:
+    IPXE.check_ramdisk(live, "instance")
+    IPXE.prepare_ramdisk(live, {})
+    IPXE.prepare_instance(live)
+    chosen = live.driver.management.get_boot_device(live)
+    assert chosen == {"boot_device": "pxe", "persistent": True}
+    url = f"http://192.0.2.1:8080/{live.node.uuid}/boot.iso"
+    for name in IPXE.names(live.node, MACS):
+        text = (IPXE.root() / name).read_text()
+        assert f"\nsanboot {url} || goto failed\n" in text
+        assert "kernel " not in text
+    assert served(live) == ["boot.iso"]
+    assert (IPXE.root() / live.node.uuid / "boot.iso").read_bytes() == ISO
+    IPXE.prepare_ramdisk(live, {}, "deploy")
+    assert served(live) == ["kernel", "ramdisk"]
+    IPXE.prepare_instance(live)
+    IPXE.clean_up_instance(live)
+    assert served(live) == []
+
+
+def test_another_conductor_serves_the_same_image(
+    live: doubles.FakeTask, folders: pathlib.Path
+) -> None:
+    IPXE.prepare_instance(live)
+    before = {file: file.read_bytes() for file in folders.rglob("http/**/*") if file.is_file()}
+    shutil.rmtree(folders / "http")
+    assert IPXE.lacks_files(live)
+    IPXE.take_over(live)
+    assert not IPXE.lacks_files(live)
+    assert {file: file.read_bytes() for file in before} == before
+
+
+@pytest.mark.parametrize("form", ["digits", "kind and digits", "a file of checksums"])
+def test_a_whole_image_is_what_its_owner_says_before_the_machine_is_touched(
+    live: doubles.FakeTask, folders: pathlib.Path, form: str
+) -> None:
+    def says(content: bytes) -> dict[str, str]:
+        digest = hashlib.sha256(content).hexdigest()
+        (folders / "SHA256SUMS").write_text(f"{digest} *live.iso\n{digest[::-1]} *other.iso\n")
+        forms = {
+            "digits": {"image_checksum": digest},
+            "kind and digits": {"image_os_hash_algo": "sha256", "image_os_hash_value": digest},
+            "a file of checksums": {"image_checksum": f"file://{folders}/SHA256SUMS"},
+        }
+        return {**live.node.instance_info, **forms[form]}
+
+    live.node.instance_info = says(ISO)
+    IPXE.check_ramdisk(live, "instance")
+    IPXE.check_instance(live)
+    live.node.instance_info = says(b"what was promised")
+    with pytest.raises(errors.ImageUnusable, match="its sha256 is"):
+        IPXE.check_instance(live)
+    with pytest.raises(errors.ImageUnusable):
+        IPXE.prepare_instance(live)
+    assert served(live) == []
+
+
+def test_what_is_no_checksum_and_what_may_not_be_fetched_is_refused_by_its_path(
+    live: doubles.FakeTask,
+) -> None:
+    iso = live.node.instance_info["boot_iso"]
+    for info, path in (
+        ({"boot_iso": iso, "image_checksum": "abc"}, "instance_info/image_checksum"),
+        ({"boot_iso": iso, "image_checksum": "file:///etc/passwd"}, "instance_info/image_checksum"),
+        ({"boot_iso": "file:///etc/passwd"}, "instance_info/boot_iso"),
+    ):
+        live.node.instance_info = info
+        with pytest.raises(errors.InvalidParameter) as why:
+            IPXE.check_ramdisk(live, "instance")
+        assert why.value.facts["path"] == path
+
+
+def test_pxe_boots_no_whole_image(live: doubles.FakeTask) -> None:
+    with pytest.raises(errors.InvalidParameter, match="redfish-virtual-media or ipxe") as why:
+        PXE.check_ramdisk(live, "instance")
+    assert why.value.facts["path"] == "instance_info/boot_iso"
+
+
+def test_ipxe_boots_no_whole_image_for_a_ramdisk_of_ours(task: doubles.FakeTask) -> None:
+    task.node.driver_info = {"deploy_iso": "http://files.example.org/agent.iso"}
+    with pytest.raises(errors.MissingParameter, match="driver_info/deploy_kernel"):
+        IPXE.check_ramdisk(task, "deploy")

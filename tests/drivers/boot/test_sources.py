@@ -168,9 +168,9 @@ def test_a_mode_that_is_none_is_refused_where_it_stands() -> None:
         modes.wanted(node(properties=says("cd")))
 
 
-def test_an_iso_that_only_a_virtual_cd_boots_is_refused_by_name() -> None:
+def test_an_iso_that_a_boot_interface_cannot_boot_is_refused_by_name() -> None:
     told = doubles.node(instance_info={"boot_iso": "http://192.0.2.1/live.iso"})
-    with pytest.raises(errors.InvalidParameter, match="redfish-virtual-media") as why:
+    with pytest.raises(errors.InvalidParameter, match="redfish-virtual-media or ipxe") as why:
         sources.parts(told, sources.INSTANCE)
     assert why.value.facts["path"] == "instance_info/boot_iso"
     assert sources.parts(told, sources.INSTANCE, whole=True).iso == "http://192.0.2.1/live.iso"

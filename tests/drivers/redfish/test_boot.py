@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import gzip
+import hashlib
 import io
 import pathlib
 import shlex
@@ -16,8 +19,10 @@ import requests
 from ironic_lite import config, errors, masking
 from ironic_lite.conductor import fileserver
 from ironic_lite.drivers import base
+from ironic_lite.drivers.boot import live
 from ironic_lite.drivers.fake import deploy
 from ironic_lite.drivers.redfish import boot
+from ironic_lite.images import cache, configdrive
 from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
@@ -398,3 +403,190 @@ def test_it_may_be_a_whole_image_and_is_refused_without_any(
     ramdisk_instance(task)
     with pytest.raises(errors.MissingParameter, match=r"instance_info/kernel, instance_info/ram"):
         BOOT.check_ramdisk(task, "instance")
+
+
+# -- its configuration drive ----------------------------------------------------------------------
+
+LIVE = "http://files.example.org/live.iso"
+DRIVE = {"meta_data": {"name": "web-1"}, "user_data": "#cloud-config\n"}
+PACKED = base64.b64encode(gzip.compress(b"a file system" * 100, mtime=0)).decode()
+
+
+def stick(machine: bmc.Machine) -> str | None:
+    image: str | None = machine["VirtualMedia/Floppy"]["Image"]
+    return image
+
+
+def shown(machine: bmc.Machine) -> bytes:
+    """Return the file that the stick is."""
+    url = stick(machine)
+    assert url is not None
+    assert url.startswith("http://192.0.2.1:8080/media/")
+    (file,) = (path for path in media() if path.name == url.rpartition("/")[2])
+    return file.read_bytes()
+
+
+def fetches(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> list[str]:
+    """Let a URL lead to a drive as others keep it; return what was asked for."""
+    asked: list[str] = []
+
+    def fetch(url: str, path: str = "url") -> pathlib.Path:
+        asked.append(url)
+        (tmp_path / "drive").write_text(PACKED)
+        return tmp_path / "drive"
+
+    monkeypatch.setattr(cache, "fetch", fetch)
+    return asked
+
+
+@pytest.mark.parametrize("form", ["object", "packed", "url"])
+def test_its_configuration_drive_is_a_stick_beside_what_it_boots_from(
+    machine: bmc.Machine,
+    task: conftest.BmcTask,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+) -> None:
+    asked = fetches(monkeypatch, tmp_path)
+    url = "http://files.example.org/drive.gz"
+    forms: dict[str, Any] = {"object": DRIVE, "packed": PACKED, "url": url}
+    ramdisk_instance(task, boot_iso=LIVE, configdrive=forms[form])
+    BOOT.check_ramdisk(task, "instance")
+    BOOT.check_instance(task)
+    assert machine.changes() == []
+    BOOT.prepare_instance(task)
+    assert (inserted(machine), device(machine)) == (LIVE, ("Cd", "Continuous"))
+    if form == "object":
+        disc = pycdlib.PyCdlib()
+        disc.open_fp(io.BytesIO(shown(machine)))
+        assert disc.pvd.volume_identifier.decode().rstrip() == configdrive.LABEL
+    else:
+        assert shown(machine) == b"a file system" * 100
+    assert set(asked) == ({url} if form == "url" else set())
+    for _ in range(2):
+        BOOT.clean_up_instance(task)
+        assert (media(), inserted(machine), stick(machine)) == ([], None, None)
+    assert task.recall(boot.NOTE) is None
+
+
+def test_a_ramdisk_that_takes_its_place_does_not_see_the_drive(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    """And the instance has a drive again afterwards, under another name."""
+    ramdisk_instance(task, boot_iso=LIVE, configdrive=DRIVE)
+    BOOT.prepare_instance(task)
+    before = stick(machine)
+    BOOT.prepare_ramdisk(task, TOKEN)
+    assert (stick(machine), len(media())) == (None, 1)
+    BOOT.clean_up_ramdisk(task)
+    BOOT.prepare_instance(task)
+    assert stick(machine) not in (None, before)
+    assert (len(media()), inserted(machine)) == (1, LIVE)
+
+
+@pytest.mark.parametrize(
+    "drives",
+    [
+        {"Cd": ["CD", "DVD"], "Floppy": ["Floppy"]},
+        {"Cd": ["CD", "DVD", "USBStick"], "Floppy": ["Floppy"]},
+        {"Cd": ["USBStick"], "Floppy": ["USBStick"]},
+    ],
+    ids=["no stick", "one drive for either", "no disc"],
+)
+def test_a_bmc_without_a_place_for_both_is_refused_before_the_machine_is_touched(
+    machine: bmc.Machine, task: conftest.BmcTask, drives: dict[str, list[str]]
+) -> None:
+    for name, types in drives.items():
+        machine[f"VirtualMedia/{name}"]["MediaTypes"] = types
+    ramdisk_instance(task, boot_iso=LIVE, configdrive=DRIVE)
+    with pytest.raises(errors.InvalidParameter, match="needs a virtual USB stick beside") as why:
+        BOOT.check_instance(task)
+    assert why.value.facts["path"] == "instance_info/configdrive"
+    assert "Cd (" in str(why.value)
+    assert machine.changes() == []
+    ramdisk_instance(task, boot_iso=LIVE)
+    BOOT.check_instance(task)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["CD", "DVD", "USBStick"], ["CD", "DVD", "USBStick"]),
+        (["CD", "USBStick"], ["CD"]),
+        (["CD"], ["CD", "USBStick"]),
+    ],
+    ids=["both either", "the first either", "the second either"],
+)
+def test_drives_that_may_be_either_hold_one_medium_each(
+    machine: bmc.Machine, task: conftest.BmcTask, one: list[str], other: list[str]
+) -> None:
+    machine["VirtualMedia/Cd"]["MediaTypes"] = one
+    machine["VirtualMedia/Floppy"].update(MediaTypes=other, Image="http://b/old", Inserted=True)
+    ramdisk_instance(task, boot_iso=LIVE, configdrive=PACKED)
+    for _ in range(2):
+        BOOT.prepare_instance(task)
+        held = {inserted(machine), stick(machine)}
+        (drive,) = held - {LIVE}
+        assert drive is not None
+        assert drive.endswith(".img")
+        assert len(media()) == 1
+    BOOT.clean_up_instance(task)
+    assert (inserted(machine), stick(machine)) == (None, None)
+
+
+def test_another_conductor_makes_the_drive_where_the_bmc_looks_for_it(
+    machine: bmc.Machine, task: conftest.BmcTask, conf: Any
+) -> None:
+    ramdisk_instance(task, boot_iso=LIVE, configdrive=PACKED)
+    BOOT.prepare_instance(task)
+    (made,) = media()
+    made.unlink()
+    assert BOOT.lacks_files(task)
+    before = machine.changes()
+    BOOT.take_over(task)
+    assert not BOOT.lacks_files(task)
+    assert (media(), machine.changes()) == ([made], before)
+    made.unlink()
+    conf.set_override("http_url", "http://192.0.2.2:8080", group="deploy")
+    BOOT.take_over(task)
+    assert stick(machine) == f"http://192.0.2.2:8080/media/{made.name}"
+    assert inserted(machine) == LIVE
+
+
+def test_what_is_no_drive_is_refused_before_the_machine_is_touched(
+    machine: bmc.Machine,
+    task: conftest.BmcTask,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    conf: Any,
+) -> None:
+    fetches(monkeypatch, tmp_path)
+    monkeypatch.setitem(globals(), "PACKED", "<html>not found</html>")
+    ramdisk_instance(task, boot_iso=LIVE, configdrive="http://files.example.org/drive.gz")
+    with pytest.raises(errors.InvalidParameter, match="no file system as gzip in base64"):
+        BOOT.check_instance(task)
+    assert machine.log == []
+    conf.clear_override("http_url", group="deploy")
+    with pytest.raises(errors.MissingParameter, match=r"\[deploy\]http_url"):
+        BOOT.check_ramdisk(task, "instance")
+    ramdisk_instance(task, boot_iso=LIVE)
+    BOOT.check_ramdisk(task, "instance")
+
+
+def test_a_whole_image_with_a_checksum_is_looked_at_and_served_here(
+    machine: bmc.Machine, task: conftest.BmcTask, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "live.iso").write_bytes(b"an ISO")
+    digest = hashlib.sha256(b"an ISO").hexdigest()
+    iso = f"file://{tmp_path}/live.iso"
+    ramdisk_instance(task, boot_iso=iso, image_checksum=digest)
+    BOOT.check_instance(task)
+    BOOT.prepare_instance(task)
+    (made,) = media()
+    assert (made.read_bytes(), made.suffix) == (b"an ISO", ".iso")
+    assert inserted(machine) == f"http://192.0.2.1:8080/media/{made.name}"
+    (tmp_path / "live.iso").write_bytes(b"another ISO")
+    with pytest.raises(errors.ImageUnusable, match="its sha256 is"):
+        BOOT.check_instance(task)
+    ramdisk_instance(task, boot_iso=LIVE, image_checksum=digest)
+    assert not live.handed_on(task.node.instance_info)
