@@ -23,7 +23,7 @@ from ironic_lite.recovery import Act
 
 LOG = logging.getLogger(__name__)
 BUSY = tuple(sorted(map(str, recovery.WORKED_IN)))
-_PAGE = 500
+_PAGE = 5000  # few columns, and of all conductors no more are locked than they have workers
 _LOOK = 1.0  # seconds between two looks whether the service stops, while waiting for a worker
 
 Row = Mapping[str, Any]
