@@ -29,7 +29,7 @@ import requests
 import urllib3.exceptions
 
 from ironic_lite import config, errors
-from ironic_lite.images import reach, sources
+from ironic_lite.images import once, reach, sources
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 MOST_SECONDS = 3600.0
@@ -45,8 +45,8 @@ _OUTER = (
     urllib3.exceptions.SSLError,
 )
 
-_GUARD = threading.Lock()
-_FETCHING: dict[str, threading.Lock] = {}
+TURNS = once.Turns()
+"""By the file in which what is fetched is kept."""
 _TRIES = 3  # a file that was removed just when it was found is fetched again
 
 
@@ -92,16 +92,19 @@ def fetch(url: str, path: str = "url") -> pathlib.Path:
     if source.file is not None:
         return _local(_allowed(source.file, path))
     check(source, path)
-    folder = config.state_path() / "downloads"
-    key = hashlib.sha256(source.url.encode()).hexdigest()
-    with _GUARD:
-        turn = _FETCHING.setdefault(key, threading.Lock())
-    with turn:
+    kept = place(source)
+    with TURNS.take(kept):
         for _ in range(_TRIES):
-            file = _refresh(source, folder / key)
+            file = _refresh(source, kept)
             if _hold(file):
                 return file
     raise errors.DownloadFailed(url=source.shown, reason="others need the room for it")
+
+
+def place(source: sources.Source) -> pathlib.Path:
+    """Return where what an address leads to is kept, there or not."""
+    key = hashlib.sha256(source.url.encode()).hexdigest()
+    return config.state_path() / "downloads" / key
 
 
 def _hold(file: pathlib.Path) -> bool:

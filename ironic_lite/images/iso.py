@@ -105,7 +105,7 @@ class Bases:
         self._folder = folder
         self._limit = limit_mib * _MIB
         self._guard = threading.Lock()
-        self._building: dict[str, threading.Lock] = {}
+        self._building = once.Turns()
 
     def make(self, recipe: Recipe, target: pathlib.Path, text: str, publisher: str) -> None:
         """Write the medium of one node, replacing ``target`` at once.
@@ -126,9 +126,7 @@ class Bases:
         """Give the base, built if it is not there; once open, nobody can take it away."""
         key = recipe.key
         path = self._folder / f"{key}.iso"
-        with self._guard:
-            building = self._building.setdefault(key, threading.Lock())
-        with building:
+        with self._building.take(key):
             base = self._base(recipe, path)
         with base:
             os.utime(base.fileno())

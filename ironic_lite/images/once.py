@@ -3,11 +3,71 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import dataclasses
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
+from ironic_lite import errors
+
 T = TypeVar("T")
+
+
+@dataclasses.dataclass(slots=True)
+class _Turn:
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    takers: int = 0
+    failure: errors.Error | None = None
+
+
+class Turns:
+    """Lets one thread at a time work for a key, and forgets the key when nobody wants it."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._turns: dict[Hashable, _Turn] = {}
+
+    @contextlib.contextmanager
+    def take(self, key: Hashable) -> Iterator[None]:
+        """Hold a key for the block.
+
+        Whoever waited while another failed fails as he did, at once: a server that is silent for a
+        minute would keep the tenth who asks it for ten.
+
+        :raises errors.Error: of the one before.
+        """
+        turn = self._enter(key)
+        try:
+            with turn.lock:
+                if turn.failure is not None:
+                    raise turn.failure
+                try:
+                    yield
+                except errors.Error as why:
+                    turn.failure = why
+                    raise
+        finally:
+            self._leave(key)
+
+    def takers(self, key: Hashable) -> int:
+        """Return how many hold a key or wait for it."""
+        with self._guard:
+            turn = self._turns.get(key)
+            return turn.takers if turn else 0
+
+    def _enter(self, key: Hashable) -> _Turn:
+        with self._guard:
+            turn = self._turns.setdefault(key, _Turn())
+            turn.takers += 1
+            return turn
+
+    def _leave(self, key: Hashable) -> None:
+        with self._guard:
+            turn = self._turns[key]
+            turn.takers -= 1
+            if not turn.takers:
+                del self._turns[key]
 
 
 class Once(Generic[T]):
@@ -20,34 +80,18 @@ class Once(Generic[T]):
         self._most = most
         self._guard = threading.Lock()
         self._known: collections.OrderedDict[Hashable, T] = collections.OrderedDict()
-        self._turns: dict[Hashable, tuple[threading.Lock, int]] = {}
+        self.turns = Turns()
 
     def get(self, key: Hashable, work: Callable[[], T]) -> T:
         """Return what ``work`` found for this key. What it raises is not remembered."""
-        turn = self._enter(key)
-        try:
-            with turn:
-                with self._guard:
-                    if key in self._known:
-                        self._known.move_to_end(key)
-                        return self._known[key]
-                found = work()
-                with self._guard:
-                    self._known[key] = found
-                    while len(self._known) > self._most:
-                        self._known.popitem(last=False)
-                return found
-        finally:
-            self._leave(key)
-
-    def _enter(self, key: Hashable) -> threading.Lock:
-        with self._guard:
-            turn, waiting = self._turns.get(key) or (threading.Lock(), 0)
-            self._turns[key] = turn, waiting + 1
-            return turn
-
-    def _leave(self, key: Hashable) -> None:
-        with self._guard:
-            turn, waiting = self._turns.pop(key)
-            if waiting > 1:
-                self._turns[key] = turn, waiting - 1
+        with self.turns.take(key):
+            with self._guard:
+                if key in self._known:
+                    self._known.move_to_end(key)
+                    return self._known[key]
+            found = work()
+            with self._guard:
+                self._known[key] = found
+                while len(self._known) > self._most:
+                    self._known.popitem(last=False)
+            return found

@@ -6,13 +6,14 @@ import http.server
 import os
 import pathlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ironic_lite import config, errors
-from ironic_lite.images import cache
+from ironic_lite.images import cache, sources
 
 BODY = b"x" * 3_000_000
 PATIENCE = 20
@@ -89,6 +90,26 @@ def test_many_who_want_one_file_share_one_download(web: Web) -> None:
     assert len(found) == 1
     assert found.pop().read_bytes() == BODY
     assert sum("If-None-Match" not in headers for headers in web.asked) == 1
+
+
+def test_whoever_waited_for_a_download_that_failed_fails_with_it(web: Web) -> None:
+    """A silent server would be asked by one after the other, each for a minute."""
+    web.short = 1000
+    web.patience.clear()
+    kept = cache.place(sources.read(web.url, "url"))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(cache.fetch, web.url) for _ in range(8)]
+        end = time.monotonic() + PATIENCE
+        while cache.TURNS.takers(kept) < len(asked) and time.monotonic() < end:
+            time.sleep(0.01)
+        web.patience.set()
+        for one in asked:
+            with pytest.raises(errors.DownloadFailed, match="IncompleteRead"):
+                one.result()
+    assert len(web.asked) == 1
+    assert cache.TURNS.takers(kept) == 0
+    web.short = 0
+    assert cache.fetch(web.url).read_bytes() == BODY
 
 
 def test_what_has_changed_on_its_server_is_fetched_anew(web: Web) -> None:
