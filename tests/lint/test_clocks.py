@@ -9,9 +9,7 @@ import ironic_lite
 
 HERE = pathlib.Path(ironic_lite.__file__).parent
 OWN = {"clock.py"}
-WALL = re.compile(
-    r"time\.time\(|utcnow\(|datetime\.now\(|clock\.after\(-|func\.now\(|CURRENT_TIMESTAMP"
-)
+WALL = re.compile(r"time\.time\(|utcnow\(|datetime\.now\(|clock\.after\(-|func\.now\(")
 """A clock on the wall, or the time before now by it: use ``clock.ago``, ``lived`` or ``over``."""
 
 
