@@ -35,7 +35,7 @@ test: $(STAMP) ## run the whole test suite; as root on Debian, install ipmitool 
 	@scripts/agent.sh $(VENV)-agent || echo "the tests with a real ramdisk agent are skipped" >&2
 	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
-vm-test: $(STAMP) ## take a virtual machine from power-off to a running image (root, QEMU, 15 minutes)
+vm-test: $(STAMP) ## take a virtual machine from power-off to a running image and a rescue (root, QEMU, 20 minutes)
 	@scripts/vm.sh $(VENV) $(ARGS)
 
 life: $(STAMP) ## lead a node through LIVES=500 random lives, others each time

@@ -21,7 +21,7 @@ OF_CONFIGURATION = "told-by-a-config-drive"
 Json = dict[str, Any]
 
 CLEANED = frozenset({"whole", "clean"})
-"""Lives with cleanings; the others boot the ramdisk but once."""
+"""Lives with cleanings; the others have none."""
 _LOOK_SECONDS = 0.5
 _VALID = ("power", "management", "boot", "network", "rescue")
 _SHOWN = "lsblk --noheadings --output LABEL /dev/vda"
@@ -263,6 +263,7 @@ class Journey:
 LIVES: Mapping[str, Sequence[Callable[[Journey], None]]] = {
     "whole": (Journey._clean, Journey._deploy, Journey._rescue, Journey._delete),
     "clean": (Journey._clean,),
+    "uncleaned": (Journey._provide, Journey._deploy, Journey._rescue, Journey._delete),
     "deploy": (Journey._provide, Journey._deploy, Journey._delete),
     "rescue": (Journey._adopt, Journey._rescue, Journey._delete),
 }
