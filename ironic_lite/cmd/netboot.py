@@ -24,8 +24,8 @@ from ironic_lite.images import published  # noqa: E402
 PROG = "ironic-lite-netboot"
 ABOUT = (
     "Print, or write, a working set-up of the servers that network boot needs on Debian: dnsmasq "
-    "for DHCP and TFTP, nginx unless the conductor serves its files itself, and a script that "
-    "installs them."
+    "for DHCP and TFTP, nginx unless the conductor serves its files itself or [deploy]http_url is "
+    "https, and a script that installs them."
 )
 _UNREADABLE = (
     "[deploy]http_root: {root} is in {state}, which no other web server can enter, for the service "
@@ -59,7 +59,7 @@ def plan(conf: Any) -> servers.Plan:
         state=state,
         http_url=url,
         http_root=root,
-        own_server=own_server,
+        web_server=not own_server and not url.lower().startswith("https:"),
         tftp_root=pathlib.Path(conf.pxe.tftp_root),
         loaders=names if by_ipxe else plain,
         plain=list(plain.values()) if told and "pxe" in enabled else [],

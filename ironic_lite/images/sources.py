@@ -22,6 +22,7 @@ SCHEMES = ("http", "https", "file")
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,13 +115,15 @@ def networks(texts: Sequence[str]) -> tuple[Network, ...]:
 def closed(address: str, blocked: Sequence[Network]) -> Network | None:
     """Return which of the blocked networks an IP address lies in, None if in none.
 
-    An IPv6 address that stands for an IPv4 one (RFC 4291 2.5.5.2) is that one.
+    An IPv6 address that stands for an IPv4 one (RFC 4291 2.5.5.2; RFC 6052 2.1, for a translator
+    of the network) is that one.
 
     :raises ValueError: it is no IP address.
     """
     found: Address = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
+    if isinstance(found, ipaddress.IPv6Address):
+        within = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _TRANSLATED else None
+        found = found.ipv4_mapped or within or found
     return next((net for net in blocked if found.version == net.version and found in net), None)
 
 

@@ -93,6 +93,8 @@ def test_a_local_file_must_really_lie_in_an_allowed_folder(tmp_path: pathlib.Pat
     [
         ("169.254.169.254", True),
         ("::ffff:169.254.169.254", True),
+        ("64:ff9b::a9fe:a9fe", True),
+        ("64:ff9b::192.0.2.7", False),
         ("fe80::1%eth0", True),
         ("192.0.2.7", False),
         ("2001:db8::1", False),

@@ -62,6 +62,8 @@ class Network:
 class Plan:
     """What the configuration says of network boot.
 
+    ``web_server`` says whether nginx is to serve ``http_root``: neither the conductor does, nor one
+    with a certificate, which is somebody else's work.
     ``loaders`` maps a boot mode to a file of ``tftp_root``; with iPXE, ``script`` is the URL of its
     first script, else None. ``told`` says whether dnsmasq reads files of each node, and so can lead
     some to ``plain`` loaders, beside iPXE. Nobody but the conductor's user can enter ``state``.
@@ -70,7 +72,7 @@ class Plan:
     state: pathlib.Path
     http_url: str
     http_root: pathlib.Path
-    own_server: bool
+    web_server: bool
     tftp_root: pathlib.Path
     loaders: Mapping[str, str]
     plain: Sequence[str]
@@ -83,7 +85,7 @@ class Plan:
 def files(plan: Plan, network: Network) -> dict[str, str]:
     """Return what is to be written: name -> text."""
     found = {DNSMASQ: dnsmasq_conf(plan, network), SETUP: setup(plan)}
-    if not plan.own_server:
+    if plan.web_server:
         found[NGINX] = nginx_conf(plan)
     return found
 
@@ -168,7 +170,7 @@ def setup(plan: Plan) -> str:
         "dnsmasq --test --conf-file=/etc/dnsmasq.d/ironic-lite.conf",
         "service dnsmasq restart",
     ]
-    if not plan.own_server:
+    if plan.web_server:
         lines += [f"cp {NGINX} /etc/nginx/sites-enabled/ironic-lite.conf", "nginx -t"]
         lines += ["service nginx restart"]
     return "\n".join(lines) + "\n"
@@ -182,7 +184,7 @@ def _loaders(plan: Plan) -> list[str]:
 
 
 def _packages(plan: Plan) -> list[str]:
-    web = [] if plan.own_server else ["nginx-light"]
+    web = ["nginx-light"] if plan.web_server else []
     found = [SOURCES[name].package for name in _loaders(plan) if name in SOURCES]
     return ["dnsmasq", *web, *dict.fromkeys(found)]
 

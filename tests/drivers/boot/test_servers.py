@@ -25,7 +25,7 @@ IPXE = servers.Plan(
     state=pathlib.Path("/var/lib/ironic-lite"),
     http_url="http://192.0.2.1:8080",
     http_root=pathlib.Path("/httpboot"),
-    own_server=False,
+    web_server=True,
     tftp_root=pathlib.Path("/tftpboot"),
     loaders={"bios": "undionly.kpxe", "uefi": "snponly.efi"},
     plain=[],
@@ -35,7 +35,7 @@ IPXE = servers.Plan(
     options=pathlib.Path("/etc/dnsmasq.d/opts"),
 )
 PXE = dataclasses.replace(
-    IPXE, loaders={"bios": "pxelinux.0", "uefi": "bootx64.efi"}, script=None, own_server=True
+    IPXE, loaders={"bios": "pxelinux.0", "uefi": "bootx64.efi"}, script=None, web_server=False
 )
 PLANS = {
     "ipxe": IPXE,
@@ -189,11 +189,23 @@ def test_the_command_writes_what_the_configuration_says(tmp_path: pathlib.Path) 
     assert "is not of the form first,last" in done.stderr
 
 
-def test_a_folder_that_another_web_server_cannot_enter_is_refused(tmp_path: pathlib.Path) -> None:
+def _show(tmp_path: pathlib.Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Have the command print what it makes of a configuration."""
     conf = tmp_path / "test.conf"
-    conf.write_text(f"[DEFAULT]\nstate_path = {tmp_path}/state\n[deploy]\nhttp_url = http://x:80\n")
+    conf.write_text(f"[DEFAULT]\nstate_path = {tmp_path}/state\n[deploy]\n{text}\n")
     ask = ["show", "--interface", "eth1", "--range", "192.0.2.100,192.0.2.200"]
     command = [sys.executable, "-m", "ironic_lite.cmd.netboot", "--config-file", str(conf), *ask]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_folder_that_another_web_server_cannot_enter_is_refused(tmp_path: pathlib.Path) -> None:
+    done = _show(tmp_path, "http_url = http://x:80")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"[deploy]http_root: {tmp_path}/state/http is in {tmp_path}/state" in done.stderr
+
+
+def test_a_web_server_with_a_certificate_is_somebody_elses(tmp_path: pathlib.Path) -> None:
+    """Without one, nginx would speak plain http where machines are told https."""
+    done = _show(tmp_path, f"http_url = https://x\nhttp_root = {tmp_path}/http")
+    assert (done.returncode, "dnsmasq.conf" in done.stdout) == (0, True)
+    assert "nginx" not in done.stdout
