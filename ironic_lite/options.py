@@ -193,6 +193,13 @@ DEFAULT = (
         "/v1/conductors. It must be unique, and stay the same over restarts. Unset, the name of "
         "this machine.",
     ),
+    cfg.StrOpt(
+        "pin_release_version",
+        sample_default="0.1",
+        help="While a service on several machines is upgraded: the release that some conductors "
+        "are still of. The API then asks nothing of conductors that this release does not know. "
+        "Unset, all are of this release.",
+    ),
     cfg.ListOpt(
         "enabled_hardware_types",
         default=["ipmi", "redfish", "fake-hardware"],

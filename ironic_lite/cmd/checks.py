@@ -11,7 +11,7 @@ from typing import Any
 from ironic_lite import config
 from ironic_lite.db import migrate, session
 from ironic_lite.db.session import Database
-from ironic_lite.rpc import notifier, server, transport
+from ironic_lite.rpc import notifier, pins, server, transport
 
 _NOT_USABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -53,12 +53,13 @@ def quiet() -> Iterator[None]:
 def run(conf: Any) -> None:
     """Make sure that database and transports can be used, and leave all closed, fit for a fork.
 
-    :raises config.ConfigError: a URL, or how notifications are sent, cannot be used.
+    :raises config.ConfigError: a URL, a pin, or how notifications are sent, cannot be used.
     :raises errors.Error: the database is away, has no tables, or those of another release.
     """
     with quiet(), contextlib.closing(database(conf)) as found:
         transport.build()
         notifier.build(conf, "", lambda _: ())
+        pins.pinned(conf)
         migrate.check(found)
 
 

@@ -8,6 +8,7 @@ threads.native()  # before anything imports an oslo library
 
 import contextlib  # noqa: E402
 import sys  # noqa: E402
+from argparse import ArgumentTypeError  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
@@ -15,38 +16,63 @@ from oslo_config import cfg  # noqa: E402
 
 from ironic_lite import config  # noqa: E402
 from ironic_lite.cmd import checks, entry  # noqa: E402
-from ironic_lite.db import migrate  # noqa: E402
+from ironic_lite.db import migrate, online  # noqa: E402
 from ironic_lite.db.session import Database  # noqa: E402
 
 PROG = "ironic-lite-dbsync"
 
 
-def _upgrade(conf: Any, database: Database) -> None:
+EXIT_MORE = 1
+"""Rows are left, because --max-count was reached; as Ironic's program ends."""
+
+
+def _upgrade(conf: Any, database: Database) -> int:
     migrate.upgrade(database, conf.command.revision)
     print(migrate.revision(database))
+    return 0
 
 
-def _revision(conf: Any, database: Database) -> None:
+def _revision(conf: Any, database: Database) -> int:
     print(migrate.revision(database) or "none")
+    return 0
 
 
-def _version(conf: Any, database: Database) -> None:
+def _version(conf: Any, database: Database) -> int:
     print(f"program {config.version()}, newest schema {migrate.head()}")
     print(f"this database {migrate.revision(database) or 'none'}")
+    return 0
 
 
-def _history(conf: Any, database: Database) -> None:
+def _history(conf: Any, database: Database) -> int:
     current = migrate.revision(database)
     for revision, text in migrate.history():
         print(f"{'*' if revision == current else ' '} {revision}  {text}")
+    return 0
 
 
-_COMMANDS: dict[str, tuple[Callable[[Any, Database], None], str]] = {
+def _online(conf: Any, database: Database) -> int:
+    migrate.check(database)
+    outcomes = online.run(database, conf.command.max_count)
+    for one in outcomes:
+        print(f"{one.name}: {one.done} of {one.found} rows rewritten")
+    left = database.read(online.left)
+    print(f"{sum(left.values())} rows are left" if left else "Nothing is left to do.")
+    return EXIT_MORE if left else 0
+
+
+_COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
     "upgrade": (_upgrade, "bring the schema to a revision (default: the newest)"),
     "revision": (_revision, "print the revision of this database"),
     "version": (_version, "print program and schema versions"),
     "history": (_history, "list all revisions, the present one marked"),
+    "online_data_migrations": (_online, "rewrite rows of an older form, while the service runs"),
 }
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
 
 
 def _add_commands(commands: Any) -> None:
@@ -55,12 +81,16 @@ def _add_commands(commands: Any) -> None:
         parser.set_defaults(act=act)
         if name == "upgrade":
             parser.add_argument("--revision", default="head", help="where to stop")
+        if name == "online_data_migrations":
+            parser.add_argument(
+                "--max-count", type=_count, help="rows after which to stop (default: all)"
+            )
 
 
 def _body(conf: Any) -> int:
     with checks.quiet(), contextlib.closing(checks.database(conf)) as database:
-        conf.command.act(conf, database)
-    return 0
+        status: int = conf.command.act(conf, database)
+    return status
 
 
 def main(argv: Sequence[str] | None = None) -> None:

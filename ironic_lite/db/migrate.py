@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import resuming, session
+from ironic_lite.db import online, resuming, session
 from ironic_lite.db.session import Connection, Database
 
 FOLDER = pathlib.Path(__file__).parent / "migrations"
@@ -97,7 +97,8 @@ def upgrade(database: Database, revision: str = "head") -> str:
     it is one transaction; on MariaDB, one that was broken off goes on. It is up already: one read,
     no migration is loaded.
 
-    :raises errors.Error: the database is of a newer release, or somebody else's; nothing changed.
+    :raises errors.Error: the database is of a newer release, somebody else's, or has rows that
+        must be rewritten first (see ``online``); nothing changed.
     :raises errors.InvalidParameter: there is no such revision.
     :raises errors.Unavailable: the database is away.
     """
@@ -110,6 +111,7 @@ def upgrade(database: Database, revision: str = "head") -> str:
         _refuse_newer(database, found)
     if found is not None and found >= wanted and not database.read(resuming.broken_off):
         return found
+    database.read(lambda conn: online.refuse(conn, found, wanted))
     # Statements that change large tables take their time.
     patient = session.open_database(database.url, **{**database.options, "statement_timeout": 0})
     with contextlib.closing(patient):

@@ -31,6 +31,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- NoConductor
     |  +- TooManyActions
     |  +- Crowded                       the API has too much in hand already
+    |  +- Pinned                        an upgrade is under way; older conductors cannot do it
     |  +- Stopping                      not for callers: a worker leaves its node to the next owner
     |  +- DiskFull                      make room on the conductor's machine
     +- HardwareError               500  the machine or its BMC said no, or nothing
@@ -123,6 +124,7 @@ from ironic_lite.errors.service import (
     LocalFileError,
     NoConductor,
     NoFreeWorker,
+    Pinned,
     StepsUnavailable,
     Stopping,
     TooManyActions,
@@ -176,6 +178,7 @@ __all__ = [
     "NodeRetired",
     "NotAcceptable",
     "NotFound",
+    "Pinned",
     "PortNotFound",
     "PowerFailure",
     "StepFailed",

@@ -44,6 +44,14 @@ class Crowded(Unavailable):
     text = "The API has too many requests in hand ({limit}, see [api]{option}); retry later."
 
 
+class Pinned(Unavailable):
+    retry_after = 60
+    text = (
+        "The service is being upgraded from release {release} ([DEFAULT]pin_release_version), "
+        "whose conductors do not know {what}; retry when that is done."
+    )
+
+
 class DiskFull(Unavailable):
     retry_after = 60
     text = "No room is left on the conductor's disk for {path}. Make some, then repeat the request."

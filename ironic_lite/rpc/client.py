@@ -18,7 +18,7 @@ import oslo_messaging
 
 from ironic_lite import config, errors
 from ironic_lite.context import Context
-from ironic_lite.rpc import encoding, failures, interface, transport
+from ironic_lite.rpc import encoding, failures, interface, pins, transport
 from ironic_lite.rpc.local import faults, options
 from ironic_lite.rpc.serializer import Serializer
 
@@ -53,7 +53,10 @@ class Client:
     """Calls conductors; one serves all threads of a process."""
 
     def __init__(self, messaging: Any) -> None:
-        """``messaging`` is a transport of `transport.build`."""
+        """``messaging`` is a transport of `transport.build`.
+
+        :raises config.ConfigError: [DEFAULT]pin_release_version names a release that never was.
+        """
         local = transport.is_local(messaging)
         self._rpc = oslo_messaging.get_rpc_client(
             messaging,
@@ -68,6 +71,7 @@ class Client:
         self._broker_limit = int(config.CONF.broker_message_limit_mib) * options.MIB
         self._messaging = messaging
         self._connected = local
+        self._pin = pins.pinned(config.CONF)
 
     def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
         """Return a stand-in of the conductor ``host``, or of any living one if None.
@@ -95,6 +99,7 @@ class Client:
         :raises errors.Error: what the method raised: same class, text and facts.
         :raises errors.NoConductor: nobody of that name lives, or it died or was silent too long.
         :raises errors.UnknownMethod: the conductor is older than the caller.
+        :raises errors.Pinned: it may be, as [DEFAULT]pin_release_version says; nothing was sent.
         :raises errors.TooLarge: arguments or result are beyond frame_limit_mib, or arguments are
             more than the broker takes.
         :raises errors.InvalidRequest: arguments are nested too deeply to be sent.
@@ -118,6 +123,7 @@ class Client:
         /,
         **args: Any,
     ) -> Any:
+        args = pins.fitted(method, args, self._pin)
         changed: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         try:
             if self._limit is not None:
@@ -131,6 +137,7 @@ class Client:
     def _tell(
         self, prepared: Any, host: str | None, method: str, context: Context, args: dict[str, Any]
     ) -> None:
+        args = pins.fitted(method, args, self._pin)
         try:
             if self._limit is not None:
                 self._checked_size(args, self._limit)

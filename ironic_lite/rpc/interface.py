@@ -2,11 +2,12 @@
 
 Arguments and results are plain JSON. ``api`` calls through ``rpc.client``, which is typed by this
 Protocol; ``conductor.service`` implements it. Add a method or an argument with a default, raise
-the minor version and write the line in ``HISTORY``; never remove.
+the minor version and write the line in ``HISTORY`` and what is new in ``SINCE``; never remove.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ironic_lite.context import Context
@@ -19,6 +20,28 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.3", "set_target_raid_config, get_raid_logical_disk_properties."),
     ("1.4", "continue_inspection."),
 )
+SINCE: Mapping[str, str] = {
+    # method, or method.argument: the version that brought it; the others came with 1.0
+    "continue_node_clean.step_id": "1.1",
+    "continue_node_deploy.step_id": "1.1",
+    "continue_node_service.step_id": "1.1",
+    "change_node_boot_mode": "1.2",
+    "change_node_secure_boot": "1.2",
+    "inject_nmi": "1.2",
+    "get_supported_indicators": "1.2",
+    "get_indicator_state": "1.2",
+    "set_indicator_state": "1.2",
+    "get_virtual_media": "1.2",
+    "attach_virtual_media": "1.2",
+    "detach_virtual_media": "1.2",
+    "get_node_vendor_passthru_methods": "1.2",
+    "vendor_passthru": "1.2",
+    "get_driver_vendor_passthru_methods": "1.2",
+    "driver_vendor_passthru": "1.2",
+    "set_target_raid_config": "1.3",
+    "get_raid_logical_disk_properties": "1.3",
+    "continue_inspection": "1.4",
+}
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
 EXCHANGE = "ironic_lite"

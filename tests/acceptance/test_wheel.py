@@ -30,6 +30,7 @@ FILES = ("setup.cfg", "pyproject.toml", "README.rst", "LICENSE", "MANIFEST.in")
 SCRIPTS = (
     *("ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"),
     "ironic-lite-netboot",
+    "ironic-lite-status",
 )
 PATIENCE = 30.0
 """Seconds the service may take to answer, and again to stop."""

@@ -102,6 +102,7 @@ def test_only_what_may_pass_by_itself_is_retryable() -> None:
         "TooManyActions",
         "Stopping",
         "Crowded",
+        "Pinned",
         "DiskFull",
         "DownloadFailed",
         "BmcUnreachable",

@@ -1,0 +1,121 @@
+"""``ironic-lite-status upgrade check``: what stands in the way of an upgrade, or is left of one."""
+
+from __future__ import annotations
+
+from ironic_lite import threads
+
+threads.native()  # before anything imports an oslo library
+
+import contextlib  # noqa: E402
+import enum  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
+from typing import Any  # noqa: E402
+
+from oslo_config import cfg  # noqa: E402
+
+from ironic_lite import config, errors, roster  # noqa: E402
+from ironic_lite.cmd import checks, entry  # noqa: E402
+from ironic_lite.db import conductors, migrate, online  # noqa: E402
+from ironic_lite.db.session import Database  # noqa: E402
+from ironic_lite.rpc import pins  # noqa: E402
+
+PROG = "ironic-lite-status"
+
+
+class Result(enum.IntEnum):
+    """How a check ends; the worst is the exit status, as with the programs of OpenStack."""
+
+    SUCCESS = 0
+    WARNING = 1
+    FAILURE = 2
+
+
+Said = tuple[Result, str]
+
+
+def _schema(conf: Any, database: Database) -> Said:
+    try:
+        migrate.check(database)
+    except errors.Error as why:
+        return Result.FAILURE, why.message
+    return Result.SUCCESS, f"revision {migrate.head()}, as this release needs it"
+
+
+def _rows(conf: Any, database: Database) -> Said:
+    left = database.read(online.left)
+    if left:
+        rows = ", ".join(f"{name}: {count}" for name, count in left.items())
+        advice = "run ironic-lite-dbsync online_data_migrations before the next upgrade"
+        return Result.WARNING, f"rows of an older form are left ({rows}): {advice}"
+    return Result.SUCCESS, "no row is of an older form"
+
+
+def _conductors(conf: Any, database: Database) -> Said:
+    here, living = config.version(), roster.Roster(conf.conductor.heartbeat_timeout)
+    others = {
+        row["hostname"]: row["version"]
+        for row in database.read(conductors.all)
+        if living.lives(row) and row["version"] != here
+    }
+    if not others:
+        return Result.SUCCESS, f"no conductor of another version than {here} is up"
+    listed = ", ".join(f"{host} ({version})" for host, version in others.items())
+    return Result.WARNING, f"conductors of another version than {here} are up: {listed}"
+
+
+def _pin(conf: Any, database: Database) -> Said:
+    pin, here = pins.pinned(conf), pins.release(config.version())
+    if pin is None:
+        return Result.SUCCESS, "no release is pinned"
+    if _conductors(conf, database)[0] is Result.SUCCESS:
+        return Result.WARNING, f"{pin} is pinned, and all conductors are of {here}: take it away"
+    return Result.SUCCESS, f"{pin} is pinned while conductors are upgraded"
+
+
+CHECKS: tuple[tuple[str, Callable[[Any, Database], Said]], ...] = (
+    # The others need the tables that the first one looks for.
+    ("database schema", _schema),
+    ("data migrations", _rows),
+    ("conductors", _conductors),
+    ("pin_release_version", _pin),
+)
+
+
+def check(conf: Any, database: Database) -> int:
+    """Print each check and what it says; return the worst result.
+
+    :raises errors.Unavailable: the database is away.
+    """
+    worst = Result.SUCCESS
+    for name, ask in CHECKS:
+        result, said = ask(conf, database)
+        print(f"{result.name.capitalize():<8} {name}: {said}")
+        worst = max(worst, result)
+        if result is Result.FAILURE:
+            break
+    return int(worst)
+
+
+def _add_commands(commands: Any) -> None:
+    about = "what can be checked before and after an upgrade"
+    upgrade = commands.add_parser("upgrade", help=about, description=about)
+    what = upgrade.add_subparsers(dest="what", required=True)
+    what.add_parser("check", help="exit status 0: nothing; 1: a warning; 2: it would fail")
+
+
+def _body(conf: Any) -> int:
+    with checks.quiet(), contextlib.closing(checks.database(conf)) as database:
+        return check(conf, database)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Entry point."""
+    command = cfg.SubCommandOpt(
+        "command", title="Commands", help="What to do.", handler=_add_commands
+    )
+    sys.exit(entry.run(PROG, "Look at an installation.", _body, argv, cli_opts=[command]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Old APIs with new conductors, and the reverse, by the contracts as they were recorded.
+
+``contracts.json`` holds each version of the RPC contract, what it has in addition to the one
+before: the arguments that a method needs, and those that it takes. It is written when a version is
+made, and never changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import config, context, errors
+from ironic_lite.conductor.service import Endpoints
+from ironic_lite.rpc import client, interface, pins
+from tests.rpc.conftest import Serve
+
+Contract = dict[str, dict[str, list[str]]]
+RECORDED: dict[str, Contract] = json.loads(
+    (pathlib.Path(__file__).parent / "contracts.json").read_text()
+)
+Connect = Callable[[str], client.Client]
+
+
+def _contract(version: str) -> Contract:
+    """Return all methods of a version."""
+    found: Contract = {}
+    for each, methods in RECORDED.items():
+        found.update(methods)
+        if each == version:
+            break
+    return found
+
+
+def _present() -> Contract:
+    found: Contract = {}
+    for name, method in vars(interface.Conductor).items():
+        if not name.startswith("_") and callable(method):
+            given = list(inspect.signature(method).parameters.values())[2:]
+            needs = [one.name for one in given if one.default is one.empty]
+            found[name] = {"needs": needs, "takes": [a.name for a in given if a.name not in needs]}
+    return found
+
+
+def test_the_newest_recording_is_the_contract() -> None:
+    assert _contract(interface.VERSION) == _present()
+
+
+def test_what_is_new_in_a_version_is_written_down() -> None:
+    """1.2 and 1.3 were recorded together."""
+    before: Contract = {}
+    added = {}
+    for version, methods in RECORDED.items():
+        for name, about in methods.items():
+            known = before.get(name)
+            if known is None:
+                added[name] = version
+            else:
+                new = {*about["needs"], *about["takes"]} - {*known["needs"], *known["takes"]}
+                added.update({f"{name}.{argument}": version for argument in new})
+        before.update(methods)
+    since = {name: "1.3" if each == "1.2" else each for name, each in interface.SINCE.items()}
+    assert {name: version for name, version in added.items() if version != "1.0"} == since
+
+
+@pytest.mark.parametrize("version", RECORDED)
+def test_a_conductor_takes_all_that_older_apis_ask(version: str) -> None:
+    for name, about in _contract(version).items():
+        taken = inspect.signature(getattr(Endpoints, name))
+        least = dict.fromkeys(about["needs"])
+        taken.bind(None, None, **least)
+        taken.bind(None, None, **least, **dict.fromkeys(about["takes"]))
+
+
+def _conductor(version: str) -> Any:
+    """Return an endpoint with the methods of a version, which answer with what they were given."""
+    made: dict[str, Any] = {}
+    for name, about in _contract(version).items():
+        words = [*about["needs"], *(f"{argument}=None" for argument in about["takes"])]
+        listed = f", *, {', '.join(words)}" if words else ""
+        exec(f"def {name}(self, context{listed}):\n    return sorted(locals())\n", made)
+    endpoint = type("Old", (), {name: made[name] for name in _contract(version)})()
+    endpoint.gate = type("Gate", (), {"set": lambda self: None})()
+    return endpoint
+
+
+@pytest.fixture
+def named() -> Iterator[Callable[[str], None]]:
+    """Write a name into the configuration."""
+    yield lambda name: config.CONF.set_override("pin_release_version", name)
+    config.CONF.clear_override("pin_release_version")
+
+
+@pytest.fixture
+def pinned(monkeypatch: pytest.MonkeyPatch, named: Callable[[str], None]) -> Callable[[str], None]:
+    """Let the API stand beside conductors of a version."""
+
+    def pin(version: str) -> None:
+        monkeypatch.setattr(pins, "RELEASES", {**pins.RELEASES, "0.0": version})
+        named("0.0")
+
+    return pin
+
+
+@pytest.fixture
+def beside(
+    local: str, serve: Serve, connect: Connect, pinned: Callable[[str], None]
+) -> Callable[[str], client.Client]:
+    """Return the client of an API beside a conductor of a version."""
+
+    def start(version: str) -> client.Client:
+        pinned(version)
+        serve(local, "old", _conductor(version))
+        return connect(local)
+
+    return start
+
+
+@pytest.mark.parametrize("version", list(RECORDED)[:-1])
+def test_an_api_asks_older_conductors_only_what_they_know(
+    beside: Callable[[str], client.Client], ctxt: context.Context, version: str
+) -> None:
+    asked, known = beside(version), _contract(version)
+    for name, about in _present().items():
+        # A cast would give no answer.
+        call = functools.partial(asked._ask, name, "old", None)
+        args = dict.fromkeys((*about["needs"], *about["takes"]), "x")
+        if name not in known:
+            with pytest.raises(errors.Pinned, match=f"from release 0.0 .*do not know {name};"):
+                call(ctxt, **args)
+            continue
+        expected = {*known[name]["needs"], *known[name]["takes"], "self", "context"}
+        assert set(call(ctxt, **args)) == expected
+
+
+def test_without_a_pin_an_older_conductor_says_what_it_lacks(
+    local: str, serve: Serve, connect: Connect, ctxt: context.Context
+) -> None:
+    serve(local, "old", _conductor("1.0"))
+    with pytest.raises(errors.UnknownMethod, match="inject_nmi"):
+        connect(local).conductor("old").inject_nmi(ctxt, node_uuid="x")
+
+
+def test_a_cast_leaves_out_what_an_older_conductor_does_not_know(
+    pinned: Callable[[str], None],
+) -> None:
+    pinned("1.0")
+    args = {"node_uuid": "x", "step_id": "y"}
+    assert pins.fitted("continue_node_clean", args, "0.0") == {"node_uuid": "x"}
+    assert pins.fitted("continue_node_clean", args, None) == args
+
+
+# -- which release ---------------------------------------------------------------------------
+
+
+def test_this_release_is_on_the_list() -> None:
+    assert pins.RELEASES[pins.release(config.version())] == interface.VERSION
+
+
+@pytest.mark.parametrize(("name", "found"), [("0.1", "0.1"), ("", None), ("queens", None)])
+def test_names_of_releases(named: Callable[[str], None], name: str, found: str | None) -> None:
+    named(name)
+    assert pins.pinned(config.CONF) == found
+
+
+def test_a_release_that_never_was_is_refused(named: Callable[[str], None]) -> None:
+    named("0.7")
+    with pytest.raises(config.ConfigError, match=r"pin_release_version: 0\.7 is no release"):
+        pins.pinned(config.CONF)

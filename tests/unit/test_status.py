@@ -1,0 +1,99 @@
+"""``ironic-lite-status upgrade check``: its lines, and its exit status."""
+
+from __future__ import annotations
+
+import datetime
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+from oslo_config import cfg
+
+from ironic_lite import clock, config
+from ironic_lite.cmd import status
+from ironic_lite.db import conductors, online
+from ironic_lite.db.session import Database
+
+Check = Callable[..., tuple[int, list[str]]]
+
+
+@pytest.fixture
+def check(
+    sqlite_database: Database, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> Check:
+    """Check with lines of [DEFAULT]; return the exit status, and what is printed."""
+
+    def run(*lines: str) -> tuple[int, list[str]]:
+        conf = config.load("test", _files(tmp_path, sqlite_database, *lines), conf=cfg.ConfigOpts())
+        return status.check(conf, sqlite_database), capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def _files(folder: pathlib.Path, database: Database, *lines: str) -> list[str]:
+    path = folder / "ironic-lite.conf"
+    said = "\n".join(lines)
+    path.write_text(f"[DEFAULT]\n{said}\n[database]\nconnection = {database.url}\n")
+    return ["--config-file", str(path)]
+
+
+def test_the_program(sqlite_database: Database, tmp_path: pathlib.Path) -> None:
+    asked = [*_files(tmp_path, sqlite_database), "upgrade", "check"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ironic_lite.cmd.status", *asked],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout.splitlines()) == len(status.CHECKS)
+
+
+def _add(database: Database, host: str, version: str, *, age: float = 0) -> None:
+    at = clock.now() - datetime.timedelta(seconds=age)
+    database.write(
+        lambda conn: conductors.register(conn, host=host, group="", version=version, now=at)
+    )
+
+
+def test_all_is_well(sqlite_database: Database, check: Check) -> None:
+    _add(sqlite_database, "one", config.version())
+    _add(sqlite_database, "long gone", "0.0.1", age=3600)
+    code, lines = check()
+    assert (code, len(lines)) == (0, len(status.CHECKS))
+    assert all(line.startswith("Success ") for line in lines)
+
+
+def test_conductors_of_another_version_are_named(sqlite_database: Database, check: Check) -> None:
+    _add(sqlite_database, "old", "0.0.1")
+    code, lines = check()
+    assert code == 1
+    assert next(line for line in lines if "old (0.0.1)" in line).startswith("Warning  conductors")
+    code, lines = check("pin_release_version = 0.1")
+    assert lines[-1] == "Success  pin_release_version: 0.1 is pinned while conductors are upgraded"
+
+
+def test_a_pin_that_is_left_over_is_told(sqlite_database: Database, check: Check) -> None:
+    _add(sqlite_database, "one", config.version())
+    code, lines = check("pin_release_version = 0.1")
+    assert (code, "take it away" in lines[-1]) == (1, True)
+
+
+def test_rows_that_are_left_are_told(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    change = online.Change("capitals", "0999", lambda _: 3, lambda *_: 0)
+    monkeypatch.setattr(online, "CHANGES", (change,))
+    code, lines = check()
+    assert (code, "(capitals: 3)" in lines[1]) == (1, True)
+
+
+def test_another_schema_ends_the_checks(sqlite_database: Database, check: Check) -> None:
+    stamp = sa.text("UPDATE alembic_version SET version_num = '9999'")
+    sqlite_database.write(lambda conn: conn.execute(stamp))
+    code, lines = check()
+    assert (code, len(lines)) == (2, 1)
+    assert lines[0].startswith("Failure  database schema: The database ")
+    assert "newer release" in lines[0]
