@@ -16,6 +16,7 @@ SUBJECTS = {
     "statements": "SQL statements",
     "clean": "verbs and cleaning, across real processes",
     "heartbeats": "heartbeats of agents, across real processes",
+    "crowd": "10 000 clients at once",
     "waiting": "2 000 nodes that wait for their agents",
     "provision": "a machine from its enrolment to its instance, by a real agent",
     "fleet_size": "10 000 nodes beside 1 000",

@@ -41,7 +41,6 @@ _DRIVERS = {
     "mariadb": "mariadb+pymysql",
 }
 _EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
-_WAL_ATTEMPTS = 50
 _READERS = 4  # one of so many connections is never a writer's
 
 
@@ -361,7 +360,7 @@ def _prepare_mysql(statement_timeout: float) -> Callable[[Any, Any], None]:
 def _prepare_sqlite(busy_timeout: float) -> Callable[[Any, Any], None]:
     def prepare(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA busy_timeout={int(busy_timeout * 1000)}")
-        _use_wal(connection)
+        _use_wal(connection, busy_timeout)
         # A commit then costs a write, not a flush: a power loss may take the last commits with it,
         # never the database.
         connection.execute("PRAGMA synchronous=NORMAL")
@@ -370,18 +369,19 @@ def _prepare_sqlite(busy_timeout: float) -> Callable[[Any, Any], None]:
     return prepare
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
+def _use_wal(connection: sqlite3.Connection, patience: float) -> None:
     """Switch the file to a write-ahead log; it stays so.
 
-    The switch does not wait for the busy time-out when two processes try it at once.
+    SQLite itself does not wait for the busy time-out when two processes try it at once.
     """
-    for attempt in range(_WAL_ATTEMPTS):
+    end = time.monotonic() + patience
+    while True:
         try:
             if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                 connection.execute("PRAGMA journal_mode=WAL").fetchone()
             return
         except sqlite3.OperationalError as error:
-            if faults.classify(error) is not Fault.CONTENTION or attempt == _WAL_ATTEMPTS - 1:
+            if faults.classify(error) is not Fault.CONTENTION or time.monotonic() > end:
                 raise
             time.sleep(0.02)
 
