@@ -188,12 +188,11 @@ class Journey:
         self.story.say(f"the machine says {WORD}; its disk: {self._used()}")
 
     def _rescued(self) -> None:
-        self._wait(self._lets_in, f"a login as {login.USER} with the password")
+        about = f"a login as {login.USER} with the password"
+        self._wait(lambda: self._stands("rescue") and self._lets_in(PASSWORD), about)
         address = self.machine.address
         self.story.say(f"{login.USER} is logged in at {address} by its password")
-        wrong = login.Login(self.up.folder, address, PASSWORD[:-1])
-        with contextlib.suppress(login.Refused):
-            self._check(not wrong.run("true"), "that another password is refused")
+        self._check(not self._lets_in(PASSWORD[:-1]), "that another password is refused")
         right = login.Login(self.up.folder, address, PASSWORD)
         asked = [_SHOWN, _SEEN[self.way.image_type], _AGENT]
         asked += [_READ] if self.way.life != "rescue" else []
@@ -206,10 +205,9 @@ class Journey:
         self._check(all(OF_CONFIGURATION in one for one in told), f"a config drive, not {told}")
         self.story.say(f"it sees the image on the disk, and what is told there: {labels.split()}")
 
-    def _lets_in(self) -> bool:
-        self._stands("rescue")
+    def _lets_in(self, password: str) -> bool:
         with contextlib.suppress(login.Refused):
-            return bool(login.Login(self.up.folder, self.machine.address, PASSWORD).run("id"))
+            return bool(login.Login(self.up.folder, self.machine.address, password).run("id"))
         return False
 
     def _erased(self) -> None:
