@@ -1,0 +1,63 @@
+"""More clients than an API has places for, and a conductor that has stopped: nobody hangs."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import signal
+import socket
+from concurrent import futures
+
+import psutil
+import requests
+
+from tests.acceptance import service
+from tests.acceptance.service import API_UP, CONDUCTOR_UP, HOST, Service
+
+PLACES, CLIENTS, FEW = 16, 40, 2
+MORE = f"[api]\nmax_connections = {PLACES}\nmax_changes = {FEW}\n"
+GET = b"GET /v1/nodes HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def accepted(found: Service, api: int) -> int:
+    """Return how many connections the API holds; those that wait at its socket have no owner."""
+    there = psutil.Process(api).net_connections("tcp")
+    return sum(one.laddr.port == found.port and bool(one.raddr) for one in there)
+
+
+def ask(found: Service, node: str) -> tuple[int, str]:
+    """Ask for a change of the power over a connection of its own; return status and Retry-After."""
+    path = f"{found.url}/v1/nodes/{node}/states/power"
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.put(path, json={"target": "power on"}, timeout=service.PATIENCE)
+    return answer.status_code, answer.headers.get("Retry-After", "")
+
+
+def test_what_is_too_much_waits_outside_or_is_refused_and_reads_go_on() -> None:
+    with service.service(MORE) as found, contextlib.ExitStack() as opened:
+        program = found.start()
+        found.up()
+        node = found.create("node-1")
+        found.session.close()
+        [api], [conductor] = program.pids(API_UP), program.pids(CONDUCTOR_UP)
+        lines = [
+            opened.enter_context(socket.create_connection((HOST, found.port), service.PATIENCE))
+            for _ in range(CLIENTS)
+        ]
+        service.until(lambda: accepted(found, api) == PLACES, "all places taken")
+        for line in lines:
+            line.sendall(GET)
+        for number, line in enumerate(lines):
+            assert line.recv(100).startswith(b"HTTP/1.1 200 ")
+            assert number % PLACES or accepted(found, api) <= PLACES
+            line.close()
+
+        psutil.Process(conductor).send_signal(signal.SIGSTOP)
+        with futures.ThreadPoolExecutor(2 * FEW) as pool:
+            said = [pool.submit(ask, found, node) for _ in range(2 * FEW)]
+            first = [each.result() for each in itertools.islice(futures.as_completed(said), FEW)]
+            assert found.get(f"/v1/nodes/{node}")["uuid"] == node
+            psutil.Process(conductor).send_signal(signal.SIGCONT)
+        assert {status for status, _ in first} == {503}
+        assert all(int(seconds) >= 5 for _, seconds in first)
