@@ -14,7 +14,8 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from tests.acceptance.service import Service, service, until
+from tests.acceptance import nodes
+from tests.acceptance.service import Service, service
 from tests.emulators import images, machines
 from tests.emulators.redfish import certificate
 from tests.ports import free_port
@@ -62,12 +63,8 @@ class Room:
         info = {part: f"file://{self.up.folder / part}" for part in PARTS}
         bmc = {"redfish_address": self.rack.address, "redfish_system_id": machine.system_id}
         bios = {"capabilities": "boot_mode:bios"}
-        node = self.up.create(
-            name, driver="redfish", driver_info={**info, **bmc}, properties=bios, **fields
-        )
-        answer = self.up.ask("POST", "/v1/ports", {"node_uuid": node, "address": machine.mac})
-        assert answer.status_code == 201, answer.text
-        self.up.provision(name, "manage", "manageable")
+        given = {"driver_info": {**info, **bmc}, "properties": bios, **fields}
+        nodes.enrol(self.up, machine.mac, node=name, driver="redfish", **given)
         return name
 
     def fill(self, node: str, info: Json) -> None:
@@ -78,26 +75,15 @@ class Room:
 
     def ask(self, node: str, target: str, **body: Any) -> None:
         """Ask for a verb, which is taken."""
-        path = f"/v1/nodes/{node}/states/provision"
-        answer = self.up.ask("PUT", path, {"target": target, **body})
-        assert answer.status_code == 202, answer.text
+        nodes.asks(self.up, target, node=node, **body)
 
     def cleans(self, node: str, *names: str, **args: Any) -> None:
         """Ask for these steps of the agent."""
-        steps = [{"interface": "deploy", "step": one, "args": args.get(one, {})} for one in names]
-        self.ask(node, "clean", clean_steps=steps)
+        nodes.cleans(self.up, *names, node=node, **args)
 
     def reaches(self, node: str, state: str) -> Json:
         """Return the node when it rests in a state, a failure or not."""
-
-        def look() -> Json | None:
-            found: Json | None = self.up.get(f"/v1/nodes/{node}")
-            rests = found and not found["reservation"] and found["provision_state"] == state
-            return found if rests else None
-
-        found = until(look, f"{node} {state}")
-        assert found is not None
-        return found
+        return nodes.reaches(self.up, state, node=node)
 
 
 @contextlib.contextmanager

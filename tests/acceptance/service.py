@@ -178,6 +178,18 @@ class Service:
         self._programs.append(program)
         return program
 
+    def again(self, **options: Any) -> None:
+        """Kill what runs and start the service anew, with other values of options it has."""
+        for program in self.running():
+            program.clear()
+        text = self.settings.read_text(encoding="utf-8")
+        for name, value in options.items():
+            text, count = re.subn(rf"^{name} = .*$", f"{name} = {value}", text, flags=re.MULTILINE)
+            assert count == 1, name
+        self.settings.write_text(text, encoding="utf-8")
+        self.start()
+        self.up()
+
     def clear(self) -> None:
         """Leave nothing of it behind; what it said last is shown with a test that failed."""
         for program in self._programs:

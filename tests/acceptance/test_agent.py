@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance import nodes
+from tests.acceptance.nodes import asks, reaches, told
 from tests.acceptance.service import Service, service, until
 from tests.emulators.agent import process
 
@@ -23,7 +25,7 @@ Json = dict[str, Any]
 SETTINGS = """
 node_locked_retry_interval = 1
 recovery_interval = 1
-clean_callback_timeout = {timeout}
+clean_callback_timeout = 1800
 check_provision_state_interval = 1
 [DEFAULT]
 enabled_deploy_interfaces = custom-agent,fake
@@ -43,8 +45,7 @@ def machine() -> Iterator[process.Agent]:
 @pytest.fixture
 def up(machine: process.Agent) -> Iterator[Service]:
     """A service that the machine's agent knows as its own."""
-    more = SETTINGS.format(timeout=1800, logs=machine.folder / "kept")
-    with service(more) as found:
+    with service(SETTINGS.format(logs=machine.folder / "kept")) as found:
         found.start()
         found.up()
         machine.api = found.url
@@ -53,35 +54,13 @@ def up(machine: process.Agent) -> Iterator[Service]:
 
 def enrol(up: Service, **fields: Any) -> str:
     """Create a manageable node of the machine and return its UUID."""
-    node = up.create("m1", deploy_interface="custom-agent", **fields)
-    answer = up.ask("POST", "/v1/ports", {"node_uuid": node, "address": MAC})
-    assert answer.status_code == 201, answer.text
-    up.provision("m1", "manage", "manageable")
-    return node
-
-
-def asks(up: Service, target: str, **body: Any) -> None:
-    answer = up.ask("PUT", "/v1/nodes/m1/states/provision", {"target": target, **body})
-    assert answer.status_code == 202, answer.text
+    return nodes.enrol(up, MAC, deploy_interface="custom-agent", **fields)
 
 
 def cleans(up: Service, *names: str, **args: Any) -> None:
     """Ask for these steps of the agent, and let the node wait for its ramdisk."""
-    steps = [{"interface": "deploy", "step": name, "args": args.get(name, {})} for name in names]
-    asks(up, "clean", clean_steps=steps)
+    nodes.cleans(up, *names, **args)
     reaches(up, "clean wait")
-
-
-def reaches(up: Service, state: str) -> Json:
-    """Return the node when it rests in a state, whatever is said of it."""
-
-    def look() -> Json | None:
-        node: Json | None = up.get("/v1/nodes/m1")
-        return node if node and node["provision_state"] == state else None
-
-    found = until(look, f"m1 {state}")
-    assert found is not None
-    return found
 
 
 def lingers(up: Service, machine: process.Agent) -> None:
@@ -143,11 +122,6 @@ def test_a_new_ramdisk_lists_its_steps_anew_and_gets_its_step_again(
     assert settled["driver_internal_info"]["hardware_manager_version"]["FileMachine"] == "2"
 
 
-def told(up: Service) -> Json:
-    found: Json = up.get("/v1/nodes/m1")["driver_internal_info"]
-    return found
-
-
 def test_an_agent_that_is_killed_in_mid_step_and_comes_back_fails_the_step(
     up: Service, machine: process.Agent
 ) -> None:
@@ -190,21 +164,18 @@ def test_a_conductor_that_is_killed_finds_the_step_that_went_on_without_it(
 
 
 def test_an_agent_that_never_comes_back_is_waited_for_no_longer_than_was_said(
-    machine: process.Agent,
+    up: Service, machine: process.Agent
 ) -> None:
-    more = SETTINGS.format(timeout=5, logs=machine.folder / "kept")
-    with service(more) as up:
-        up.start()
-        up.up()
-        machine.api = up.url
-        enrol(up)
-        cleans(up, "linger")
-        machine.start()
-        lingers(up, machine)
-        machine.kill()
-        failed = reaches(up, "clean failed")
-        assert "Timeout reached while cleaning" in failed["last_error"]
-        assert "deploy.linger" in failed["last_error"]
+    """The limit is short only once the agent is gone: nobody knows how long one takes to start."""
+    enrol(up)
+    cleans(up, "linger")
+    machine.start()
+    lingers(up, machine)
+    machine.kill()
+    up.again(clean_callback_timeout=1)
+    failed = reaches(up, "clean failed")
+    assert "Timeout reached while cleaning" in failed["last_error"]
+    assert "deploy.linger" in failed["last_error"]
 
 
 def test_servicing_is_done_by_the_agent_beside_the_instance(

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance import nodes
+from tests.acceptance.nodes import asks, reaches, told
 from tests.acceptance.service import PATIENCE, SCRIPTS, Service, environment, service, until
 from tests.emulators.agent import process
 
@@ -61,28 +63,6 @@ def up(machine: process.Agent, request: pytest.FixtureRequest) -> Iterator[Servi
 fast = pytest.mark.parametrize("up", [FAST], indirect=True, ids=["fast track"])
 
 
-def asks(up: Service, target: str, **body: Any) -> None:
-    answer = up.ask("PUT", "/v1/nodes/m1/states/provision", {"target": target, **body})
-    assert answer.status_code == 202, answer.text
-
-
-def reaches(up: Service, state: str) -> Json:
-    """Return the node when it rests in a state, whatever is said of it."""
-
-    def look() -> Json | None:
-        node: Json | None = up.get("/v1/nodes/m1")
-        return node if node and node["provision_state"] == state else None
-
-    found = until(look, f"m1 {state}")
-    assert found is not None
-    return found
-
-
-def told(up: Service) -> Json:
-    found: Json = up.get("/v1/nodes/m1")["driver_internal_info"]
-    return found
-
-
 def powered(up: Service, node: str) -> list[str]:
     """Return what the power of a node has become, one after the other."""
     path = up.folder / "state" / "ironic-lite.sqlite"
@@ -98,20 +78,14 @@ def restarts(machine: process.Agent) -> list[str]:
 
 
 def enrol(up: Service, **fields: Any) -> str:
-    node = up.create("m1", inspect_interface="agent", deploy_interface="custom-agent", **fields)
-    up.provision("m1", "manage", "manageable")
-    return node
+    """Create a manageable node, of which no card is known."""
+    return nodes.enrol(up, inspect_interface="agent", deploy_interface="custom-agent", **fields)
 
 
 def boots(up: Service, machine: process.Agent, query: str = "") -> None:
     """Start the machine's agent as its ramdisk does that is to inspect."""
     machine.parameters["inspection_callback_url"] = f"{up.url}/v1/continue_inspection{query}"
     machine.start()
-
-
-def add_port(up: Service, node: str) -> None:
-    answer = up.ask("POST", "/v1/ports", {"node_uuid": node, "address": MAC})
-    assert answer.status_code == 201, answer.text
 
 
 # -- inspection ------------------------------------------------------------------------------
@@ -123,7 +97,7 @@ def test_a_machine_tells_what_it_is_made_of(
 ) -> None:
     node = enrol(up)
     if known == "by its card":
-        add_port(up, node)
+        nodes.add_port(up, node, MAC)
     asks(up, "inspect")
     reaches(up, "inspect wait")
     boots(up, machine, "" if known == "by its card" else f"?node_uuid={node}")
@@ -239,7 +213,7 @@ def test_a_machine_without_a_bmc_is_driven_by_its_agent(
         deploy_interface="custom-agent",
         inspect_interface="agent",
     )
-    add_port(up, node)
+    nodes.add_port(up, node, MAC)
     asks(up, "manage")
     failed = until(lambda: up.get("/v1/nodes/m1")["last_error"], "a refusal")
     assert "Boot the ramdisk on it by hand" in failed

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance import nodes
+from tests.acceptance.nodes import asks, reaches
 from tests.acceptance.service import Service, service, until
 from tests.emulators.agent import process
 
@@ -18,7 +20,7 @@ Json = dict[str, Any]
 SETTINGS = """
 node_locked_retry_interval = 1
 recovery_interval = 1
-rescue_callback_timeout = {timeout}
+rescue_callback_timeout = 1800
 check_provision_state_interval = 1
 [DEFAULT]
 enabled_deploy_interfaces = custom-agent
@@ -50,7 +52,7 @@ def machine() -> Iterator[process.Agent]:
 @pytest.fixture
 def up(machine: process.Agent) -> Iterator[Service]:
     """A service that the machine's agent knows as its own."""
-    with service(SETTINGS.format(timeout=1800)) as found:
+    with service(SETTINGS) as found:
         found.start()
         found.up()
         machine.api = found.url
@@ -63,33 +65,9 @@ def password(machine: process.Agent) -> pathlib.Path:
 
 def enrol(up: Service, state: str = "active") -> None:
     """Create a node of the machine in this state."""
-    node = up.create("m1")
-    answer = up.ask("POST", "/v1/ports", {"node_uuid": node, "address": MAC})
-    assert answer.status_code == 201, answer.text
-    up.provision("m1", "manage", "manageable")
+    nodes.enrol(up, MAC)
     if state == "active":
         up.provision("m1", "adopt", "active")
-
-
-def asks(up: Service, target: str, **body: Any) -> None:
-    answer = up.ask("PUT", "/v1/nodes/m1/states/provision", {"target": target, **body})
-    assert answer.status_code == 202, answer.text
-
-
-def reaches(up: Service, state: str) -> Json:
-    def look() -> Json | None:
-        node: Json | None = up.get("/v1/nodes/m1")
-        return node if node and node["provision_state"] == state else None
-
-    found = until(look, f"m1 {state}")
-    assert found is not None
-    return found
-
-
-def fails(up: Service) -> Json:
-    """Return the node when its rescue has failed and nobody works on it any more."""
-    until(lambda: reaches(up, "rescue failed")["reservation"] is None, "the end of it")
-    return reaches(up, "rescue failed")
 
 
 def test_a_machine_is_rescued_twice_and_boots_its_instance_again(
@@ -134,30 +112,27 @@ def test_a_ramdisk_that_cannot_rescue_fails_it_and_is_switched_off(
     asks(up, "rescue", rescue_password="sesame")
     reaches(up, "rescue wait")
     machine.start()
-    failed = fails(up)
+    failed = reaches(up, "rescue failed")
     assert "did not take the password" in failed["last_error"]
     assert "/etc/ipa-rescue-config" in failed["last_error"]
     assert (failed["power_state"], failed["instance_info"]) == ("power off", {})
 
 
-def test_a_rescue_that_is_aborted_or_waited_for_in_vain_leaves_no_password(
-    machine: process.Agent,
-) -> None:
-    with service(SETTINGS.format(timeout=3)) as up:
-        up.start()
-        up.up()
-        enrol(up)
-        asks(up, "rescue", rescue_password="sesame")
-        failed = fails(up)
-        assert "Timeout reached while rescuing" in failed["last_error"]
-        assert (failed["power_state"], failed["instance_info"]) == ("power off", {})
-        asks(up, "rescue", rescue_password="sesame")
-        reaches(up, "rescue wait")
-        asks(up, "abort")
-        failed = fails(up)
-        assert failed["instance_info"] == {}
-        asks(up, "unrescue")
-        up.settled("m1", "active")
+def test_a_rescue_that_is_aborted_or_waited_for_in_vain_leaves_no_password(up: Service) -> None:
+    enrol(up)
+    asks(up, "rescue", rescue_password="sesame")
+    reaches(up, "rescue wait")
+    asks(up, "abort")
+    failed = reaches(up, "rescue failed")
+    assert failed["instance_info"] == {}
+    up.again(rescue_callback_timeout=1)
+    asks(up, "rescue", rescue_password="sesame")
+    until(lambda: "Timeout" in (up.get("/v1/nodes/m1")["last_error"] or ""), "the time-out")
+    failed = reaches(up, "rescue failed")
+    assert "Timeout reached while rescuing" in failed["last_error"]
+    assert (failed["power_state"], failed["instance_info"]) == ("power off", {})
+    asks(up, "unrescue")
+    up.settled("m1", "active")
 
 
 def test_volumes_are_made_anew_in_each_clean(up: Service, machine: process.Agent) -> None:

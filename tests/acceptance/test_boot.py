@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from tests.acceptance import nodes
 from tests.acceptance.service import Service, service, until
 from tests.emulators import machines
 from tests.ports import free_port
@@ -36,7 +36,6 @@ endpoint_override = {api}
 http_port = {files}
 """
 PARTS = ("deploy_kernel", "deploy_ramdisk", "bootloader")
-Json = dict[str, Any]
 
 
 @pytest.fixture
@@ -63,12 +62,9 @@ def enrol(up: Service, rack: machines.Rack) -> str:
     """Enrol the machine and bring it to manageable."""
     info = {name: f"file://{up.folder / name}" for name in PARTS}
     bmc = {"redfish_address": rack.address, "redfish_system_id": rack[0].system_id}
-    node = up.create("m1", driver="redfish", driver_info={**info, **bmc})
-    answer = up.ask("POST", "/v1/ports", {"node_uuid": node, "address": rack[0].mac})
-    assert answer.status_code == 201, answer.text
+    node = nodes.enrol(up, rack[0].mac, driver="redfish", driver_info={**info, **bmc})
     valid = up.get(f"/v1/nodes/{node}/validate")
     assert valid["boot"]["result"] is True, valid
-    up.provision("m1", "manage", "manageable")
     return node
 
 
@@ -96,32 +92,29 @@ def test_a_machine_boots_its_medium_and_is_cleaned_by_the_agent_on_it(
     assert given["ipa-agent-token"] not in str(node)
 
 
-def test_a_step_that_fails_takes_its_words_from_the_agent(up: Service, rack: machines.Rack) -> None:
+def test_steps_behind_restarts_are_the_agents_again_and_one_that_fails_takes_its_words_from_it(
+    up: Service, rack: machines.Rack
+) -> None:
+    """The machine boots its medium once each time that it is chosen: else it would run its disk.
+
+    ``power.reboot`` is a restart of ours, and one behind ``renew`` is wanted by the agent.
+    """
     enrol(up, rack)
-    steps = [{"interface": "deploy", "step": "break_down", "args": {"words": "disk is on fire"}}]
-    answer = up.ask(
-        "PUT", "/v1/nodes/m1/states/provision", {"target": "clean", "clean_steps": steps}
-    )
-    assert answer.status_code == 202, answer.text
-
-    def failed() -> Json | None:
-        node: Json | None = up.get("/v1/nodes/m1")
-        return node if node and node["provision_state"] == "clean failed" else None
-
-    found = until(failed, "clean failed")
-    assert found is not None
-    assert "disk is on fire" in found["last_error"]
+    words = {"words": "disk is on fire"}
+    nodes.cleans(up, "scrub", "power.reboot", "renew", "break_down", break_down=words)
+    failed = nodes.reaches(up, "clean failed")
+    assert "disk is on fire" in failed["last_error"]
+    machine = rack[0]
+    assert machine.agent.ran() == ["scrub", "renew", "break_down"]
+    assert (len(machine.boots), machine.faults) == (3, [])
+    assert len({boot["ipa-agent-token"] for boot in machine.boots}) == 3
 
 
 def test_a_conductor_that_starts_without_its_files_makes_them_again(
     up: Service, rack: machines.Rack
 ) -> None:
     enrol(up, rack)
-    steps = [{"interface": "deploy", "step": "linger"}, {"interface": "deploy", "step": "scrub"}]
-    answer = up.ask(
-        "PUT", "/v1/nodes/m1/states/provision", {"target": "clean", "clean_steps": steps}
-    )
-    assert answer.status_code == 202, answer.text
+    nodes.cleans(up, "linger", "scrub")
     machine = rack[0]
     until(lambda: machine.agent.ran() == ["linger"], "linger")
     (before,) = media(up)

@@ -12,10 +12,17 @@ enabled_rescue_interfaces = agent
 """
 
 
-def served(one: room.Room) -> list[str]:
-    """Return the media that machines are given."""
-    media = one.up.folder / "state/http/media"
-    return [path.name for path in media.iterdir()] if media.exists() else []
+BOTH = [".img", ".iso"]
+"""The kinds of what an instance is shown: its configuration drive, and what it boots from."""
+
+
+def shown(one: room.Room, node: str) -> list[str]:
+    """Return the kinds of the media that the machine is given, each in a drive of its BMC's."""
+    folder = one.up.folder / "state/http/media"
+    served = sorted(path.suffix for path in folder.iterdir()) if folder.exists() else []
+    drives = one.up.get(f"/v1/nodes/{node}/vmedia")
+    assert len([drive for drive in drives if drive["inserted"]]) == len(served)
+    return served
 
 
 def test_an_instance_in_memory_is_started_rescued_started_again_and_removed() -> None:
@@ -38,25 +45,24 @@ def test_an_instance_in_memory_is_started_rescued_started_again_and_removed() ->
         one.fill(node, {**parts, "ramdisk_kernel_arguments": "console=ttyS0"})
         assert one.up.get(f"/v1/nodes/{node}/validate")["rescue"]["result"] is True
 
-        one.up.provision(node, "active", "active")
+        one.up.provision(node, "active", "active", configdrive={"meta_data": {"name": "web-1"}})
         instance = machine.boots[-1]
         assert set(instance) - {"APPEND"} == {"console", "ir_pub_id"}
         device = one.up.get(f"/v1/nodes/{node}/management/boot_device")
         assert device == {"boot_device": "cdrom", "persistent": True}
-        assert (machine.on, len(served(one))) == (True, 1)
+        assert (machine.on, shown(one, node)) == (True, BOTH)
 
         one.ask(node, "rescue", rescue_password="open sesame")
         row = one.up.settled(node, "rescue")
         assert machine.boots[-1]["ipa-api-url"] == one.up.url
         assert (keeps / "password").read_text().startswith("$5$")
-        assert (machine.on, served(one), row["last_error"]) == (True, [], None)
-        assert not any(drive["inserted"] for drive in one.up.get(f"/v1/nodes/{node}/vmedia"))
+        assert (machine.on, shown(one, node), row["last_error"]) == (True, [], None)
 
         one.up.provision(node, "unrescue", "active")
         assert "ipa-api-url" not in machine.boots[-1]
-        assert (machine.on, len(served(one))) == (True, 1)
+        assert (machine.on, shown(one, node)) == (True, BOTH)
 
         one.up.provision(node, "deleted", "available")
         until(lambda: not machine.on, "the machine off")
-        assert served(one) == []
+        assert shown(one, node) == []
         assert machine.faults == []

@@ -9,6 +9,9 @@ A machine that is switched on and set to boot from its virtual CD starts a real 
 `tests.emulators.agent` does, with the parameters that the boot loader on the inserted medium would
 give its kernel: with a wrong medium nothing speaks. Switched off it loses it; the agent's own
 poweroff switches the machine off.
+
+A boot device is good for one boot, as that of most machines, whatever the emulator shows later: the
+next one is from the disk, where nothing speaks, unless a device has been chosen again meanwhile.
 """
 
 from __future__ import annotations
@@ -97,7 +100,8 @@ class Machine:
     """One machine: what its BMC is called, and its ramdisk.
 
     ``boots`` are the kernel parameters of each boot from a medium, oldest first; ``faults`` why
-    there was none; ``reset`` is where its BMC is told to switch it.
+    there was none; ``reset`` is where its BMC is told to switch it. ``chosen`` is the boot device
+    of its next boot, None for its disk, and ``known`` what its BMC has said last.
     """
 
     system_id: str
@@ -107,18 +111,30 @@ class Machine:
     faults: list[str] = dataclasses.field(default_factory=list)
     reset: str = ""
     on: bool = False
+    chosen: str | None = None
+    known: Json = dataclasses.field(default_factory=dict)
     turn: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def becomes(self, system: Json) -> None:
         """Follow what the BMC says of the machine."""
         with self.turn:
+            self._choose(system)
             on = system.get("power_state") == "On"
             if on == self.on:
                 return  # the boot device of a machine that runs is that of its next boot
             self.on = on
             self.agent.kill()
-            if on and system.get("boot_device") in RAMDISKS:
-                self._boot(system)
+            if on:
+                device, self.chosen = self.chosen, None
+                if device in RAMDISKS:
+                    self._boot(system)
+
+    def _choose(self, system: Json) -> None:
+        """Note a boot device; a change in which nothing is another is the same device once more."""
+        before, self.known = self.known, dict(system)
+        device = system.get("boot_device")
+        if device != before.get("boot_device") or system == before:
+            self.chosen = device
 
     def _boot(self, system: Json) -> None:
         medium = ((system.get("boot_image") or {}).get("Cd") or [None])[0]
