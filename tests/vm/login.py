@@ -11,7 +11,7 @@ USER = "rescue"
 _SECONDS = 60
 _OPTIONS = {
     "StrictHostKeyChecking": "no",  # each ramdisk makes a key of its own
-    "UserKnownHostsFile": "/dev/null",
+    "UpdateHostKeys": "no",
     "PreferredAuthentications": "password",
     "NumberOfPasswordPrompts": "1",
     "ConnectTimeout": "20",
@@ -42,7 +42,9 @@ class Login:
         teller = self.folder / "password.sh"
         teller.write_text('#!/bin/sh\nprintf "%s\\n" "$VM_PASSWORD"\n')
         teller.chmod(0o700)
-        options = [word for item in _OPTIONS.items() for word in ("-o", "=".join(item))]
+        # A file of its own: ssh puts a new file in place of it, and so it would of /dev/null.
+        chosen = _OPTIONS | {"UserKnownHostsFile": str(self.folder / "known_hosts")}
+        options = [word for item in chosen.items() for word in ("-o", "=".join(item))]
         told = {"SSH_ASKPASS": str(teller), "SSH_ASKPASS_REQUIRE": "force"}
         try:
             done = subprocess.run(
