@@ -10,7 +10,7 @@
     phases                what differs between the kinds of steps
     task                  one piece of work on one node: the only writer of its state
     journal, notes, ...   what a task writes: history, driver_internal_info, ports
-    workers               the threads
+    outage, workers       waiting for the database; the threads
 
 Begin with ``flows/clean``, then ``stepper`` and ``task``; ``docs/flow.rst`` leads through it all.
 """

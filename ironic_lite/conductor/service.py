@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 import time
 from typing import Any
 
 from ironic_lite import clock, config, errors
-from ironic_lite.conductor import fileserver
+from ironic_lite.conductor import fileserver, outage
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.endpoints.agent import Agent
 from ironic_lite.conductor.endpoints.machine import Machine
@@ -62,6 +63,8 @@ class Service:
         settings = conf.conductor
         workers = Workers(settings.workers_pool_size, settings.reserved_workers_pool_percentage)
         self._alarm = Alarm()
+        stopping = threading.Event()
+        database = outage.outlasting(database, conf.host, stopping)
         self.desk = Desk(
             conf.host,
             conf,
@@ -75,6 +78,7 @@ class Service:
             notifier=notifier.build(
                 conf, "ironic-conductor", lambda node: database.read(lambda c: traits.get(c, node))
             ),
+            stopping=stopping,
         )
         self.tasks = Tasks(self.desk)
         self.endpoints = Endpoints(self.tasks)

@@ -7,6 +7,7 @@ the stepper go on with it. Every write says ``WHERE lock_token = :mine`` (invari
 from __future__ import annotations
 
 import datetime
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -230,14 +231,8 @@ class Task:
             self.notes.untidied = True  # whoever puts it away says so when that is done
         self._record(event, before, after, error, aborted=aborted)
         self.save()
-        LOG.info(
-            "Node %s: %s, %s -> %s%s",
-            self.node.uuid,
-            event,
-            before,
-            after,
-            f" ({error.message})" if error else "",
-        )
+        why = f" ({error.message})" if error else ""
+        LOG.info("Node %s: %s, %s -> %s%s", self.node.uuid, event, before, after, why)
 
     def _open_run(self, verb: str, before: State, after: State) -> None:
         if self.node.run_uuid is not None:
@@ -276,12 +271,8 @@ class Task:
         state = "aborted" if aborted else "failed" if error else "done"
         about = None
         if error is not None:
-            about = {
-                "code": error.code,
-                "text": error.message,
-                "step": error.facts.get("step"),
-                "retryable": error.retryable,
-            }
+            about = {"code": error.code, "text": error.message, "retryable": error.retryable}
+            about["step"] = error.facts.get("step")
         self.journal.run(run, state=state, ended_at=clock.now(), error=about)
         self.node.run_uuid = None
         if self._flow is not None:
@@ -329,11 +320,15 @@ class Task:
         if not changes and not self.journal.pending and not self._further:
             return
 
+        stamp, tries = clock.now(), itertools.count()
+
         def write(conn: Connection) -> None:
+            if next(tries) and nodes.saved(conn, self.node.uuid, at=stamp):
+                return  # the change was made, and only its answer is lost
             for act in self._before:
                 act(conn)
             # Also without changes: history, too, is written by the lock's holder only.
-            nodes.save(conn, self.node.uuid, {**changes, **freed}, token=token)
+            nodes.save(conn, self.node.uuid, {**changes, **freed}, token=token, at=stamp)
             self.journal.write(conn)
             if self._copy is not None:
                 listed, at = self._copy

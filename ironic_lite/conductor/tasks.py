@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite import clock, errors, fields, states
+from ironic_lite.conductor import outage
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.flows import failure, faults
 from ironic_lite.conductor.leases import Leases
@@ -213,7 +214,9 @@ class Tasks:
                     break
                 if self._take(node_uuid, token, stale):
                     return token
-                holder = self._holder(node_uuid)
+                holder, owner = self._holder(node_uuid)
+                if owner == token:  # it was taken, and only the answer to that was lost
+                    return token
         except BaseException:
             self._forget(token)
             raise
@@ -231,12 +234,10 @@ class Tasks:
         )
         return self.desk.database.write(take)
 
-    def _holder(self, node_uuid: str) -> str | None:
-        row = self.desk.database.read(
-            lambda conn: nodes.get(conn, node_uuid, ("uuid", "reservation"))
-        )
-        holder: str | None = row["reservation"]
-        return holder
+    def _holder(self, node_uuid: str) -> tuple[str | None, str | None]:
+        columns = ("reservation", "lock_token")
+        row = self.desk.database.read(lambda conn: nodes.get(conn, node_uuid, columns))
+        return row["reservation"], row["lock_token"]
 
     def _forget(self, token: str) -> None:
         with self._guard:
@@ -251,7 +252,7 @@ class Tasks:
 
     def _hand_over(self, task: Task, token: str) -> None:
         try:
-            self.desk.workers.run(lambda: self._work(task, token))
+            self.desk.workers.run(lambda: self._outlasting(task, token))
         except errors.NoFreeWorker as refusal:  # the service began to stop a moment ago
             if task.notes.untidied:  # an abort that was accepted; the lease ends, and it is found
                 self._forget(token)
@@ -262,6 +263,14 @@ class Tasks:
                 self._release(task.node.uuid, token, task)
             if states.kind(task.state) is not Kind.BUSY:
                 raise
+
+    def _outlasting(self, task: Task, token: str) -> None:
+        """Do handed-over work; a database that is away meanwhile is waited for."""
+        try:
+            with outage.outlasted():
+                self._work(task, token)
+        except errors.Stopping as why:
+            LOG.info("Node %s: its lease ends by itself: %s", task.node.uuid, why)
 
     def _work(self, task: Task, token: str) -> None:
         """Run handed-over work to its end; whatever happens, the lock is given back."""

@@ -75,6 +75,9 @@ _INSERT = models.nodes.insert().inline()
 _STANDING = sa.select(_NODE.generation, _NODE.reservation).where(
     _NODE.uuid == sa.bindparam("k_uuid")
 )
+_LAST_CHANGE = (
+    sa.select(_NODE.updated_at).where(_NODE.uuid == sa.bindparam("k_uuid")).with_for_update()
+)
 _TRAIT = models.traits.c
 _TRAITS = (
     sa.select(sa.func.aggregate_strings(_TRAIT.trait, ","))
@@ -270,15 +273,33 @@ def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: 
     raise errors.Conflict(node=uuid, reason="it was changed meanwhile; read it again and retry")
 
 
-def save(conn: Connection, node_uuid: str, values: Mapping[str, Any], *, token: str) -> None:
+def save(
+    conn: Connection,
+    node_uuid: str,
+    values: Mapping[str, Any],
+    *,
+    token: str,
+    at: datetime.datetime | None = None,
+) -> None:
     """Write columns of the node whose lock has this token; the generation grows by one.
 
+    :param at: for ``updated_at``, by which `saved` knows this change; None is now.
     :raises errors.LockLost: the lock is not ours any more, or the node is gone.
     :raises errors.Duplicate: a unique value is taken.
     """
-    guard = {"k_uuid": node_uuid, "k_token": token, "updated_at": clock.now()}
+    guard = {"k_uuid": node_uuid, "k_token": token, "updated_at": at or clock.now()}
     if not _update(conn, _SAVE, {**values, **guard}):
         raise errors.LockLost(node=node_uuid)
+
+
+def saved(conn: Connection, node_uuid: str, *, at: datetime.datetime) -> bool:
+    """Tell whether the change of ``at`` was made, though nobody has heard so: see `save`.
+
+    Nobody changes the node until its lock has been given back. A change that the server is still
+    about to make or to drop is waited for.
+    """
+    found = conn.execute(_LAST_CHANGE, {"k_uuid": node_uuid}).scalar()
+    return bool(found == at)
 
 
 def delete(conn: Connection, uuid: str, *, token: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from ironic_lite import config, errors
-from ironic_lite.db import encoding, faults
+from ironic_lite.db import encoding, faults, turns
 from ironic_lite.db.faults import Fault
 
 LOG = logging.getLogger(__name__)
@@ -62,9 +62,10 @@ class Database:
         self._reader = (
             engine.execution_options(isolation_level="AUTOCOMMIT") if autocommit else engine
         )
-        # SQLite has one writer at a time. Threads that queue here go on at once, while its own busy
-        # handler polls with pauses up to 100 ms.
-        self._turn = threading.Lock()
+        # SQLite has one writer at a time. Threads that queue here go on at once; its own busy
+        # handler polls with long pauses, and is not fair.
+        self._turn = turns.Turns()
+        self._complaints = turns.Complaints()
         self._turn_timeout: float = options["sqlite_busy_timeout"]
         # Writers that all wait for a lock must leave connections to those who only read.
         whole = options["max_pool_size"] + options["max_overflow"]
@@ -113,7 +114,7 @@ class Database:
         while True:
             progress: list[str] = []
             try:
-                with self._write_turn():
+                with self._write_turn(), self._complaints:
                     return self._write(work, progress)
             except faults.DRIVER_ERRORS as error:
                 fault = faults.classify(error)
@@ -161,9 +162,9 @@ class Database:
     @contextlib.contextmanager
     def _write_turn(self) -> Iterator[None]:
         alone = self.kind == "sqlite"
-        turns = self._turn if alone else self._writers
+        places = self._turn if alone else self._writers
         timeout = self._turn_timeout if alone else self._writers_timeout
-        if not turns.acquire(timeout=timeout):
+        if not places.acquire(timeout=timeout):
             raise errors.Unavailable(
                 f"The database {self.name} is busy: no turn to write within {timeout:g} s. "
                 "Retry later."
@@ -171,7 +172,7 @@ class Database:
         try:
             yield
         finally:
-            turns.release()
+            places.release()
 
     def _worded(self, error: Exception, more: str = "") -> Exception:
         """Return what to raise for ``error``: one of ours if a caller can do something."""
@@ -179,7 +180,8 @@ class Database:
         if fault is Fault.VALUE:
             return errors.InvalidRequest(f"The database cannot store a value: {why}")
         if fault in faults.SAID:
-            LOG.warning("Database %s: %s", self.name, why)
+            if self._complaints.new(why):
+                LOG.warning("Database %s: %s", self.name, why)
             what, advice = faults.SAID[fault]
             return errors.Unavailable(
                 f"The database {self.name} {what} ({why}){more}. {advice}", url=self.name

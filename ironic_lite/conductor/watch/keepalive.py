@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from ironic_lite import clock, counters
+from ironic_lite import clock, counters, errors
 from ironic_lite.conductor import fence
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.db import conductors, nodes
@@ -18,6 +18,7 @@ from ironic_lite.db.session import Connection
 
 LOG = logging.getLogger(__name__)
 
+_SOON = 1.0  # seconds
 _LAST_BEAT = 2.0  # seconds; a database that hangs must not keep a conductor from its end
 
 
@@ -41,10 +42,16 @@ class Keepalive:
 
     def _run(self) -> None:
         settings = self._tasks.desk.conf.conductor
-        while not self._stopped.wait(settings.heartbeat_interval):
+        pause = settings.heartbeat_interval
+        while not self._stopped.wait(pause):
             try:
                 self.beat()
-            except Exception:
+                pause = settings.heartbeat_interval
+            except errors.Unavailable as why:
+                # The leases run on meanwhile: they are renewed as soon as that is possible.
+                pause = min(_SOON, settings.heartbeat_interval)
+                LOG.warning("The keepalive failed; leases end if it goes on failing: %s", why)
+            except BaseException:
                 LOG.exception("The keepalive failed; leases end if it goes on failing")
 
     def beat(self) -> None:

@@ -50,7 +50,7 @@ def go_through(
 
     :param queue: what it raises, such as errors.Unavailable, is raised here when all threads have
         ended; there is nothing more to be had from it then.
-    :param act: raises nothing.
+    :param act: should it raise something, that is logged.
     :param most: threads; they start as long as there are nodes, and the system has threads to give.
     :raises RuntimeError: it has not even one.
     """
@@ -74,7 +74,7 @@ class _Crew:
     pace: Pace | None
     guard: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     threads: list[threading.Thread] = dataclasses.field(default_factory=list)
-    faults: list[Exception] = dataclasses.field(default_factory=list)
+    faults: list[BaseException] = dataclasses.field(default_factory=list)
     enough: bool = False
 
     def start(self) -> None:
@@ -94,12 +94,18 @@ class _Crew:
                     self._start_another()
             if pause and self.halted.wait(pause):
                 return
+            self._do(node)
+
+    def _do(self, node: Node) -> None:
+        try:
             self.act(node)
+        except BaseException:  # as sys.exit in a driver: the others wait for their turn
+            LOG.exception("Node %s: what was to be done with it failed", node.uuid)
 
     def _taken(self) -> Node | None:
         try:
             return next(self.queue, None)
-        except Exception as why:  # the thread's end would be nobody's business
+        except BaseException as why:  # the thread's end would be nobody's business
             self.faults.append(why)
             return None
 
@@ -155,7 +161,7 @@ class Lane:
                 node = self._queue.popleft()
             try:
                 self._act(node)
-            except Exception:
+            except BaseException:  # a thread that ended here would be missed for ever
                 LOG.exception("Node %s: what was to be done apart failed", node.uuid)
             finally:
                 with self._changed:

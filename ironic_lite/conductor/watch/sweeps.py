@@ -49,6 +49,6 @@ class Sweeps:
                 sweep.act()
             except errors.Error as why:  # the database is away, most likely: no bug of ours
                 LOG.warning("The sweep for %s failed; it runs again: %s", sweep.name, why)
-            except Exception:
+            except BaseException:  # as sys.exit in a driver: this thread is the only one
                 LOG.exception("The sweep for %s failed; it runs again", sweep.name)
             pause = sweep.interval * random.uniform(0.9, 1.1)

@@ -1,0 +1,98 @@
+"""A database that is busy or away is waited for by whoever has done something that must be saved.
+
+A worker's step has had its effect on a machine: its result is not thrown away, and its run does not
+fail, because a database was restarted or its disk was full. The same statements are run again, and
+nothing else: no driver is called twice for it. Whose node it still is, the lock's token tells when
+the database is back. Everybody else - calls, sweeps, the keepalive - hears of it at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+from ironic_lite import errors
+from ironic_lite.db.session import Connection, Database
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_FIRST_PAUSE = 0.1  # seconds
+_LONGEST_PAUSE = 5.0
+_local = threading.local()
+
+
+@contextlib.contextmanager
+def outlasted() -> Iterator[None]:
+    """Let this thread wait, within the block, for a database that is away."""
+    _local.patient = True
+    try:
+        yield
+    finally:
+        _local.patient = False
+
+
+class _Outlasting:
+    """A database as the threads of one conductor see it.
+
+    :param stopping: set when nothing is waited for any more.
+    """
+
+    def __init__(self, inner: Database, host: str, stopping: threading.Event) -> None:
+        self._inner = inner
+        self._host = host
+        self._stopping = stopping
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Read as ``Database.read``; a worker waits until it can.
+
+        :raises errors.Stopping: it cannot, and the service stops.
+        """
+        return self._outlast(lambda: self._inner.read(work))
+
+    def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        """Write as ``Database.write``; a worker waits until it can.
+
+        ``work`` may find that it has been done: a commit may take effect although its answer is
+        lost.
+
+        :raises errors.Stopping: it cannot, and the service stops.
+        """
+        if once:
+            return self._inner.write(work, once=True)
+        return self._outlast(lambda: self._inner.write(work))
+
+    def _outlast(self, act: Callable[[], T]) -> T:
+        if not getattr(_local, "patient", False):
+            return act()
+        pause, waited = _FIRST_PAUSE, False
+        while True:
+            try:
+                found = act()
+            except errors.Unavailable as why:
+                if not waited:
+                    LOG.warning("Work waits for the database: %s", why)
+                waited = True
+                # Jitter is no secret: an ordinary random generator does.
+                if self._stopping.wait(pause * random.uniform(0.5, 1.0)):
+                    raise errors.Stopping(host=self._host) from why
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            if waited:
+                LOG.info("The database answers again: work goes on")
+            return found
+
+
+def outlasting(inner: Database, host: str, stopping: threading.Event) -> Database:
+    """Return ``inner`` for a conductor: its workers wait for it when it is away.
+
+    :param stopping: set when they are to leave their nodes to whoever comes after.
+    """
+    return cast(Database, _Outlasting(inner, host, stopping))

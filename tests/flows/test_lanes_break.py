@@ -1,0 +1,54 @@
+"""Threads of the power comparison outlive whatever a driver raises, and so do the sweeps."""
+
+from __future__ import annotations
+
+import threading
+import types
+from typing import cast
+
+from ironic_lite.conductor.watch import lanes
+from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
+from ironic_lite.records import Node
+
+
+def node(name: str) -> Node:
+    """Return what lanes need of a node: they ask for its name only."""
+    return cast(Node, types.SimpleNamespace(uuid=name))
+
+
+def test_a_lane_goes_on_after_an_exit() -> None:
+    asked: list[str] = []
+
+    def act(node: Node) -> None:
+        asked.append(node.uuid)
+        raise SystemExit
+
+    lane = lanes.Lane(act, most=1, halted=threading.Event())
+    for name in ("a", "b"):
+        lane.put(node(name))
+        assert lane.wait_idle(10)
+    assert asked == ["a", "b"]
+
+
+def test_a_queue_is_worked_through_after_an_exit() -> None:
+    asked: list[str] = []
+
+    def act(node: Node) -> None:
+        asked.append(node.uuid)
+        raise SystemExit
+
+    queue = iter([node(name) for name in "abc"])
+    lanes.go_through(queue, act, most=1, halted=threading.Event())
+    assert asked == ["a", "b", "c"]
+
+
+def test_a_sweep_runs_again_after_an_exit() -> None:
+    halted, times = threading.Event(), iter(range(3))
+
+    def act() -> None:
+        if next(times) == 2:
+            halted.set()
+        raise SystemExit
+
+    Sweeps(halted, [Sweep("test", 0.001, act)]).start()
+    assert halted.wait(10)

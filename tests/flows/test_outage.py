@@ -1,0 +1,134 @@
+"""A database that is away costs no run, and no driver is called twice because of it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite.conductor import outage
+from ironic_lite.db import models, nodes
+from ironic_lite.db.session import Database
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal, sick
+from tests.flows.rig import Rig, drivers, wait_for
+from tests.flows.test_death import CASES, Case, at_rest, rests
+
+NAMES = ["manual clean", "deploy", "delete", "verify", "failing clean", "rescue"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a database looks often."""
+    monkeypatch.setattr(outage, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(outage, "_LONGEST_PAUSE", 0.005)
+
+
+class Stage:
+    """Conductors on one database, with a note of every call of a driver."""
+
+    def __init__(self, build: Callable[..., Rig], database: Database) -> None:
+        self._build = build
+        self._database = database
+        self.calls: list[str] = []
+
+    def play(self, case: Case, sickness: sick.Sickness) -> tuple[Rig, str]:
+        """Begin a case with a conductor that meets this sickness."""
+        self.calls = calls = []
+
+        def around(kind: str, name: str, call: Callable[[], Any]) -> Any:
+            calls.append(f"{kind}.{name}")
+            return call()
+
+        registry = cast(Registry, mortal.Drivers(drivers(), around))
+        rig = self._build(sick.database(self._database, sickness), registry=registry)
+        rig.database = self._database
+        node = rig.node(case.before, **case.told)
+        rig.ask(case.method, node, **case.args)
+        return rig, node
+
+    def story(self, case: Case, sickness: sick.Sickness) -> list[Any]:
+        """Play a case to its end; return all that must not depend on the sickness."""
+        rig, node = self.play(case, sickness)
+        row = rests(rig, node)
+        assert rig.service.desk.workers.wait_idle(10)
+        rig.bury()
+        told = [(one["kind"], one["event"], one["after"]) for one in rig.events(node)]
+        runs = [
+            (one["state"], [(step["state"], step["attempt"]) for step in one["steps"]])
+            for one in rig.runs(node)
+        ]
+        ends = (row["provision_state"], row["generation"], row["last_error"] is None)
+        return [ends, told, runs, self.calls]
+
+
+@pytest.fixture
+def stage(build: Callable[..., Rig], sqlite_database: Database) -> Stage:
+    """A stage with its database."""
+    return Stage(build, sqlite_database)
+
+
+@pytest.mark.parametrize(("what", "times"), [("write", 3), ("answer", 1), ("answer", 3)])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_flow_changes_when_the_database_is_away(
+    stage: Stage, name: str, what: str, times: int
+) -> None:
+    healthy = stage.story(CASES[name], sick.Sickness("write", 1, 0))
+    for n in itertools.count(1):
+        sickness = sick.Sickness(what, n, times)
+        assert stage.story(CASES[name], sickness) == healthy
+        if not sickness.begun.is_set():
+            break
+    assert n > 2
+
+
+@pytest.mark.parametrize("name", ["deploy", "delete"])
+def test_what_a_worker_reads_is_waited_for(stage: Stage, name: str) -> None:
+    healthy = stage.story(CASES[name], sick.Sickness("read", 1, 0))
+    for n in itertools.count(1):
+        sickness = sick.Sickness("read", n, 3)
+        assert stage.story(CASES[name], sickness) == healthy
+        if not sickness.begun.is_set():
+            break
+
+
+@pytest.mark.parametrize("what", ["write", "answer"])
+def test_who_lost_the_node_meanwhile_stops_without_a_word(
+    stage: Stage, build: Callable[..., Rig], sqlite_database: Database, what: str
+) -> None:
+    for n in itertools.count(1):
+        sickness = sick.Sickness(what, n, None)
+        rig, node = stage.play(CASES["manual clean"], sickness)
+        wait_for(lambda: sickness.begun.is_set() or at_rest(rig, node))  # noqa: B023
+        if not sickness.begun.is_set():
+            break
+        other = build(DEFAULT__host=f"there-{n}")
+        past = models.nodes.update().where(models.nodes.c.reservation == "here")
+        ended = past.values(lock_expires=nodes.ENDED)
+        gone = models.conductors.delete().where(models.conductors.c.hostname != f"there-{n}")
+        for act in (ended, gone):
+            sqlite_database.write(functools.partial(sa.Connection.execute, statement=act))
+        other.service._orphans.sweep()
+        row = rests(other, node)
+        told, calls = other.events(node), list(stage.calls)
+        sickness.heal()
+        assert rig.service.desk.workers.wait_idle(10)
+        assert row["provision_state"] == "manageable"
+        assert [other.get(node), other.events(node), stage.calls] == [row, told, calls]
+        assert other.run(node)["state"] == "done"
+        rig.bury()
+        other.bury()
+
+
+def test_a_stop_waits_for_no_database(stage: Stage) -> None:
+    sickness = sick.Sickness("write", 2, None)
+    rig, node = stage.play(CASES["manual clean"], sickness)
+    assert sickness.begun.wait(10)
+    rig.service.desk.stopping.set()
+    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.get(node)["provision_state"] == "cleaning"
+    assert rig.run(node)["state"] == "running"
