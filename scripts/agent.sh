@@ -18,8 +18,8 @@ nobody() { # run a command as the agent will be run
     fi
 }
 
-ready() {
-    nobody "$folder/bin/python" -c '
+ready() { # a link may lie where this user may not look: what it leads to counts
+    nobody "$(readlink -m "$folder")/bin/python" -c '
 import importlib.metadata, sys
 sys.exit(not importlib.metadata.version("ironic-python-agent").startswith("13."))' 2> /dev/null
 }

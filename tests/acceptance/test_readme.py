@@ -11,6 +11,7 @@ import sys
 import orjson
 
 from tests.acceptance import service
+from tests.emulators.agent import process
 from tests.ports import free_port
 
 README = (service.ROOT / "README.rst").read_text(encoding="utf-8")
@@ -53,9 +54,12 @@ def test_make_demo_works() -> None:
 
 
 def test_make_test_works() -> None:
+    there = process.ENVIRONMENT.exists()
     # A suite that ran itself would not end.
     said = run(*MAKE, "test", "WORKERS=0", "ARGS=-q -p no:cacheprovider tests/unit/test_context.py")
     assert " passed" in said
+    # Made anew, the agents' environment would be gone from under the tests beside this one.
+    assert not (there and "installing ironic-python-agent" in said)
 
 
 def test_make_venv_leaves_an_environment_alone_that_is_ready() -> None:

@@ -46,7 +46,8 @@ def besides(
     try:
         act(task)
     except Exception as more:  # drivers may raise anything, and the node must reach its fail state
-        LOG.warning("Node %s: %s failed", task.node.uuid, what, exc_info=more)
+        unknown = None if isinstance(more, errors.Error) else more
+        LOG.warning("Node %s: %s failed: %s", task.node.uuid, what, more, exc_info=unknown)
         why.message = f"{why.message} Also, {what} failed: {as_error(more).message}"
     return why
 
