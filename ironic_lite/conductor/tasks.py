@@ -38,7 +38,8 @@ class Tasks:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.leases = Leases(desk.conf.conductor.heartbeat_timeout)
+        settings = desk.conf.conductor
+        self.leases = Leases(settings.heartbeat_timeout, settings.heartbeat_interval)
         self._tokens: set[str] = set()
         self._guard = threading.Lock()
 

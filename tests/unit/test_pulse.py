@@ -111,6 +111,32 @@ def test_the_living_may_renew_after_the_database_was_away_for_long(steady: Stead
     assert not known.over("token", NOON + datetime.timedelta(hours=1))
 
 
+def test_who_could_renew_nothing_itself_judges_nobody(steady: Steady) -> None:
+    """A full disk keeps everybody from writing and nobody from looking."""
+    known, waited = leases.Leases(TIMEOUT, BEAT, steady), 0.0
+    known.renewed()
+    for _ in range(40):
+        steady.now += 3
+        assert not known.over("token", NOON)
+        assert known.over("given up", nodes.ENDED)
+    known.renewed()  # there is room again, and the other is about to do the same
+    while not known.over("token", NOON):
+        steady.now += 3
+        waited += 3
+        if waited % BEAT < 3:
+            known.renewed()
+    assert waited == TIMEOUT
+
+
+def test_who_renews_in_time_waits_no_longer_for_the_dead(steady: Steady) -> None:
+    known, waited = leases.Leases(TIMEOUT, BEAT, steady), 0.0
+    while not known.over("token", NOON):
+        known.renewed()
+        steady.now += 3
+        waited += 3
+    assert waited == TIMEOUT
+
+
 def test_a_lease_that_was_given_up_is_over_at_once() -> None:
     assert leases.Leases(TIMEOUT).over("token", nodes.ENDED)
 

@@ -67,7 +67,9 @@ class Keepalive:
             ours = nodes.renew(conn, host=desk.host, tokens=held, expires=expires) if held else 0
             return ours == len(held)
 
-        if desk.database.write(write):
+        complete = desk.database.write(write)
+        self._tasks.leases.renewed()
+        if complete:
             desk.fence.renewed(began)
         else:  # one is lost, or just being taken
             desk.fence.doubt()
