@@ -199,8 +199,18 @@ def fenced(history: History) -> Found:
         for act in acts:
             if act.token not in order:
                 order.append(act.token)
-            elif act.token != order[-1] and not _about_to(act, history.faults):
+            elif act.token != order[-1] and not (
+                _about_to(act, history.faults) or _within(act, acts)
+            ):
                 yield node, f"{act.call} was begun in the name of a lock that another had replaced"
+
+
+def _within(act: Act, acts: Iterable[Act]) -> bool:
+    """Tell whether a call was made by another that was under way: `two_owners` judges that one."""
+    return any(
+        one is not act and one.token == act.token and one.begin <= act.begin <= (one.end or 0)
+        for one in acts
+    )
 
 
 def _about_to(act: Act, faults: Iterable[Fault]) -> bool:

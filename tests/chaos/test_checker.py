@@ -173,6 +173,12 @@ EXCUSED = {
         act(6.1, 6.2, step="run-1/1/0"),
         faults=(PAUSED, Fault("stop-conductor", 4.5, 5.5, (8,))),
     ),
+    "a step that is under way when its lock is lost calls another interface": again(
+        act(2.0, 4.5, call="boot_instance"),
+        act(4.0, 4.1, call="boot_instance", **OTHER),
+        act(4.4, 4.5, call="set_power_state", step=None),
+        faults=(AWAY,),
+    ),
     "a step is run again when the database was away": again(
         act(2.0, 3.0), act(4.0, 5.0, **OTHER), faults=(AWAY,)
     ),
