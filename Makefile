@@ -38,9 +38,9 @@ test: $(STAMP) ## run the whole test suite; as root on Debian, install ipmitool 
 vm-test: $(STAMP) ## take a virtual machine from power-off to a running image and a rescue (root, QEMU, 20 minutes)
 	@scripts/vm.sh $(VENV) $(ARGS)
 
-life: $(STAMP) ## lead a node through LIVES=500 random lives, others each time
+life: $(STAMP) ## lead LIVES=500 random lives, others each time; die at each moment of the work of agents
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
-		tests/flows/test_any_life.py $(ARGS)
+		tests/flows/test_any_life.py tests/flows/test_agents_die.py $(ARGS)
 
 chaos: $(STAMP) ## break everything around the service under load, and judge; ARGS=--help tells more
 	$(VENV)/bin/python -m tests.chaos $(ARGS)

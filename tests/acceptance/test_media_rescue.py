@@ -46,6 +46,8 @@ def test_an_instance_in_memory_is_started_rescued_started_again_and_removed() ->
         assert one.up.get(f"/v1/nodes/{node}/validate")["rescue"]["result"] is True
 
         one.up.provision(node, "active", "active", configdrive={"meta_data": {"name": "web-1"}})
+        # Its BMC tells of the power before the machine has read its medium.
+        until(lambda: len(machine.boots) == 2, "the instance's boot")
         instance = machine.boots[-1]
         assert set(instance) - {"APPEND"} == {"console", "ir_pub_id"}
         device = one.up.get(f"/v1/nodes/{node}/management/boot_device")
@@ -59,7 +61,7 @@ def test_an_instance_in_memory_is_started_rescued_started_again_and_removed() ->
         assert (machine.on, shown(one, node), row["last_error"]) == (True, [], None)
 
         one.up.provision(node, "unrescue", "active")
-        assert "ipa-api-url" not in machine.boots[-1]
+        until(lambda: "ipa-api-url" not in machine.boots[-1], "the instance's second boot")
         assert (machine.on, shown(one, node)) == (True, BOTH)
 
         one.up.provision(node, "deleted", "available")

@@ -293,7 +293,7 @@ class AnyLife(Truths):
 
 
 _SETTINGS = hypothesis.settings(
-    max_examples=LIVES or 80,
+    max_examples=LIVES or 40,
     stateful_step_count=40 if LIVES else 25,
     derandomize=not LIVES,
     report_multiple_bugs=bool(LIVES),
