@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import random
 import signal
@@ -223,6 +224,31 @@ def deliver_twice(world: World, dice: random.Random, lasts: float) -> Iterator[S
         world.load.twice = None
 
 
+# -- what leads to a server ------------------------------------------------------------------
+
+
+def _way(world: World, server: str) -> Proxy:
+    found = world.broker_way if server == "broker" else world.database_way
+    assert found is not None
+    return found
+
+
+@contextlib.contextmanager
+def cut(server: str, world: World, _dice: random.Random, lasts: float) -> Iterator[Struck]:
+    """All connections to a server are cut."""
+    _way(world, server).cut()
+    time.sleep(lasts)
+    yield EVERYBODY
+
+
+@contextlib.contextmanager
+def stall(server: str, world: World, _dice: random.Random, lasts: float) -> Iterator[Struck]:
+    """Nothing reaches a server or comes from it, without a word."""
+    with _way(world, server).stalled():
+        time.sleep(lasts)
+        yield EVERYBODY
+
+
 # -- the broker ------------------------------------------------------------------------------
 
 
@@ -238,24 +264,6 @@ def restart_broker(world: World, _dice: random.Random, lasts: float) -> Iterator
         world.broker.start()
 
 
-@contextlib.contextmanager
-def cut_broker(world: World, _dice: random.Random, lasts: float) -> Iterator[Struck]:
-    """All connections to the broker are cut."""
-    assert world.broker_way is not None
-    world.broker_way.cut()
-    time.sleep(lasts)
-    yield EVERYBODY
-
-
-@contextlib.contextmanager
-def stall_broker(world: World, _dice: random.Random, lasts: float) -> Iterator[Struck]:
-    """Nothing reaches the broker or comes from it, without a word."""
-    assert world.broker_way is not None
-    with world.broker_way.stalled():
-        time.sleep(lasts)
-        yield EVERYBODY
-
-
 # -- the database ----------------------------------------------------------------------------
 
 
@@ -269,24 +277,6 @@ def restart_database(world: World, dice: random.Random, lasts: float) -> Iterato
         yield EVERYBODY
     finally:
         world.database.start()
-
-
-@contextlib.contextmanager
-def cut_database(world: World, _dice: random.Random, lasts: float) -> Iterator[Struck]:
-    """All connections to the database are cut."""
-    assert world.database_way is not None
-    world.database_way.cut()
-    time.sleep(lasts)
-    yield EVERYBODY
-
-
-@contextlib.contextmanager
-def stall_database(world: World, _dice: random.Random, lasts: float) -> Iterator[Struck]:
-    """Nothing reaches the database or comes from it, without a word."""
-    assert world.database_way is not None
-    with world.database_way.stalled():
-        time.sleep(lasts)
-        yield EVERYBODY
 
 
 @contextlib.contextmanager
@@ -404,11 +394,25 @@ TABLE: tuple[Kind, ...] = (
     Kind("heartbeats", "messages", beat_twice, (2, 5)),
     Kind("deliveries", "messages", deliver_twice, (2, 5)),
     Kind("broker-restart", "broker", restart_broker, (0, 3), frozenset({"rabbit"}), True),
-    Kind("broker-cut", "broker", cut_broker, (0, 1), frozenset({"rabbit"}), True),
-    Kind("broker-stall", "broker", stall_broker, (1, 8), frozenset({"rabbit"}), True),
+    Kind(
+        "broker-cut",
+        "broker",
+        functools.partial(cut, "broker"),
+        (0, 1),
+        frozenset({"rabbit"}),
+        True,
+    ),
+    Kind(
+        "broker-stall",
+        "broker",
+        functools.partial(stall, "broker"),
+        (1, 8),
+        frozenset({"rabbit"}),
+        True,
+    ),
     Kind("database-restart", "database", restart_database, (0, 4), SERVERS, True),
-    Kind("database-cut", "database", cut_database, (0, 1), SERVERS, True),
-    Kind("database-stall", "database", stall_database, (1, 8), SERVERS, True),
+    Kind("database-cut", "database", functools.partial(cut, "database"), (0, 1), SERVERS, True),
+    Kind("database-stall", "database", functools.partial(stall, "database"), (1, 8), SERVERS, True),
     Kind("commits-lost", "database", lose_commits, (1, 3), SERVERS, True),
     Kind("rival", "contention", rival, (1, 4), frozenset(), True),
     Kind("serialization", "contention", fail_serialization, (1, 4), SERVERS, True),
