@@ -1,0 +1,51 @@
+"""Every table, as SQLAlchemy Core metadata; ``alembic/versions`` must make the same (a test
+compares).
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ironic_lite.db.models.column import metadata
+from ironic_lite.db.models.nodes import (
+    agent_steps,
+    bios_settings,
+    chassis,
+    firmware_components,
+    inventories,
+    nodes,
+    ports,
+    traits,
+)
+from ironic_lite.db.models.resources import deploy_templates
+from ironic_lite.db.models.service import (
+    conductors,
+    events,
+    hardware_interfaces,
+    run_steps,
+    runs,
+)
+
+__all__ = [
+    "agent_steps",
+    "bios_settings",
+    "chassis",
+    "columns",
+    "conductors",
+    "deploy_templates",
+    "events",
+    "firmware_components",
+    "hardware_interfaces",
+    "inventories",
+    "metadata",
+    "nodes",
+    "ports",
+    "run_steps",
+    "runs",
+    "traits",
+]
+
+
+def columns(table: sa.Table) -> tuple[str, ...]:
+    """Return a table's column names as plain strings, which orjson takes for keys."""
+    return tuple(str(column.key) for column in table.columns)

@@ -1,0 +1,47 @@
+"""The fields of what operators keep beside nodes."""
+
+from __future__ import annotations
+
+from ironic_lite.fields.field import Access, Field, Type, computed, free_form, moment
+
+R = Access.READ
+
+PORT: tuple[Field, ...] = (
+    Field("uuid", access=Access.CREATE, brief=True, required=True, length=36),
+    moment("created_at"),
+    moment("updated_at"),
+    Field("address", brief=True, required=True, length=64),
+    Field("available_for_dynamic_portgroup", 111, Type.BOOLEAN, required=True, default=True),
+    Field("category", 101, length=80),
+    Field("description", 97),
+    free_form("extra"),
+    free_form("internal_info", 18, R),
+    Field("is_smartnic", 53, Type.BOOLEAN, required=True, default=False),
+    free_form("local_link_connection", 19),
+    Field("name", 88),
+    Field("node_uuid", required=True, length=36),
+    Field("physical_network", 34, length=64),
+    Field("portgroup_uuid", 24, length=36),
+    Field("pxe_enabled", 19, Type.BOOLEAN, required=True, default=True),
+    Field("vendor", 100, length=32),
+    computed("links", 1, Type.LIST),
+)
+
+CHASSIS: tuple[Field, ...] = (
+    Field("uuid", access=Access.CREATE, brief=True, required=True, length=36),
+    moment("created_at"),
+    moment("updated_at"),
+    Field("description", brief=True),
+    free_form("extra"),
+    computed("links", 1, Type.LIST),
+)
+
+DEPLOY_TEMPLATE: tuple[Field, ...] = (
+    Field("uuid", 55, access=Access.CREATE, brief=True, required=True, length=36),
+    moment("created_at", 55),
+    moment("updated_at", 55),
+    Field("name", 55, brief=True, required=True),
+    free_form("extra", 55),
+    computed("links", 55, Type.LIST),
+    Field("steps", 55, Type.LIST, sort=False, secret=True, required=True),
+)
