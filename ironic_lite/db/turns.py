@@ -1,4 +1,4 @@
-"""Turns to write, first come, first served, and what the log says of a database in trouble."""
+"""Turns to write, fair to all who wait, and what the log says of a database in trouble."""
 
 from __future__ import annotations
 
@@ -6,21 +6,37 @@ import collections
 import threading
 import time
 
+PATIENCE = 0.05
+"""Seconds in which those who come later may be served before one who waits."""
 _REMINDED = 600.0  # seconds until a fault that goes on is told once more
 
 
+class _Waiter:
+    """Who waits for a turn, since when, and whether it was handed over."""
+
+    __slots__ = ("bell", "given", "rung", "since")
+
+    def __init__(self) -> None:
+        self.bell = threading.Lock()
+        self.bell.acquire()
+        self.since = time.monotonic()
+        self.rung = False
+        self.given = False
+
+
 class Turns:
-    """A lock whose turns come in the order in which they were asked for.
+    """A lock that nobody waits for much longer than those who came later.
 
     With a plain lock whoever gives it back often takes it again before those who wait have woken:
-    under overload some wait for ever. Here it is handed to the next one. While nobody waits it
-    costs as much as a plain lock twice.
+    under overload some wait for ever. To hand it to the next one each time costs the rest of the
+    process: nobody writes while that thread wakes. So the first who waits is woken, and may be
+    overtaken, until it has waited for `PATIENCE`: then the lock is handed to it.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._taken = False
-        self._waiting: collections.deque[threading.Lock] = collections.deque()
+        self._waiting: collections.deque[_Waiter] = collections.deque()
 
     def acquire(self, timeout: float) -> bool:
         """Wait for a turn, at most ``timeout`` seconds; True when it has come."""
@@ -28,24 +44,42 @@ class Turns:
             if not self._taken:
                 self._taken = True
                 return True
-            mine = threading.Lock()
-            mine.acquire()
+            mine = _Waiter()
             self._waiting.append(mine)
-        if mine.acquire(timeout=timeout):
-            return True
-        with self._guard:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-                return False
-        return True  # it came in the last moment
+        end = mine.since + timeout
+        while True:
+            rung = mine.bell.acquire(timeout=max(0.0, end - time.monotonic()))
+            with self._guard:
+                if self._comes(mine):
+                    return True
+                mine.rung = False  # overtaken: to be woken again
+                if not rung:  # in vain; nobody else was woken for this turn meanwhile
+                    self._waiting.remove(mine)
+                    return False
 
     def release(self) -> None:
-        """End the turn: the one who has waited longest has the next."""
+        """End the turn: the one who has waited longest is woken, or has the next."""
         with self._guard:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._taken = False
+            self._taken = False
+            if not self._waiting:
+                return
+            first = self._waiting[0]
+            if time.monotonic() - first.since >= PATIENCE:
+                self._waiting.popleft()
+                self._taken = first.given = True
+            if not first.rung:
+                first.rung = True
+                first.bell.release()
+
+    def _comes(self, mine: _Waiter) -> bool:
+        """Take the turn for who has woken, if it can."""
+        if mine.given:
+            return True
+        if self._taken:
+            return False
+        self._taken = True
+        self._waiting.remove(mine)
+        return True
 
 
 class Complaints:

@@ -1,4 +1,4 @@
-"""Turns to write come in the order in which they were asked for, and none is lost."""
+"""Turns to write come to all who wait, in their order, and none is lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
+from ironic_lite.db import turns as module
 from ironic_lite.db.turns import Complaints, Turns
 
 
@@ -38,21 +41,48 @@ def test_first_come_first_served() -> None:
     assert turns.acquire(0)
 
 
-def test_nobody_overtakes_who_waits() -> None:
-    turns, came = Turns(), threading.Event()
-    assert turns.acquire(0)
+def _waits(turns: Turns) -> tuple[threading.Thread, threading.Event]:
+    """Let somebody wait for a turn, take it and give it back."""
+    came = threading.Event()
 
     def wait() -> None:
         assert turns.acquire(30)
         came.set()
+        turns.release()
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
+    thread = threading.Thread(target=wait)
+    thread.start()
     until(lambda: len(turns._waiting) == 1)
+    return thread, came
+
+
+def test_nobody_overtakes_who_has_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    turns = Turns()
+    assert turns.acquire(0)
+    waiting, came = _waits(turns)
     turns.release()
-    assert not turns.acquire(0)  # the turn is the other's, awake or not
+    taken = turns.acquire(0)
+    assert not taken or came.is_set()  # the turn was the other's, awake or not
     assert came.wait(30)
+    waiting.join(30)
+    if taken:
+        turns.release()
+    assert turns.acquire(0)
+
+
+def test_who_is_overtaken_has_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE", 3600.0)
+    turns = Turns()
+    assert turns.acquire(0)
+    waiting, came = _waits(turns)
+    with turns._guard:  # as if who gives it back took it again before the other has woken
+        turns._waiting[0].rung = True
+        turns._waiting[0].bell.release()
+    until(lambda: not turns._waiting[0].rung)
+    assert not came.is_set()
     turns.release()
+    assert came.wait(30)
     waiting.join(30)
     assert turns.acquire(0)
 
