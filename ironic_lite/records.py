@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Record:
@@ -121,3 +121,16 @@ class Port(Record):
     pxe_enabled: bool
     extra: dict[str, Any]
     internal_info: dict[str, Any]
+
+
+class Lease(NamedTuple):
+    """A lock as somebody has seen it: one that still looks so has not been renewed since."""
+
+    token: str
+    expires: datetime.datetime | None
+
+    @classmethod
+    def seen(cls, row: Mapping[str, Any]) -> Lease | None:
+        """Return that of a node's row, None if nobody holds it."""
+        token = row["lock_token"]
+        return None if token is None else cls(token, row["lock_expires"])

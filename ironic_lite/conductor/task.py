@@ -37,15 +37,20 @@ class Others(Protocol):
     """The way from one node's task to another node: the locks of this conductor."""
 
     def lock(
-        self, context: Context, node_uuid: str, *, patient: bool = True, stale: str | None = None
+        self,
+        context: Context,
+        node_uuid: str,
+        *,
+        patient: bool = True,
+        stale: nodes.Lease | None = None,
     ) -> AbstractContextManager[Task]:
         """Hold another node's lock for the length of a block, as ``tasks.Tasks.lock``."""
 
     def view(self, context: Context, node: Node) -> Task:
         """Return a task that only reads."""
 
-    def left(self, node: Node) -> str | None:
-        """Return the token of a lock that nobody alive holds any more, if that is this node's."""
+    def left(self, node: Node) -> nodes.Lease | None:
+        """Return the node's lock if nobody alive holds it any more."""
 
     def running_out(self, node: Node) -> bool:
         """Tell whether a lock's holder has missed renewals, so that its lease may end soon."""

@@ -60,7 +60,7 @@ class Tasks:
         worker: bool = False,
         patient: bool = True,
         reserved: bool = True,
-        stale: str | None = None,
+        stale: nodes.Lease | None = None,
         whole: bool = True,
     ) -> Iterator[Task]:
         """Hold a node's lock for the length of the block, or hand it to a worker at its end.
@@ -69,7 +69,7 @@ class Tasks:
             that a full pool refuses before anything has changed.
         :param patient: retry as ``[conductor]node_locked_retry_*`` says; False: once.
         :param reserved: whether the worker may come out of the reserve.
-        :param stale: a dead holder's token, which this lock may replace.
+        :param stale: a dead holder's lock, which this one may replace unless it is renewed.
         :param whole: refuse a node whose interfaces are not all here; False: what is missing (see
             ``lack``) refuses to be called, and the node can be put away.
         :raises errors.NodeNotFound:
@@ -149,8 +149,8 @@ class Tasks:
         """Return a task that only reads, of a node that has just been read with many others."""
         return Task(self.desk, context, node, self.driver(node), None, others=self)
 
-    def left(self, node: Node) -> str | None:
-        """Return the token of a lock whose holder is dead, as a new lock may replace it.
+    def left(self, node: Node) -> nodes.Lease | None:
+        """Return the lock of a holder that is dead, as a new one may replace it.
 
         Its lease has ended, or an earlier life of this host took it. None also if the node was in
         the middle of something: then it waits for the sweep that goes on with that.
@@ -163,7 +163,8 @@ class Tasks:
         if Notes(node).order is not None or Notes(node).untidied:
             return None
         own = node.reservation == self.desk.host
-        return token if self.leases.over(token, node.lock_expires) or own else None
+        ended = self.leases.over(token, node.lock_expires) or own
+        return nodes.Lease(token, node.lock_expires) if ended else None
 
     def running_out(self, node: Node) -> bool:
         """Tell whether a lock's holder has missed renewals: then it is worth waiting for its end.
@@ -202,7 +203,7 @@ class Tasks:
 
     # -- the lock itself ---------------------------------------------------------------------
 
-    def _acquire(self, node_uuid: str, *, patient: bool, stale: str | None = None) -> str:
+    def _acquire(self, node_uuid: str, *, patient: bool, stale: nodes.Lease | None = None) -> str:
         conf = self.desk.conf.conductor
         attempts = conf.node_locked_retry_attempts if patient else 1
         token, holder = str(uuid.uuid4()), None
@@ -224,7 +225,7 @@ class Tasks:
         self._forget(token)
         raise errors.NodeLocked(node=node_uuid, host=holder or "unknown")
 
-    def _take(self, node_uuid: str, token: str, stale: str | None) -> bool:
+    def _take(self, node_uuid: str, token: str, stale: nodes.Lease | None) -> bool:
         take = functools.partial(
             nodes.lock,
             uuid=node_uuid,

@@ -24,6 +24,7 @@ Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
 OBJECTS = records.OBJECTS
+Lease = records.Lease
 ENDED = datetime.datetime(1970, 1, 1)
 """The ``lock_expires`` of a lease that its holder has given up: it need not be watched."""
 
@@ -63,7 +64,13 @@ _LOCK = models.nodes.update().where(
 )
 _STEAL = models.nodes.update().where(
     _NODE.uuid == sa.bindparam("k_uuid"),
-    sa.or_(_NODE.reservation.is_(None), _NODE.lock_token == sa.bindparam("k_steal")),
+    sa.or_(
+        _NODE.reservation.is_(None),
+        sa.and_(
+            _NODE.lock_token == sa.bindparam("k_steal"),
+            _NODE.lock_expires.is_not_distinct_from(sa.bindparam("k_seen")),
+        ),
+    ),
 )
 _UNLOCK = models.nodes.update().where(*_MINE).values(**FREE)
 _RENEW = models.nodes.update().where(
@@ -333,7 +340,7 @@ def lock(
     host: str,
     token: str,
     expires: datetime.datetime,
-    steal: str | None = None,
+    steal: Lease | None = None,
 ) -> bool:
     """Take a node's lock if it is free, by one conditional statement; tell whether it was.
 
@@ -342,7 +349,8 @@ def lock(
     :param token: random and new: who knows it holds the lock.
     :param expires: a stamp that changes with each renewal (`renew`), which is all that others go
         by: see ``pulse``. It is the moment at which the lease ends if nobody's clock is wrong.
-    :param steal: the token of a dead holder, which may be replaced.
+    :param steal: the lock of a dead holder, which may be replaced. One that has been renewed since
+        it was seen stays: its holder lives, and acts on the machine.
     """
     values = {
         "k_uuid": uuid,
@@ -352,7 +360,8 @@ def lock(
     }
     if steal is None:
         return bool(conn.execute(_LOCK, values).rowcount)
-    return bool(conn.execute(_STEAL, {**values, "k_steal": steal}).rowcount)
+    seen = {"k_steal": steal.token, "k_seen": steal.expires}
+    return bool(conn.execute(_STEAL, {**values, **seen}).rowcount)
 
 
 def unlock(conn: Connection, uuid: str, *, token: str) -> None:

@@ -40,23 +40,40 @@ def test_locking_is_one_statement_and_leaves_the_generation_alone(database: Data
     assert get_node(database, node)["generation"] == 0
 
 
+def steals(database: Database, node: str, lock: nodes.Lease) -> bool:
+    """Tell whether another host may replace this lock."""
+    expires = clock.after(60)
+    return database.write(
+        lambda conn: nodes.lock(
+            conn, node, host="host-2", token="mine", expires=expires, steal=lock
+        )
+    )
+
+
 def test_a_dead_holders_lock_is_stolen_only_with_its_token(database: Database) -> None:
     node = add_node(database)
     assert lock_node(database, node, "dead")
-    steal = {"host": "host-2", "token": "mine", "expires": clock.after(60)}
-    wrong = database.write(lambda conn: nodes.lock(conn, node, steal="other", **steal))  # type: ignore[arg-type]
-    right = database.write(lambda conn: nodes.lock(conn, node, steal="dead", **steal))  # type: ignore[arg-type]
-    assert (wrong, right) == (False, True)
+    seen = nodes.Lease.seen(get_node(database, node))
+    assert seen is not None
+    assert not steals(database, node, seen._replace(token="other"))
+    assert steals(database, node, seen)
     assert get_node(database, node)["reservation"] == "host-2"
+
+
+def test_a_lock_that_was_renewed_since_it_was_seen_is_not_stolen(database: Database) -> None:
+    node = add_node(database)
+    assert lock_node(database, node, "slow", host="host-1")
+    seen = nodes.Lease.seen(get_node(database, node))
+    assert seen is not None
+    again = {"host": "host-1", "tokens": ["slow"], "expires": clock.after(90)}
+    assert database.write(lambda conn: nodes.renew(conn, **again)) == 1  # type: ignore[arg-type]
+    assert not steals(database, node, seen)
+    assert get_node(database, node)["lock_token"] == "slow"
 
 
 def test_a_free_node_can_be_locked_also_by_who_came_to_steal(database: Database) -> None:
     node = add_node(database)
-    assert database.write(
-        lambda conn: nodes.lock(
-            conn, node, host="host-2", token="mine", expires=clock.after(60), steal="gone"
-        )
-    )
+    assert steals(database, node, nodes.Lease("gone", None))
 
 
 def test_a_save_without_the_lock_raises_lock_lost_and_writes_nothing(database: Database) -> None:

@@ -63,7 +63,7 @@ def seize(rig: Rig) -> None:
     def write(conn: Any) -> None:
         for row in nodes.held(conn, limit=10):
             seize = functools.partial(nodes.lock, conn, row["uuid"], host="other", token="theirs")
-            assert seize(expires=expires, steal=row["lock_token"])
+            assert seize(expires=expires, steal=nodes.Lease.seen(row))
 
     rig.database.write(write)
 

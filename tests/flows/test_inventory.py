@@ -95,7 +95,7 @@ def test_a_conductor_that_dies_leaves_all_or_nothing_and_no_port_twice(
         whole += ended
         # Whoever goes on: what was found before is found once more.
         again = build(sqlite_database)
-        with again.tasks.lock(again.who, node, stale=row["lock_token"]) as task:
+        with again.tasks.lock(again.who, node, stale=nodes.Lease.seen(row)) as task:
             inspect.FakeInspect().inspect_hardware(task)
             task.save()
         again.bury()

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import clock, errors
+from ironic_lite.conductor.leases import Leases
 from ironic_lite.db import models, nodes
 from ironic_lite.db.session import Connection, Database
 from ironic_lite.drivers.registry import Registry
@@ -49,7 +50,7 @@ def seize(database: Database, node: str, token: str) -> None:
     """Take the lock away from its holder, as the owner after an expired lease does."""
 
     def write(conn: Connection) -> None:
-        held = nodes.get(conn, node)["lock_token"]
+        held = nodes.Lease.seen(nodes.get(conn, node))
         assert nodes.lock(
             conn, node, host="there", token=token, expires=clock.after(60), steal=held
         )
@@ -298,3 +299,61 @@ def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
     gate.opened.set()
     rig.reaches(node, "manageable")
     assert rig.tasks.held == frozenset()
+
+
+def test_a_conductor_that_renews_in_the_last_moment_keeps_its_lock(
+    build: Callable[..., Rig], gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look that finds a lease ended and the taking over, its holder may wake up."""
+    slow, other = build(registry=gate.registry()), build(DEFAULT__host="there")
+    node = slow.node()
+    slow.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    assert gate.reached.wait(10)
+    taken = lease_ends(slow, other, monkeypatch, slow.service._keepalive.beat)
+    assert taken == [node]
+    row = slow.get(node)
+    assert (row["reservation"], row["provision_state"]) == ("here", "cleaning")
+    gate.opened.set()
+    assert slow.reaches(node, "manageable")["last_error"] is None
+    assert slow.events(node, "taken_over") == []
+    assert slow.started(node) == ["bios.factory_reset"]
+
+
+def test_a_conductor_that_renews_too_late_has_lost_its_lock(
+    build: Callable[..., Rig], gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, other = build(registry=gate.registry()), build(DEFAULT__host="there")
+    node = slow.node()
+    slow.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    assert gate.reached.wait(10)
+    assert lease_ends(slow, other, monkeypatch, lambda: None) == [node]
+    assert slow.events(node, "taken_over") != [] or slow.get(node)["reservation"] == "there"
+    slow.service._keepalive.beat()
+    gate.opened.set()
+    assert slow.reaches(node, "manageable")["last_error"] is None
+    assert slow.started(node) == ["bios.factory_reset"] * 2
+
+
+def lease_ends(
+    slow: Rig, other: Rig, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]
+) -> list[str]:
+    """Let the other one see the leases of the slow one end; return what it tries to take.
+
+    :param meanwhile: what happens between its look and its taking over.
+    """
+    passed, tried = [0.0], []
+    timeout = other.service.desk.conf.conductor.heartbeat_timeout
+    monkeypatch.setattr(other.tasks, "leases", Leases(timeout, steady=lambda: passed[0]))
+    monkeypatch.setattr(other.service._fleet, "mine", lambda _row: True)
+    adopt = other.service._orphans._adopt
+
+    def late(row: Any) -> None:
+        tried.append(row["uuid"])
+        meanwhile()
+        adopt(row)
+
+    monkeypatch.setattr(other.service._orphans, "_adopt", late)
+    for _ in range(6):  # it looks often enough to believe what it sees
+        other.service._orphans.sweep()
+        passed[0] += timeout / 5
+    return tried[:1]

@@ -18,7 +18,7 @@ from ironic_lite.conductor.flows import failure, takeover
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import sweeps
+from ironic_lite.db import nodes, sweeps
 from ironic_lite.recovery import Act
 
 LOG = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Orphans:
                 worker=True,
                 patient=False,
                 reserved=False,
-                stale=row["lock_token"],
+                stale=nodes.Lease.seen(row),
                 whole=False,
             ) as task:
                 self._take(task, dead)
