@@ -33,7 +33,7 @@ class Leases:
     ) -> None:
         self._timeout = timeout
         self._steady = steady
-        self._pulses = Pulses(timeout * _STRIDE, steady)
+        self._pulses = Pulses(timeout * _STRIDE)
         # Others were renewed as long before we were kept from writing as the pause is, at most.
         self._lately = max(timeout - every, every * _LATE)
         self._renewed: float | None = None

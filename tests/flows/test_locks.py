@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import clock, errors
-from ironic_lite.conductor.leases import Leases
 from ironic_lite.db import models, nodes
 from ironic_lite.db.session import Connection, Database
 from ironic_lite.drivers.registry import Registry
+from ironic_lite.pulse import Pulses
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed, wait_for
 
@@ -343,7 +343,7 @@ def lease_ends(
     """
     passed, tried = [0.0], []
     timeout = other.service.desk.conf.conductor.heartbeat_timeout
-    monkeypatch.setattr(other.tasks, "leases", Leases(timeout, steady=lambda: passed[0]))
+    monkeypatch.setattr(other.tasks.leases, "_pulses", Pulses(timeout / 4, lambda: passed[0]))
     monkeypatch.setattr(other.service._fleet, "mine", lambda _row: True)
     adopt = other.service._orphans._adopt
 
