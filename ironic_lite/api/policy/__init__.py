@@ -1,0 +1,70 @@
+"""Who may do what: one table of rules, with Ironic's names and defaults (its RBAC of 2021 on).
+
+A rule whose row has operations guards these routes, and no route has two: `guard` finds the rule of
+a route by method and path. The other rules are asked by name where a request has more to it than
+its route. ``api.enforcer`` puts them to oslo.policy; ``api.access`` asks.
+
+To guard a new route, write its ``METHOD /path`` into the row of its rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from ironic_lite.api.policy import below_nodes, of_nodes, of_others
+from ironic_lite.api.policy.personas import ALLOCATION, ANYONE, BOTH, NODE, RUNBOOK, SYSTEM, Rule
+
+__all__ = [
+    "ALLOCATION",
+    "ANYONE",
+    "BOTH",
+    "BY_NAME",
+    "NODE",
+    "RUNBOOK",
+    "SYSTEM",
+    "TABLE",
+    "Rule",
+    "guard",
+    "public",
+]
+
+TABLE: tuple[Rule, ...] = (*of_others.NAMED, *of_nodes.RULES, *below_nodes.RULES, *of_others.RULES)
+BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in TABLE}
+
+_WORD = re.compile(r"\{\w+\}")
+
+
+def guard(method: str, path: str) -> Rule | None:
+    """Return the rule of a route (``Route.path``), None if no row names it."""
+    return _GUARDS.get(_unnamed(f"{method} {path}"))
+
+
+def public(path: str) -> bool:
+    """Tell whether a path, as ``Call.path``, is answered without a login."""
+    return _PUBLIC_PATHS.fullmatch(path) is not None
+
+
+def _unnamed(operation: str) -> str:
+    return _WORD.sub("{}", operation)
+
+
+def _guards(table: Iterable[Rule]) -> dict[str, Rule]:
+    """Return which rule guards which operation. Raises RuntimeError for one that two guard."""
+    found: dict[str, Rule] = {}
+    for rule in table:
+        for operation in map(_unnamed, rule.operations):
+            if operation in found:
+                raise RuntimeError(f"{operation} is guarded by {found[operation].name}, too")
+            found[operation] = rule
+    return found
+
+
+_GUARDS = _guards(TABLE)
+_PUBLIC_PATHS = re.compile(
+    "|".join(
+        re.escape(operation.partition(" ")[2]).replace(r"\{\}", "[^/]+")
+        for operation, rule in _GUARDS.items()
+        if rule.public
+    )
+)

@@ -1,0 +1,295 @@
+"""The rules of all that is of no node."""
+
+from __future__ import annotations
+
+from ironic_lite.api.policy.personas import (
+    ADMIN,
+    ALLOCATES,
+    ALLOCATION,
+    ANY_READER,
+    ANYONE,
+    MEMBER,
+    READER,
+    RUNBOOK,
+    RUNBOOKS,
+    SYSTEM,
+    VENDOR_METHODS,
+    VENDOR_PLACES,
+    Rule,
+    any_of,
+    of,
+)
+
+# Asked by others, and what policy files of older deployments still refer to.
+NAMED = (
+    Rule(
+        "service_role",
+        "role:service and project_name:%(config.service_project_name)s",
+        "The service role in the project of services, where options raise it to system scope.",
+    ),
+    Rule("admin_api", "role:admin or role:administrator", "Of older policy files."),
+    Rule(
+        "is_member",
+        "(project_domain_id:default or project_domain_id:None) and "
+        "(project_name:demo or project_name:baremetal)",
+        "Of older policy files.",
+    ),
+    Rule(
+        "is_observer",
+        "rule:is_member and (role:observer or role:baremetal_observer)",
+        "Of older policy files.",
+    ),
+    Rule(
+        "is_admin",
+        "rule:admin_api or (rule:is_member and role:baremetal_admin)",
+        "Of older policy files.",
+    ),
+    Rule("is_node_owner", "project_id:%(node.owner)s", "Of older policy files."),
+    Rule("is_node_lessee", "project_id:%(node.lessee)s", "Of older policy files."),
+    Rule("is_allocation_owner", "project_id:%(allocation.owner)s", "Of older policy files."),
+)
+
+
+_OTHERS = (
+    Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
+    Rule(
+        "baremetal:chassis:get",
+        READER,
+        "Show chassis.",
+        (
+            "GET /chassis",
+            "GET /chassis/detail",
+            "GET /chassis/{ident}",
+            "GET /chassis/{ident}/nodes",
+            "GET /chassis/{ident}/nodes/detail",
+        ),
+        scope=SYSTEM,
+    ),
+    Rule("baremetal:chassis:create", ADMIN, "Add chassis.", ("POST /chassis",), scope=SYSTEM),
+    Rule(
+        "baremetal:chassis:update",
+        MEMBER,
+        "Change chassis.",
+        ("PATCH /chassis/{ident}",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:chassis:delete",
+        ADMIN,
+        "Remove chassis.",
+        ("DELETE /chassis/{ident}",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:driver:get",
+        READER,
+        "Show hardware types.",
+        ("GET /drivers", "GET /drivers/{name}"),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:driver:get_properties",
+        READER,
+        "Show what a hardware type reads in driver_info.",
+        ("GET /drivers/{name}/properties",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:driver:get_raid_logical_disk_properties",
+        READER,
+        "Show what a hardware type reads in target_raid_config.",
+        ("GET /drivers/{name}/raid/logical_disk_properties",),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:driver:vendor_passthru",
+        ADMIN,
+        "Call a vendor's method of a hardware type.",
+        (
+            "GET /drivers/{name}/vendor_passthru/methods",
+            *(
+                f"{verb} /drivers/{{name}}{place}"
+                for verb in VENDOR_METHODS
+                for place in VENDOR_PLACES
+            ),
+        ),
+        scope=SYSTEM,
+    ),
+    Rule(
+        "baremetal:conductor:get",
+        READER,
+        "Show conductors.",
+        (
+            "GET /conductors",
+            "GET /conductors/{hostname}",
+            "GET /conductors/{hostname}/counters",
+        ),
+    ),
+    Rule(
+        "baremetal:events:post", ADMIN, "Tell of external events.", ("POST /events",), scope=SYSTEM
+    ),
+    Rule(
+        "baremetal:deploy_template:get",
+        READER,
+        "Show deploy templates.",
+        ("GET /deploy_templates", "GET /deploy_templates/{ident}"),
+    ),
+    Rule(
+        "baremetal:deploy_template:create",
+        ADMIN,
+        "Add deploy templates.",
+        ("POST /deploy_templates",),
+    ),
+    Rule(
+        "baremetal:deploy_template:update",
+        ADMIN,
+        "Change deploy templates.",
+        ("PATCH /deploy_templates/{ident}",),
+    ),
+    Rule(
+        "baremetal:deploy_template:delete",
+        ADMIN,
+        "Remove deploy templates.",
+        ("DELETE /deploy_templates/{ident}",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:get",
+        READER,
+        "Show an inspection rule.",
+        ("GET /inspection_rules/{ident}",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:list_all",
+        READER,
+        "List inspection rules.",
+        ("GET /inspection_rules",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:create",
+        ADMIN,
+        "Add inspection rules.",
+        ("POST /inspection_rules",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:update",
+        ADMIN,
+        "Change inspection rules.",
+        ("PATCH /inspection_rules/{ident}",),
+    ),
+    Rule(
+        "baremetal:inspection_rule:delete",
+        ADMIN,
+        "Remove inspection rules.",
+        ("DELETE /inspection_rules", "DELETE /inspection_rules/{ident}"),
+    ),
+)
+
+_ALLOCATIONS = (
+    Rule(
+        "baremetal:allocation:get",
+        any_of(READER, of("reader", "allocation.owner")),
+        "Show an allocation.",
+        ("GET /allocations/{ident}", "GET /nodes/{ident}/allocation"),
+        ALLOCATION,
+    ),
+    Rule(
+        "baremetal:allocation:list",
+        ANY_READER,
+        "List the own project's allocations.",
+        ("GET /allocations",),
+    ),
+    Rule("baremetal:allocation:list_all", READER, "List all allocations."),
+    Rule(
+        "baremetal:allocation:create",
+        any_of(MEMBER, "role:member"),
+        "Ask for an allocation.",
+        ("POST /allocations",),
+    ),
+    Rule(
+        "baremetal:allocation:create_restricted",
+        MEMBER,
+        "Ask for an allocation that a named project owns.",
+    ),
+    Rule(
+        "baremetal:allocation:update",
+        ALLOCATES,
+        "Change allocations.",
+        ("PATCH /allocations/{ident}",),
+        ALLOCATION,
+    ),
+    Rule(
+        "baremetal:allocation:delete",
+        ALLOCATES,
+        "Give allocations back.",
+        ("DELETE /allocations/{ident}", "DELETE /nodes/{ident}/allocation"),
+        ALLOCATION,
+    ),
+)
+
+_RUNBOOK_RULES = (
+    Rule(
+        "baremetal:runbook:get",
+        any_of(READER, of("reader", "runbook.owner"), "role:service"),
+        "Show a runbook.",
+        ("GET /runbooks/{ident}",),
+        RUNBOOK,
+    ),
+    Rule(
+        "baremetal:runbook:list",
+        ANY_READER,
+        "List public runbooks and those of the own project.",
+        ("GET /runbooks",),
+    ),
+    Rule("baremetal:runbook:list_all", READER, "List all runbooks."),
+    Rule(
+        "baremetal:runbook:create",
+        any_of(MEMBER, "role:manager", "role:service"),
+        "Add runbooks.",
+        ("POST /runbooks",),
+    ),
+    Rule(
+        "baremetal:runbook:update",
+        RUNBOOKS,
+        "Change runbooks.",
+        ("PATCH /runbooks/{ident}",),
+        RUNBOOK,
+    ),
+    Rule(
+        "baremetal:runbook:delete",
+        RUNBOOKS,
+        "Remove runbooks.",
+        ("DELETE /runbooks/{ident}",),
+        RUNBOOK,
+    ),
+    Rule("baremetal:runbook:update:public", MEMBER, "Make runbooks public.", about=RUNBOOK),
+    Rule("baremetal:runbook:update:owner", MEMBER, "Change the owner of runbooks.", about=RUNBOOK),
+    Rule("baremetal:runbook:use", RUNBOOKS, "Have a node do what a runbook says.", about=RUNBOOK),
+)
+
+_PUBLIC = (
+    Rule(
+        "baremetal:node:ipa_heartbeat",
+        ANYONE,
+        "Report that a ramdisk lives.",
+        ("POST /heartbeat/{ident}",),
+    ),
+    Rule(
+        "baremetal:driver:ipa_lookup", ANYONE, "Ask which node a ramdisk is on.", ("GET /lookup",)
+    ),
+    Rule(
+        "baremetal:driver:ipa_continue_inspection",
+        ANYONE,
+        "Bring what a ramdisk found.",
+        ("POST /continue_inspection",),
+    ),
+    # Not of Ironic, which asks nobody either.
+    Rule(
+        "baremetal:root:get",
+        ANYONE,
+        "See which versions there are.",
+        ("GET ", "GET /", "HEAD ", "HEAD /"),
+    ),
+)
+
+
+RULES = (*_OTHERS, *_ALLOCATIONS, *_RUNBOOK_RULES, *_PUBLIC)
