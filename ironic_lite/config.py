@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from oslo_config import cfg
 from oslo_log import log
 
-from ironic_lite import errors, options
+from ironic_lite import context, errors, options
 
 PROJECT = "ironic-lite"
 API = "ironic-lite-api"
@@ -42,6 +42,9 @@ _LOG_LEVELS = (
     "urllib3.connectionpool=WARNING",
 )
 _LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
+
+_CONTEXT_FORMAT = _LOG_FORMAT.replace("%(name)s", "%(name)s [%(request_id)s]")
+"""Of what is done for a request, in whichever process."""
 
 _NOT_VALID = re.compile(
     r"Value for option (?P<name>\S+) from LocationInfo\(.*detail='(?P<source>.*)'\) "
@@ -114,6 +117,7 @@ def load(
     log.register_options(conf)
     log.set_defaults(default_log_levels=list(_LOG_LEVELS))
     conf.set_default("logging_default_format_string", _LOG_FORMAT)
+    conf.set_default("logging_context_format_string", _CONTEXT_FORMAT)
     conf.register_cli_opts(cli_opts)
     try:
         conf(
@@ -341,6 +345,8 @@ def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
     conf.set_default("use_stderr", not elsewhere)
     try:
         log.setup(conf, prog, version(), fix_eventlet=False)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(context.LogFilter())
     except (cfg.Error, OSError, ValueError, log.LogConfigError) as error:
         found = _NOT_VALID.fullmatch(str(error))
         what = f"[DEFAULT]{found['name']}" if found else "cannot set up logging"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+import threading
 import uuid
 from typing import Any
 
@@ -25,6 +27,17 @@ class Context:
         """Return plain JSON types, for the wire between the processes."""
         return {name: getattr(self, name) for name in _FIELDS}
 
+    def logged(self) -> dict[str, Any]:
+        """Return what log formats may name, under the names that oslo.log has for them."""
+        return {
+            "request_id": self.request_id,
+            "global_request_id": self.global_request_id or "",
+            "user": self.user,
+            "project": self.project,
+            "user_name": self.user or "",
+            "project_name": self.project or "",
+        }
+
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Context:
         """Rebuild a context; keys of a newer sender are ignored, so that versions can be mixed."""
@@ -45,3 +58,30 @@ def new_request_id() -> str:
 def internal(what: str) -> Context:
     """Return the context of work nobody asked for over HTTP, such as a sweep named ``what``."""
     return Context(request_id=new_request_id(), user=f"conductor:{what}")
+
+
+# -- in which request a thread is at work --------------------------------------------------------
+
+_HERE = threading.local()
+
+
+def current() -> Context | None:
+    """Return whose work this thread does, None if nobody has said."""
+    return getattr(_HERE, "context", None)
+
+
+def enter(context: Context | None) -> Context | None:
+    """Say whose work this thread does from now on; returns whose it was before."""
+    before, _HERE.context = current(), context
+    return before
+
+
+class LogFilter(logging.Filter):
+    """Gives each record of a log the context in which it is made, for the formats of oslo.log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass."""
+        found = current()
+        if found is not None and not hasattr(record, "context"):
+            record.context = found.logged()
+        return True

@@ -1282,6 +1282,35 @@ SENSOR_DATA = (
     ),
 )
 
+# -- [healthcheck], [metrics] ----------------------------------------------------------------
+
+HEALTHCHECK = (
+    cfg.BoolOpt(
+        "enabled",
+        default=False,
+        help="Answer GET /healthcheck with 200, before any login, as other OpenStack services do. "
+        "/livez and /readyz answer always.",
+    ),
+    cfg.StrOpt(
+        "disable_by_file_path",
+        help="While this file is there, /healthcheck answers 503: a load balancer then sends its "
+        "clients elsewhere.",
+    ),
+)
+METRICS = (
+    cfg.BoolOpt(
+        "enabled",
+        default=True,
+        help="Answer GET /metrics with what Prometheus reads.",
+    ),
+    cfg.BoolOpt(
+        "public",
+        default=False,
+        help="Answer /metrics to anybody who reaches the API, instead of those only whom "
+        "[api]auth_strategy lets in.",
+    ),
+)
+
 GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "DEFAULT": (*DEFAULT, *INTERFACES),
     "api": API,
@@ -1300,6 +1329,8 @@ GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "pci_devices": PCI_DEVICES,
     "sensor_data": SENSOR_DATA,
     "oslo_messaging_local": LOCAL,
+    "healthcheck": HEALTHCHECK,
+    "metrics": METRICS,
 }
 """What `config.register` registers: options by group."""
 

@@ -21,6 +21,7 @@ from ironic_lite.api import (
     controllers,
     exchange,
     front,
+    probes,
     render,
     rooms,
     routes,
@@ -40,7 +41,9 @@ _LOCAL = threading.local()
 class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no types
     """Pecan, with our table of routes in place of its walk over attributes."""
 
-    def __init__(self, table: routes.Table, conf: cfg.ConfigOpts, places: rooms.Rooms) -> None:
+    def __init__(
+        self, table: routes.Table, service: Service, conf: cfg.ConfigOpts, places: rooms.Rooms
+    ) -> None:
         super().__init__(
             root=table,
             default_renderer=render.NAME,
@@ -50,6 +53,7 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
             request_cls=exchange.Request,
             response_cls=exchange.Answer,
         )
+        self.service = service
         self._rooms = places
         self._arrivals = arrivals.Arrivals(memory=conf.api.max_body_memory_mib)
 
@@ -80,6 +84,7 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         request.pecan["content_type"] = "application/json"
         found = self.root.find(request.method, request.path, request.version)
         state.controller = local.controller = found.handler
+        request.environ[exchange.CALL].route = found.route.path or "/"
         if request.method not in {"GET", "DELETE"} or found.route.reads:
             request.body = self._arrivals.read(request.environ, found.route.limit)
         return found.handler, [request, *found.words], {}
@@ -97,7 +102,7 @@ def listening(database: Database, conf: cfg.ConfigOpts) -> Notifier:
 
 def routed(
     database: Database, client: Client, conf: cfg.ConfigOpts, told: Notifier | None = None
-) -> front.Wsgi:
+) -> Application:
     """Return what `front` hands requests to.
 
     :param client: how conductors are called: `rpc.client.Client`.
@@ -108,12 +113,12 @@ def routed(
     places = rooms.Rooms(conf)
     service = Service(database, rooms.Client(client, places), Fleet(database, conf), conf, told)
     rows = (row for each in controllers.ALL for row in each(service).rows())
-    inner: front.Wsgi = Application(routes.Table(rows), conf, places)
-    return inner
+    return Application(routes.Table(rows), service, conf, places)
 
 
 def build(
     database: Database, client: Client, conf: cfg.ConfigOpts, told: Notifier | None = None
 ) -> front.Front:
     """Return the whole API as a WSGI application; the parameters are those of `routed`."""
-    return front.Front(routed(database, client, conf, told), conf)
+    inner = routed(database, client, conf, told)
+    return front.Front(inner, conf, watched=probes.table(conf, lambda: inner.service))

@@ -14,6 +14,7 @@ from typing import Any
 
 from oslo_config import cfg
 
+from ironic_lite import metrics
 from ironic_lite.api import faults, intake
 from ironic_lite.context import Context
 from ironic_lite.versions import Version
@@ -26,6 +27,7 @@ CALL = "ironic_lite.call"
 _HOST = re.compile(r"[A-Za-z0-9._~-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _PREFIX = re.compile(r"(/[\w.~%-]+)*", re.ASCII)
 _JSON = ("Content-Type", "application/json")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _PHRASES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -34,6 +36,7 @@ class Call:
     """What is known of a request before it is routed.
 
     ``path`` starts below ``/v1`` and has no trailing slash; ``headers`` go on every answer.
+    ``route`` is the path of the table that answers, once that is known.
     """
 
     path: str
@@ -41,6 +44,8 @@ class Call:
     who: Context
     headers: tuple[tuple[str, str], ...]
     conf: cfg.ConfigOpts
+    route: str = "none"
+    watch: metrics.Watch = dataclasses.field(default_factory=metrics.Watch)
 
 
 class Request:
@@ -143,13 +148,22 @@ def send(
     headers: Iterable[tuple[str, str]] = (),
 ) -> list[bytes]:
     """Start a WSGI answer with the headers every answer has, and return its body."""
-    shown = [*headers, *environ[CALL].headers]
+    call: Call = environ[CALL]
+    _count(call, environ["REQUEST_METHOD"], status)
+    shown = [*headers, *call.headers]
     if body and not any(name == _JSON[0] for name, _ in shown):
         shown.append(_JSON)
     if status != HTTPStatus.NO_CONTENT:
         shown.append(("Content-Length", str(len(body))))
     start_response(_PHRASES[status], shown)
     return [body] if body and environ["REQUEST_METHOD"] != "HEAD" else []
+
+
+def _count(call: Call, method: str, status: int) -> None:
+    # Anybody may invent methods: they must not make series.
+    known = method if method in _METHODS else "other"
+    metrics.BOARD.count("http_requests_total", known, call.route, str(status))
+    metrics.BOARD.observe("http_request_seconds", call.watch.seconds, known, call.route)
 
 
 def refuse(environ: Environ, start_response: StartResponse, why: faults.Refusal) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from oslo_config import cfg
@@ -49,6 +49,13 @@ class Fleet:
         :param row: with hostname, online and updated_at.
         """
         return self._roster.lives(row)
+
+    def living(self, rows: Iterable[Mapping[str, Any]]) -> tuple[ring.Member, ...]:
+        """Return those that live, as the table stands at this moment.
+
+        :param rows: of ``db.conductors.members``.
+        """
+        return self._roster.living(rows)
 
     def owners(self) -> Callable[[Mapping[str, Any]], str | None]:
         """Return what tells the owner of a node, for many nodes at one moment.

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 
 from oslo_config import cfg
 
 from ironic_lite import context, errors, versions
-from ironic_lite.api import exchange, faults
+from ironic_lite.api import exchange, faults, probes
 from ironic_lite.api.exchange import Environ, StartResponse
 from ironic_lite.context import Context
 
@@ -41,9 +41,19 @@ def anonymous(environ: Environ, request_id: str) -> Context:
 class Front:
     """The outermost WSGI application."""
 
-    def __init__(self, inner: Wsgi, conf: cfg.ConfigOpts, identify: Identify = anonymous) -> None:
-        """``identify`` tells who asks, and raises errors.Unauthorized."""
+    def __init__(
+        self,
+        inner: Wsgi,
+        conf: cfg.ConfigOpts,
+        identify: Identify = anonymous,
+        watched: Mapping[str, probes.Probe] | None = None,
+    ) -> None:
+        """``identify`` tells who asks, and raises errors.Unauthorized.
+
+        :param watched: of `probes.table`.
+        """
         self._inner = inner
+        self._watched = watched or {}
         self._conf = conf
         self._default = str(conf.api.default_version)
         self._identify = identify
@@ -57,7 +67,12 @@ class Front:
         """Answer one request; nothing is ever raised out of here."""
         request_id = context.new_request_id()
         try:
+            # One look-up for those who do not ask for it.
+            probe = self._watched.get(environ.get("PATH_INFO") or "")
+            if probe is not None and environ["REQUEST_METHOD"] in probes.METHODS:
+                return self._watch(environ, start_response, request_id, probe)
             self._open(environ, request_id)
+            context.enter(environ[exchange.CALL].who)
             return self._inner(environ, start_response)
         except faults.Refusal as why:
             refusal = why
@@ -72,18 +87,38 @@ class Front:
                 ascii(f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')}"),
             )
             refusal = faults.handled(HTTPStatus.INTERNAL_SERVER_ERROR, faults.UNEXPECTED)
+        finally:
+            context.enter(None)
         return exchange.refuse(environ, start_response, refusal)
+
+    def _watch(
+        self,
+        environ: Environ,
+        start_response: StartResponse,
+        request_id: str,
+        probe: probes.Probe,
+    ) -> Iterable[bytes]:
+        """Answer a probe, which knows no versions."""
+        call = self._call(environ, request_id)
+        if probe.guarded:
+            call.who = self._identify(environ, request_id)
+        return probe.answer(environ, start_response)
+
+    def _call(self, environ: Environ, request_id: str) -> exchange.Call:
+        names = ("X-OpenStack-Request-Id", "OpenStack-Request-Id")
+        ids = (*((name, request_id) for name in names), *((_FAREWELL,) * self._closing))
+        # A refusal on the way needs the headers already.
+        call = exchange.Call("", _NEWEST, Context(request_id=request_id), ids, self._conf)
+        environ[exchange.CALL] = call
+        return call
 
     def _open(self, environ: Environ, request_id: str) -> None:
         """Put what is known of the request into its environment.
 
         :raises faults.Refusal: a path that is no text, or a version nobody speaks.
         """
-        names = ("X-OpenStack-Request-Id", "OpenStack-Request-Id")
-        ids = (*((name, request_id) for name in names), *((_FAREWELL,) * self._closing))
-        # A refusal on the way needs the headers already.
-        call = exchange.Call("", _NEWEST, Context(request_id=request_id), ids, self._conf)
-        environ[exchange.CALL] = call
+        call = self._call(environ, request_id)
+        ids = call.headers
         path = _path(environ)
         call.version = version = self._version(environ)
         if version.explicit and version.minor < _SUFFIX_KEPT_SINCE:

@@ -21,7 +21,7 @@ from collections.abc import Iterable  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 
 from ironic_lite import config  # noqa: E402
-from ironic_lite.api import app, front  # noqa: E402
+from ironic_lite.api import app, front, probes  # noqa: E402
 from ironic_lite.api.exchange import Environ, StartResponse  # noqa: E402
 from ironic_lite.db import migrate, session  # noqa: E402
 from ironic_lite.rpc import client, transport  # noqa: E402
@@ -39,13 +39,14 @@ class Late:
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._building = threading.Lock()
-        self._inner: front.Wsgi | None = None
+        self._inner: app.Application | None = None
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request that `front` has opened."""
-        return self.open()(environ, start_response)
+        answer: Iterable[bytes] = self.open()(environ, start_response)
+        return answer
 
-    def open(self) -> front.Wsgi:
+    def open(self) -> app.Application:
         """Build it if it is not there yet; a worker may call this to be ready early."""
         if self._inner is None:
             with self._building:
@@ -53,7 +54,7 @@ class Late:
                     self._inner = self._build()
         return self._inner
 
-    def _build(self) -> front.Wsgi:
+    def _build(self) -> app.Application:
         database = session.configured(self._conf)
         migrate.check(database)
         told = app.listening(database, self._conf)
@@ -80,4 +81,4 @@ def _load() -> cfg.ConfigOpts:
 
 _CONF = _load()
 late = Late(_CONF)
-application = front.Front(late, _CONF)
+application = front.Front(late, _CONF, watched=probes.table(_CONF, lambda: late.open().service))

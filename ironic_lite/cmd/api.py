@@ -6,6 +6,7 @@ from ironic_lite import threads
 
 threads.native()  # before anything imports an oslo library
 
+import functools  # noqa: E402
 import logging  # noqa: E402
 import signal  # noqa: E402
 import socket  # noqa: E402
@@ -13,6 +14,7 @@ import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
+from ironic_lite import metrics  # noqa: E402
 from ironic_lite.api import listening  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
 
@@ -41,23 +43,28 @@ def workers(conf: Any, door: socket.socket) -> list[processes.Child]:
     # Loaded here, once for all of them: a wrong configuration has been found by now.
     server = entry.load("ironic_lite.api.server")
 
-    def body() -> int:
+    count = conf.api.workers
+    # Whichever of them Prometheus asks tells what all of them have counted.
+    boards = metrics.Pool(count) if count > 1 else None
+
+    def body(number: int) -> int:
         LOG.info("Listening on %s", listening.url(conf, door))
+        if boards is not None:
+            metrics.BOARD.share(boards, number)
         server.serve(conf, door)
         return 0
 
-    count = conf.api.workers
     names = ["API"] if count == 1 else [f"API {number + 1}" for number in range(count)]
     # An orphan finishes the requests in hand; the port is free at once.
     return [
         processes.Child(
             name,
-            body,
+            functools.partial(body, number),
             stop_seconds=_STOP_SECONDS,
             orphaned=signal.SIGTERM,
             stop_signal=server.farewell.CLOSE,
         )
-        for name in names
+        for number, name in enumerate(names)
     ]
 
 

@@ -10,6 +10,7 @@ import uuid
 from typing import Any
 
 from ironic_lite import clock, history
+from ironic_lite.conductor.meter import METER
 from ironic_lite.context import Context
 from ironic_lite.db import events, runs
 from ironic_lite.db.session import Connection
@@ -31,15 +32,28 @@ class Journal:
             "request_id": context.request_id,
         }
         self._project = context.project
-        self.settle()
+        self._forget()
 
     def look(self) -> None:
         """Let what is told up to the next save be told of the node as it stands now."""
         self._stood = history.standing(self._node)
 
     def settle(self) -> None:
-        """Forget what has been committed."""
+        """Count, and forget, what has been committed."""
+        if self._new_run is not None:
+            METER.run(self._new_run["uuid"], self._new_run)
+        for run_uuid, changes in self._runs.items():
+            METER.run(run_uuid, changes)
+        for row in self._new_steps:
+            METER.step(row["run_uuid"], row["kind"], row["ordinal"], row)
+        for run_uuid, known in self._steps.items():
+            for (kind, at), new in known.items():
+                METER.step(run_uuid, kind, at, new)
+        self._forget()
+
+    def _forget(self) -> None:
         self._stood = None
+        self._once = False
         self._events: list[Row] = []
         self._new_run: Row | None = None
         self._runs: dict[str, Row] = {}
@@ -68,6 +82,20 @@ class Journal:
             stands = self._stood or history.standing(self._node)
             row["data"] = {**stands, "project": self._project, **(row["data"] or {})}
         self._events.append({**self._who, "at": clock.now(), "kind": kind, "run_uuid": run, **row})
+
+    def once(self) -> None:
+        """Have the next save refused if this request has done something on the node before.
+
+        For what opens no run; those refuse it anyway.
+        """
+        self._once = True
+
+    def refuse_again(self, conn: Connection) -> None:
+        """Refuse the request now, for what is done before it is noted.
+
+        :raises errors.Conflict: it has done something on this node.
+        """
+        events.refuse_again(conn, self._who["node_uuid"], self._who["request_id"])
 
     # -- the run -----------------------------------------------------------------------------
 
@@ -134,8 +162,11 @@ class Journal:
     def write(self, conn: Connection) -> None:
         """Write what has gathered: one statement per kind of row. ``settle`` after the commit.
 
-        :raises errors.Conflict: the request that begins a run has one already.
+        :raises errors.Conflict: the request that begins a run has one already, or has done what is
+            done once.
         """
+        if self._once:
+            self.refuse_again(conn)
         if self._new_run is not None:
             runs.refuse_again(conn, self._new_run["node_uuid"], self._new_run["request_id"])
             runs.insert(conn, self._new_run)

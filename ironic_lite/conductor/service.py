@@ -83,7 +83,7 @@ class Service:
         self.tasks = Tasks(self.desk)
         self.endpoints = Endpoints(self.tasks)
         self._fleet = Fleet(self.desk)
-        self._keepalive = Keepalive(self.tasks)
+        self._keepalive = Keepalive(self.tasks, lambda: self._server.in_hand if self._server else 0)
         self._orphans = Orphans(self.tasks, self._fleet)
         self.power = PowerSync(self.tasks, self._fleet)
         self._metrics = notifier.metrics(conf, "ironic-conductor")

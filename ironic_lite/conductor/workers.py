@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from ironic_lite import errors
+from ironic_lite import context, errors, metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -27,6 +27,11 @@ class Workers:
         self._idle = threading.Condition()
 
     @property
+    def size(self) -> int:
+        """How many may work at once."""
+        return self._size
+
+    @property
     def busy(self) -> int:
         """How many work now."""
         return self._busy
@@ -39,9 +44,11 @@ class Workers:
         """
         limit = self._size if reserved else self._open_to_all
         with self._idle:
-            if self._busy >= limit:
-                raise errors.NoFreeWorker
-            self._busy += 1
+            if self._busy < limit:
+                self._busy += 1
+                return
+        metrics.BOARD.count("workers_refused_total")
+        raise errors.NoFreeWorker
 
     def wait_place(self, timeout: float) -> bool:
         """Wait until there is a place outside the reserve, at most ``timeout`` seconds."""
@@ -60,7 +67,7 @@ class Workers:
         :raises errors.NoFreeWorker: the pool has been closed since; the place is given back.
         """
         try:
-            future = self._pool.submit(work)
+            future = self._pool.submit(_in_context, context.current(), work)
         except RuntimeError:
             self.leave()
             raise errors.NoFreeWorker from None
@@ -80,3 +87,12 @@ class Workers:
     def close(self) -> None:
         """Take no more work; what runs goes on."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_context(whose: context.Context | None, work: Callable[[], None]) -> None:
+    """Do work for the request in which it was handed over, as logs tell it."""
+    context.enter(whose)
+    try:
+        work()
+    finally:
+        context.enter(None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite import errors
+from ironic_lite import clock, errors
 from ironic_lite.db import models
 from ironic_lite.db.session import Connection
 
@@ -37,6 +37,9 @@ _ID = sa.select(_CONDUCTOR.id).where(_CONDUCTOR.hostname == sa.bindparam("k_host
 _COLUMNS = [_CONDUCTOR[name] for name in COLUMNS]
 _GET = sa.select(*_COLUMNS).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
 _ALL = sa.select(*_COLUMNS).order_by(_CONDUCTOR.hostname)
+_TOLD = sa.select(
+    _CONDUCTOR.hostname, _CONDUCTOR.online, _CONDUCTOR.updated_at, _CONDUCTOR.counters
+).order_by(_CONDUCTOR.hostname)
 _COUNTERS = sa.select(_CONDUCTOR.counters, _CONDUCTOR.updated_at).where(
     _CONDUCTOR.hostname == sa.bindparam("k_host")
 )
@@ -173,3 +176,17 @@ def counters(conn: Connection, hostname: str) -> Row:
     if found is None:
         raise errors.ConductorNotFound(conductor=hostname)
     return {"counters": found[0], "updated_at": found[1]}
+
+
+def told(conn: Connection) -> list[Row]:
+    """Return what every conductor has told of itself, dead ones too, by one statement.
+
+    :returns: hostname, online, updated_at, ``counters`` (None: nothing yet) and ``age``, the
+        seconds since updated_at.
+    """
+    names = ("hostname", "online", "updated_at", "counters")
+    rows = [dict(zip(names, row, strict=True)) for row in conn.execute(_TOLD)]
+    for row in rows:
+        at = row["updated_at"]
+        row["age"] = 0.0 if at is None else clock.lived(at)
+    return rows

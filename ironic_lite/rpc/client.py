@@ -16,7 +16,7 @@ from typing import Any
 
 import oslo_messaging
 
-from ironic_lite import config, errors
+from ironic_lite import config, errors, metrics
 from ironic_lite.context import Context
 from ironic_lite.rpc import encoding, failures, interface, pins, transport
 from ironic_lite.rpc.local import faults, options
@@ -125,6 +125,7 @@ class Client:
     ) -> Any:
         args = pins.fitted(method, args, self._pin)
         changed: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+        watch, outcome = metrics.Watch(), "ok"
         try:
             if self._limit is not None:
                 patience = self._checked_size(args, self._limit) // _BYTES_PER_SECOND
@@ -132,7 +133,12 @@ class Client:
             self._connect()
             return self._rpc.prepare(server=host, **changed).call(context, method, **args)
         except Exception as why:
-            raise _translated(why, host, method) from None
+            error = _translated(why, host, method)
+            outcome = "no answer" if isinstance(error, errors.NoConductor) else "error"
+            raise error from None
+        finally:
+            metrics.BOARD.count("rpc_calls_total", method, outcome)
+            metrics.BOARD.observe("rpc_call_seconds", watch.seconds, method)
 
     def _tell(
         self, prepared: Any, host: str | None, method: str, context: Context, args: dict[str, Any]

@@ -19,7 +19,8 @@ import oslo_messaging
 from oslo_messaging.rpc import client as rpc_client
 from oslo_messaging.rpc import server as rpc_server
 
-from ironic_lite import errors
+from ironic_lite import context as contexts
+from ironic_lite import errors, metrics
 from ironic_lite.context import Context
 from ironic_lite.rpc import encoding, failures, interface, transport
 from ironic_lite.rpc.serializer import Serializer
@@ -69,6 +70,11 @@ class Server:
         """
         self._started = True
         self._server.start()
+
+    @property
+    def in_hand(self) -> int:
+        """How many calls are being answered."""
+        return len(self._door._running)
 
     def stop(self) -> None:
         """Take no new calls, which callers learn at once; those being worked on go on."""
@@ -156,12 +162,16 @@ class _Door:
     def _carry_out(
         self, name: str, method: Callable[..., Any], context: Context, **arguments: Any
     ) -> Any:
-        ticket = next(self._tickets)
+        ticket, watch, outcome = next(self._tickets), metrics.Watch(), "fault"
         self._running[ticket] = name
+        contexts.enter(context)
         try:
             result = method(context, **arguments)
-            return self._encode(result) if self._encode else result
+            encoded = self._encode(result) if self._encode else result
+            outcome = "ok"
+            return encoded
         except errors.Error as why:
+            outcome = "error"
             raise failures.pack(why) from None
         except (Exception, SystemExit) as why:
             if isinstance(why, TypeError) and not _fits(method, context, arguments):
@@ -172,6 +182,9 @@ class _Door:
             raise failures.pack(self._fault(name, context)) from None
         finally:
             del self._running[ticket]
+            contexts.enter(None)
+            metrics.BOARD.count("rpc_served_total", name, outcome)
+            metrics.BOARD.observe("rpc_served_seconds", watch.seconds, name)
 
     def _misfit(self, name: str, why: TypeError) -> errors.UnknownMethod:
         """The caller is of another version: it knows other arguments than we do."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from typing import Any
 
-from ironic_lite import clock, counters, errors
+from ironic_lite import clock, counters, errors, metrics
 from ironic_lite.conductor import fence
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.db import conductors, nodes
@@ -25,8 +27,10 @@ _LAST_BEAT = 2.0  # seconds; a database that hangs must not keep a conductor fro
 class Keepalive:
     """Touches the conductor's row every ``[conductor]heartbeat_interval`` seconds."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: Tasks, in_hand: Callable[[], int] = lambda: 0) -> None:
+        """``in_hand`` returns how many calls of RPC are being answered."""
         self._tasks = tasks
+        self._in_hand = in_hand
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keepalive", daemon=True)
 
@@ -62,14 +66,29 @@ class Keepalive:
 
         def write(conn: Connection) -> bool:
             online = not desk.draining.is_set()
-            now, told = clock.now(), counters.BMCS.snapshot()
+            now, told = clock.now(), self._counts(len(held))
             conductors.touch(conn, host=desk.host, now=now, online=online, counters=told)
             ours = nodes.renew(conn, host=desk.host, tokens=held, expires=expires) if held else 0
             return ours == len(held)
 
         complete = desk.database.write(write)
         self._tasks.leases.renewed()
+        if held:
+            metrics.BOARD.count("lease_renewals_total", "ok" if complete else "doubt")
         if complete:
             desk.fence.renewed(began)
         else:  # one is lost, or just being taken
             desk.fence.doubt()
+
+    def _counts(self, held: int) -> dict[str, Any]:
+        """Return what this conductor has counted so far, and what it has in hand now."""
+        workers = self._tasks.desk.workers
+        gauges = {
+            "workers": [
+                {"state": "busy", "value": workers.busy},
+                {"state": "most", "value": workers.size},
+            ],
+            "locks_held": [{"value": held}],
+            "rpc_in_hand": [{"value": self._in_hand()}],
+        }
+        return {**counters.BMCS.snapshot(), **metrics.BOARD.snapshot(), **gauges}

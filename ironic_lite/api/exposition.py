@@ -1,0 +1,145 @@
+"""What Prometheus reads: this API's counts, those that conductors have told, and nodes by state.
+
+The library for it is loaded by the first who asks: a service that nobody scrapes goes without.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ironic_lite import errors, metrics
+from ironic_lite.api.service import Service
+from ironic_lite.db import census, conductors
+from ironic_lite.metrics import Family
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+PREFIX = "ironic_lite_"
+_FRESH = 1.0  # seconds that what the database says is told again
+_OF_BMCS: Mapping[str, Family] = {
+    # of `counters`
+    "bmc_calls_total": Family("Calls of BMCs.", ("kind", "operation", "result")),
+    "bmc_retries_total": Family("Calls of BMCs made again after a fault.", ("kind",)),
+    "bmc_call_seconds": Family("Calls of BMCs.", ("kind",), (0.05,)),  # bounds are in the data
+}
+_TOLD: Mapping[str, Family] = {**metrics.FAMILIES, **_OF_BMCS}
+_NODES = Family("Nodes.", ("provision_state", "maintenance"))
+_UP = Family("Whether a conductor lives.", ("conductor",))
+_AGE = Family("Seconds since a conductor has told its counts.", ("conductor",))
+_DATABASE = Family("Whether the database could be read.", ())
+
+
+class Exposition:
+    """Answers a scrape; one object serves all threads of a process.
+
+    :param service: returns what requests work with.
+    """
+
+    def __init__(self, service: Callable[[], Service]) -> None:
+        self._service = service
+        self._guard = threading.Lock()
+        self._read_at = float("-inf")
+        self._read: Json | None = None
+
+    def text(self, accept: str, *, api: bool = True, fleet: bool = True) -> tuple[bytes, str]:
+        """Return the answer and its content type.
+
+        :param accept: the header of the request.
+        :param api: tell what the processes of this API have counted.
+        :param fleet: tell what is the same whichever API is asked.
+        """
+        from prometheus_client import exposition  # noqa: PLC0415
+
+        encode, kind = exposition.choose_encoder(accept)
+        told = _Told(metrics.BOARD.snapshot() if api else {}, self._fleet() if fleet else None)
+        return encode(told), kind
+
+    def _fleet(self) -> Json:
+        """Return what the database says, read by two statements; not found without a database."""
+        with self._guard:
+            if self._read is None or time.monotonic() - self._read_at > _FRESH:
+                try:
+                    self._read = self._asked()
+                except errors.Error as why:
+                    LOG.warning("Metrics without the database: %s", why)
+                    self._read = {"database": 0, "conductors": [], "nodes": []}
+                self._read_at = time.monotonic()
+            return self._read
+
+    def _asked(self) -> Json:
+        service = self._service()
+        rows = service.database.read(conductors.told)
+        for row in rows:
+            row["up"] = service.fleet.lives(row)
+        return {"database": 1, "conductors": rows, "nodes": service.database.read(census.nodes)}
+
+
+class _Told:
+    """What the library takes for a registry."""
+
+    def __init__(self, own: Json, fleet: Json | None) -> None:
+        self._own = own
+        self._fleet = fleet
+
+    def collect(self) -> Iterator[Any]:
+        """Give each family once, with all its series."""
+        rows = self._fleet["conductors"] if self._fleet is not None else []
+        for name, family in _TOLD.items():
+            series = [(("", ""), one) for one in self._own.get(name, ())]
+            for row in rows:
+                of = ("conductor", row["hostname"])
+                series += [(of, one) for one in (row["counters"] or {}).get(name, ())]
+            if series:
+                yield _family(name, family, series)
+        if self._fleet is not None:
+            yield from self._gauges(self._fleet, rows)
+
+    @staticmethod
+    def _gauges(fleet: Json, rows: Sequence[Json]) -> Iterator[Any]:
+        yield _gauge("database_up", _DATABASE, [((), fleet["database"])])
+        if fleet["database"]:
+            nodes = [((state, str(put).lower()), n) for state, put, n in fleet["nodes"]]
+            yield _gauge("nodes", _NODES, nodes)
+        yield _gauge("conductor_up", _UP, [((row["hostname"],), row["up"]) for row in rows])
+        ages = [((row["hostname"],), row["age"]) for row in rows]
+        yield _gauge("conductor_counts_age_seconds", _AGE, ages)
+        for name, family in metrics.GAUGES.items():
+            wider = family._replace(labels=("conductor", *family.labels))
+            found = []
+            for row in rows:
+                for one in (row["counters"] or {}).get(name, ()) if row["up"] else ():
+                    labels = (row["hostname"], *(one[label] for label in family.labels))
+                    found.append((labels, one["value"]))
+            yield _gauge(name, wider, found)
+
+
+def _gauge(name: str, family: Family, found: Sequence[tuple[tuple[str, ...], float]]) -> Any:
+    from prometheus_client import core  # noqa: PLC0415
+
+    made = core.GaugeMetricFamily(PREFIX + name, family.text, labels=family.labels)
+    for labels, value in found:
+        made.add_metric(labels, float(value))
+    return made
+
+
+def _family(name: str, family: Family, series: Sequence[tuple[tuple[str, str], Json]]) -> Any:
+    from prometheus_client import core  # noqa: PLC0415
+
+    whose = any(of for (of, _), _ in series)
+    names = [*family.labels, *(["conductor"] if whose else [])]
+    kind: Any = core.HistogramMetricFamily if family.buckets else core.CounterMetricFamily
+    made = kind(PREFIX + name, family.text, labels=names)
+    for (_, host), one in series:
+        labels = [*(str(one[label]) for label in family.labels), *([host] if whose else [])]
+        if family.buckets:
+            buckets = [(row["le"], row["value"]) for row in one["buckets"]]
+            made.add_metric(labels, buckets, one["sum"])
+        else:
+            made.add_metric(labels, one["value"])
+    return made

@@ -1,0 +1,130 @@
+"""Whether this process can do what it is there for: its database, RPC, and a living conductor.
+
+Checks run on a thread of their own, one at a time, and what they find is kept for a second: any
+number of askers cost no more than one, and none of them waits longer than `LIMIT`.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import context, errors, ring
+from ironic_lite.api.service import Service
+from ironic_lite.db import conductors
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+LIMIT = 2.0
+"""Seconds that all checks together may take."""
+_FRESH = 1.0  # seconds that a finding is told again
+CHECKS = ("database", "conductors", "rpc")
+"""In the order in which they are made; one that fails leaves the later ones unknown."""
+_WORDS: Mapping[str, str] = {
+    "database": "the database cannot be read",
+    "conductors": "no conductor is alive",
+    "rpc": "a living conductor does not answer calls",
+}
+
+
+class _Failed(Exception):
+    """A check failed; the log tells why."""
+
+
+class Readiness:
+    """Answers whether the service is ready; one object serves all threads of a process.
+
+    :param service: returns what requests work with; it may raise what an opening of the database
+        raises.
+    """
+
+    def __init__(self, service: Callable[[], Service]) -> None:
+        self._service = service
+        self._guard = threading.Lock()
+        self._round: _Round | None = None
+        self._was_ready: bool | None = None
+
+    def ask(self) -> tuple[bool, Json]:
+        """Return whether it is ready, and the findings as JSON."""
+        with self._guard:
+            last = self._round
+            if last is None or (last.done.is_set() and time.monotonic() - last.begun > _FRESH):
+                last = self._round = _Round(self._service)
+                threading.Thread(target=last.run, name="readiness", daemon=True).start()
+        last.done.wait(max(0.0, last.begun + LIMIT - time.monotonic()))
+        ready, told = last.told()
+        if ready is not self._was_ready:
+            self._was_ready = ready
+            failed = [name for name in CHECKS if told["checks"][name]["status"] == "failed"]
+            if failed:
+                LOG.warning("Not ready: %s", ", ".join(failed))
+        return ready, told
+
+
+class _Round:
+    """One round of checks."""
+
+    def __init__(self, service: Callable[[], Service]) -> None:
+        self.begun = time.monotonic()
+        self.done = threading.Event()
+        self._open = service
+        self._found: dict[str, Json] = {}
+
+    def told(self) -> tuple[bool, Json]:
+        found = dict(self._found)
+        if not self.done.is_set():
+            at = next((name for name in CHECKS if name not in found), CHECKS[-1])
+            found[at] = {"status": "failed", "reason": f"no answer within {LIMIT:g} s"}
+        ready = all(found.get(name, {}).get("status") == "ok" for name in CHECKS)
+        shown = {name: found.get(name, {"status": "unknown"}) for name in CHECKS}
+        return ready, {"status": "ready" if ready else "not ready", "checks": shown}
+
+    def run(self) -> None:
+        """Make all checks."""
+        try:
+            service = self._check("database", self._open)
+            rows = self._check("database", lambda: service.database.read(conductors.members))
+            self._found["database"] = {"status": "ok"}
+            living = service.fleet.living(rows)
+            if not living:
+                raise self._fail("conductors", None)
+            self._found["conductors"] = {"status": "ok", "alive": len(living)}
+            self._check("rpc", lambda: _call(service, living))
+            self._found["rpc"] = {"status": "ok"}
+        except _Failed:
+            pass
+        finally:
+            self.done.set()
+
+    def _check(self, name: str, act: Callable[[], Any]) -> Any:
+        try:
+            return act()
+        except Exception as why:
+            raise self._fail(name, why) from None
+
+    def _fail(self, name: str, why: Exception | None) -> _Failed:
+        # Anybody may ask: addresses and the like stay in the log.
+        self._found[name] = {"status": "failed", "reason": _WORDS[name]}
+        if why is not None:
+            known = isinstance(why, errors.Error)
+            LOG.info("Not ready, %s: %s", name, why, exc_info=None if known else why)
+        return _Failed(name)
+
+
+def _call(service: Service, living: tuple[ring.Member, ...]) -> None:
+    """Have any living conductor answer a question that touches neither database nor machine."""
+    one = random.choice(living)
+    who, driver = context.internal("readiness"), min(one.drivers, default="none")
+    conductor = service.client.conductor(one.host, timeout=LIMIT)
+    try:
+        conductor.get_driver_properties(who, driver=driver)
+    except errors.Unavailable:
+        raise
+    except errors.Error as why:  # a refusal is an answer, too
+        LOG.debug("Conductor %s refused to be asked: %s", one.host, why)

@@ -1,0 +1,263 @@
+"""What monitors ask: the health check, liveness, readiness, and what Prometheus reads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+from prometheus_client import parser
+
+from ironic_lite import clock, errors, metrics
+from ironic_lite.api import app, front, probes, readiness
+from ironic_lite.db import conductors, session
+from tests.api.client import Client
+from tests.api.conftest import HOST, AddNode
+from tests.api.recorder import Recorder
+from tests.statements import count_statements
+
+Build = Callable[..., Client]
+
+
+@pytest.fixture
+def build(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) -> Build:
+    """Make an API anew with options, and perhaps with somebody at its door."""
+
+    def made(identify: front.Identify = front.anonymous, **options: Any) -> Client:
+        for name, value in options.items():
+            group, _, option = name.partition("__")
+            conf.set_override(option, value, group=group)
+        inner = app.routed(database, recorder, conf)
+        table = probes.table(conf, lambda: inner.service)
+        return Client(front.Front(inner, conf, identify, table))
+
+    return made
+
+
+def nobody(_environ: Any, _request_id: str) -> Any:
+    raise errors.Unauthorized
+
+
+# -- /healthcheck ----------------------------------------------------------------------------
+
+
+def test_the_health_check_is_off_by_default(api: Client) -> None:
+    assert api.get("/healthcheck").status == 404
+
+
+def test_the_health_check_answers_nothing_to_anybody(build: Build) -> None:
+    api = build(nobody, healthcheck__enabled=True)
+    answer = api.get("/healthcheck")
+    assert (answer.status, answer.body) == (200, b"")
+    assert answer.headers["content-type"] == "text/plain; charset=UTF-8"
+    assert api.get("/v1/nodes").status == 401
+    assert api.post("/healthcheck").status == 401
+
+
+def test_a_file_takes_the_api_out_of_service(build: Build, tmp_path: Any) -> None:
+    off = tmp_path / "off"
+    api = build(healthcheck__enabled=True, healthcheck__disable_by_file_path=str(off))
+    assert api.get("/healthcheck").status == 200
+    off.touch()
+    answer = api.get("/healthcheck")
+    assert (answer.status, answer.body) == (503, b"DISABLED BY FILE")
+
+
+# -- /livez, /readyz -------------------------------------------------------------------------
+
+
+def test_who_lives_says_so_whatever_else_is_away(build: Build, database: session.Database) -> None:
+    api = build(nobody)
+    database.close()
+    with count_statements(database) as sent:
+        answer = api.get("/livez")
+    assert (answer.status, answer.json, len(sent)) == (200, {"status": "alive"}, 0)
+
+
+def test_all_is_well_with_a_database_and_a_conductor_that_answers(
+    build: Build, recorder: Recorder, database: session.Database
+) -> None:
+    api = build(nobody)
+    with count_statements(database) as sent:
+        answers = [api.get("/readyz") for _ in range(20)]
+    assert {answer.status for answer in answers} == {200}
+    assert answers[0].json == {
+        "status": "ready",
+        "checks": {
+            "database": {"status": "ok"},
+            "conductors": {"status": "ok", "alive": 1},
+            "rpc": {"status": "ok"},
+        },
+    }
+    # However many ask within a second.
+    assert [name for name, _ in recorder.calls] == ["get_driver_properties"] * len(sent)
+    assert recorder.hosts[0] == HOST
+
+
+def test_a_database_that_cannot_be_read_is_told(
+    build: Build, monkeypatch: pytest.MonkeyPatch, database: session.Database
+) -> None:
+    def away(_work: Any) -> Any:
+        raise errors.Unavailable("No route to secret-host.", reason="secret-host")
+
+    api = build()
+    monkeypatch.setattr(database, "read", away)
+    answer = api.get("/readyz")
+    assert (answer.status, answer.json["status"]) == (503, "not ready")
+    assert answer.json["checks"] == {
+        "database": {"status": "failed", "reason": "the database cannot be read"},
+        "conductors": {"status": "unknown"},
+        "rpc": {"status": "unknown"},
+    }
+    assert b"secret" not in answer.body
+
+
+def test_a_fleet_without_a_living_conductor_is_told(
+    build: Build, database: session.Database
+) -> None:
+    database.write(lambda conn: conductors.offline(conn, HOST, clock.now()))
+    answer = build().get("/readyz")
+    assert answer.status == 503
+    assert answer.json["checks"]["database"] == {"status": "ok"}
+    assert answer.json["checks"]["conductors"]["reason"] == "no conductor is alive"
+
+
+def test_a_conductor_that_does_not_answer_is_told(build: Build, recorder: Recorder) -> None:
+    recorder.answers["get_driver_properties"] = errors.NoConductor(host=HOST, reason="silence")
+    answer = build().get("/readyz")
+    assert answer.status == 503
+    assert answer.json["checks"]["conductors"] == {"status": "ok", "alive": 1}
+    assert answer.json["checks"]["rpc"]["reason"] == "a living conductor does not answer calls"
+
+
+def test_a_conductor_that_refuses_has_answered(build: Build, recorder: Recorder) -> None:
+    recorder.answers["get_driver_properties"] = errors.DriverNotFound(driver="x")
+    assert build().get("/readyz").status == 200
+
+
+def test_a_check_that_hangs_costs_one_thread_and_no_asker_more_than_the_limit(
+    build: Build, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "LIMIT", 0.1)
+    go_on = threading.Event()
+    recorder.answers["get_driver_properties"] = lambda driver: go_on.wait(60)
+    api = build()
+    try:
+        for _ in range(3):
+            answer = api.get("/readyz")
+            assert answer.status == 503
+            assert answer.json["checks"]["rpc"]["reason"] == "no answer within 0.1 s"
+        assert len(recorder.calls) == 1
+    finally:
+        go_on.set()
+
+
+# -- /metrics --------------------------------------------------------------------------------
+
+
+def samples(body: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Return what a scraper reads: value by name and labels."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in parser.text_string_to_metric_families(body.decode())
+        for sample in family.samples
+    }
+
+
+def value(body: bytes, name: str, **labels: str) -> float | None:
+    return samples(body).get((f"ironic_lite_{name}", frozenset(labels.items())))
+
+
+def test_requests_are_counted_by_method_route_and_code(api: Client, add_node: AddNode) -> None:
+    node = add_node()["uuid"]
+    labels = {"method": "GET", "route": "/nodes/{ident}"}
+    before = value(api.get("/metrics").body, "http_requests_total", **labels, code="200") or 0
+    for _ in range(3):
+        assert api.get(f"/v1/nodes/{node}").status == 200
+    api.get("/v1/nodes/nobody")
+    api.request("BREW", "/v1/nodes")
+    answer = api.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert value(answer.body, "http_requests_total", **labels, code="200") == before + 3
+    assert (value(answer.body, "http_requests_total", **labels, code="404") or 0) >= 1
+    assert (value(answer.body, "http_request_seconds_count", **labels) or 0) >= before + 4
+    invented = value(answer.body, "http_requests_total", method="other", route="none", code="405")
+    assert invented and b"BREW" not in answer.body
+
+
+def test_nodes_are_counted_by_state(api: Client, add_node: AddNode) -> None:
+    for state in ("enroll", "available", "available"):
+        add_node(provision_state=state)
+    add_node(provision_state="available", maintenance=True)
+    body = api.get("/metrics").body
+    labels = {"provision_state": "available", "maintenance": "false"}
+    assert value(body, "nodes", **labels) == 2
+    assert value(body, "nodes", provision_state="available", maintenance="true") == 1
+    assert value(body, "database_up") == 1
+
+
+def test_what_conductors_have_counted_is_told_under_their_names(
+    api: Client, database: session.Database
+) -> None:
+    board = metrics.Board()
+    board.count("runs_total", "clean", "done")
+    board.observe("run_seconds", 61.0, "clean")
+    told = {
+        **board.snapshot(),
+        "bmc_retries_total": [{"kind": "redfish", "value": 9}],
+        "workers": [{"state": "busy", "value": 3}],
+        "of a newer release": [{"value": 1}],
+    }
+    database.write(lambda c: conductors.touch(c, host=HOST, now=clock.now(), counters=told))
+    body = api.get("/metrics").body
+    who = {"conductor": HOST}
+    assert value(body, "runs_total", verb="clean", result="done", **who) == 1
+    assert value(body, "run_seconds_bucket", verb="clean", le="180", **who) == 1
+    assert value(body, "run_seconds_bucket", verb="clean", le="60", **who) == 0
+    assert value(body, "bmc_retries_total", kind="redfish", **who) == 9
+    assert value(body, "workers", state="busy", **who) == 3
+    assert value(body, "conductor_up", **who) == 1
+
+
+def test_a_scrape_costs_two_statements_and_the_part_of_one_api_none(
+    api: Client, database: session.Database
+) -> None:
+    with count_statements(database) as sent:
+        mine = api.get("/metrics?only=api")
+    assert (mine.status, len(sent)) == (200, 0)
+    assert b"conductor_up" not in mine.body
+    with count_statements(database) as sent:
+        shared = api.get("/metrics?only=fleet")
+    assert (shared.status, len(sent)) == (200, 2)
+    assert b"http_requests" not in shared.body
+    assert api.get("/metrics?only=everything").status == 400
+    assert api.get("/metrics?all=1").status == 400
+
+
+def test_without_a_database_the_rest_is_told(
+    build: Build, monkeypatch: pytest.MonkeyPatch, database: session.Database
+) -> None:
+    def away(_work: Any) -> Any:
+        raise errors.Unavailable("Away.", reason="away")
+
+    api = build()
+    api.get("/v1")
+    monkeypatch.setattr(database, "read", away)
+    answer = api.get("/metrics")
+    assert (answer.status, value(answer.body, "database_up")) == (200, 0)
+    assert b"ironic_lite_nodes" not in answer.body
+    assert b"ironic_lite_http_requests_total" in answer.body
+
+
+def test_metrics_are_for_those_who_may_log_in_unless_they_are_public(build: Build) -> None:
+    assert build(nobody).get("/metrics").status == 401
+    assert build(nobody, metrics__public=True).get("/metrics").status == 200
+    assert build(metrics__enabled=False).get("/metrics").status == 404
+
+
+def test_openmetrics_is_spoken_with_those_who_ask_for_it(api: Client) -> None:
+    answer = api.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert answer.body.endswith(b"# EOF\n")
