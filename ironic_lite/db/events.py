@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite import history
+from ironic_lite import errors, history
 from ironic_lite.db import models
 from ironic_lite.db.session import Connection
 
@@ -28,6 +28,22 @@ TOLD = sa.or_(
 )
 """What makes an event an entry of history."""
 
+_ASKED = ("power", "management", "provision", "abort_requested")
+"""Kinds of events of what a request is told of at once, beside runs."""
+
+_LATEST = 500
+_BEFORE = (
+    sa.select(_EVENT.kind, _EVENT.request_id)
+    .where(_EVENT.node_uuid == sa.bindparam("k_node"))
+    .order_by(_EVENT.id.desc())
+    .limit(_LATEST)
+    .subquery()
+)
+_AGAIN = (
+    sa.select(_BEFORE.c.kind)
+    .where(_BEFORE.c.request_id == sa.bindparam("k_request"), _BEFORE.c.kind.in_(_ASKED))
+    .limit(1)
+)
 _ENTRY = sa.select(models.events).where(
     _EVENT.id == sa.bindparam("k_id", type_=sa.BigInteger),
     _EVENT.node_uuid == sa.bindparam("k_node"),
@@ -62,6 +78,22 @@ def add(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append events by one statement: at, node_uuid and kind; other columns as far as known."""
     if rows:
         conn.execute(_INSERT, [{**_BLANK, **row} for row in rows])
+
+
+def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
+    """Refuse a request that has done something on this node: a broker may deliver a message a
+    second time, when the machine has long gone on.
+
+    The node's lock is held. Only the latest events are looked at: see ``runs.refuse_again``.
+
+    :raises errors.Conflict: it has.
+    """
+    if conn.execute(_AGAIN, {"k_node": node_uuid, "k_request": request_id}).first() is not None:
+        raise errors.Conflict(
+            f"Request {request_id} has been carried out on node {node_uuid} before. Ask again, by "
+            "a request of its own, if it is to be done once more.",
+            node=node_uuid,
+        )
 
 
 def page(

@@ -230,3 +230,21 @@ def test_a_state_change_with_its_run_step_and_events_is_four_statements(database
     with count_statements(database) as sent:
         database.write(work)
     assert len(sent) == 4, sent
+
+
+def test_a_request_is_known_by_what_it_has_done_on_the_node(database: Database) -> None:
+    """What others did since, and what else a request has written, is no sign of it."""
+    node = add_node(database)
+    done = {"at": NOON, "node_uuid": node, "kind": "power", "request_id": "req-1"}
+    more = [{**done, "kind": "step_ended", "request_id": f"req-{n}"} for n in range(2, 100)]
+    database.write(lambda conn: events.add(conn, [done, *more]))
+
+    def refuse(where: str, request: str) -> None:
+        with count_statements(database) as sent:
+            database.read(lambda conn: events.refuse_again(conn, where, request))
+        assert len(sent) == 1
+
+    with pytest.raises(errors.Conflict, match="req-1 has been carried out"):
+        refuse(node, "req-1")
+    refuse(node, "req-2")
+    refuse(add_node(database), "req-1")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors
+from ironic_lite import context, errors
 from tests.flows.rig import Rig, wait_for
 
 
 def call(rig: Rig, node: str, method: str, verb: str = "POST", **info: Any) -> Any:
-    """Call a method of the node's vendor interface."""
+    """Call a method of the node's vendor interface, by a request of its own."""
     return rig.endpoints.vendor_passthru(
-        rig.who, node_uuid=node, vendor_method=method, http_method=verb, info=info
+        context.internal("test"), node_uuid=node, vendor_method=method, http_method=verb, info=info
     )
 
 

@@ -103,6 +103,7 @@ class Agent:
             if task.state is not State.INSPECTWAIT or not task.driver.inspect.takes_reports:
                 raise errors.NodeNotFound(node=node_uuid)
             token = _token(task) if with_token else None
+            task.journal.once()  # a late copy is no report of another inspection
             task.move("resume")
             task.hand_over(inspect.report, inventory, plugin_data)
             return token

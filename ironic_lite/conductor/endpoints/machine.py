@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors, plans, states
-from ironic_lite.conductor.flows import deploy, offers, power
+from ironic_lite.conductor.flows import deploy, offers, orders, power
+from ironic_lite.conductor.flows.orders import Order
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
@@ -64,8 +65,8 @@ class Machine:
         with self.tasks.lock(context, node_uuid) as task:
             if target_raid_config:
                 task.driver.raid.validate_raid_config(task, target_raid_config)
-            task.node.target_raid_config = target_raid_config
-            task.save()
+            order = Order("set the volumes wanted", {"order": "target_raid_config"})
+            orders.at_once(task, order, lambda task: _want(task, target_raid_config))
 
     # -- power -------------------------------------------------------------------------------
 
@@ -99,8 +100,11 @@ class Machine:
             if device not in offered:
                 reason = f"{device!r} is not one of {', '.join(offered)}"
                 raise errors.InvalidParameter(path="boot_device", reason=reason)
-            management.set_boot_device(task, device, persistent=persistent)
-            task.save()
+            orders.at_once(
+                task,
+                Order("set the boot device", {"order": "boot_device", "target": device}),
+                lambda task: management.set_boot_device(task, device, persistent=persistent),
+            )
 
     def get_boot_device(self, context: Context, *, node_uuid: str) -> Json:
         """Return the boot device."""
@@ -121,6 +125,10 @@ class Machine:
             _check_deletable(task)
             task.journal.event("node_deleted", before=str(task.state))
             task.destroy()
+
+
+def _want(task: Task, volumes: Json) -> None:
+    task.node.target_raid_config = volumes
 
 
 def _opinion(task: Task, kind: str) -> Json:

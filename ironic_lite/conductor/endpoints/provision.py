@@ -185,10 +185,12 @@ class Provision:
         heard = task.driver.deploy.in_band and task.notes.agent_url is not None
         if not heard:  # nobody would send the heartbeat that wakes it
             task.node.wake_at = clock.now()
+        task.journal.once()  # a late copy must not end another hold
         task.move("unhold")
 
     def _abort(self, task: Task) -> None:
         state = task.state
+        task.journal.once()  # a late copy must not end another run
         if state is State.SERVICEFAIL:
             if task.node.maintenance:
                 reason = "end the maintenance first, its fault is not mended"

@@ -26,7 +26,11 @@ class Order(NamedTuple):
 
 
 def begin(task: Task, order: Order) -> None:
-    """Note the order, so that whoever finds the node without a conductor knows of it."""
+    """Note the order, so that whoever finds the node without a conductor knows of it.
+
+    :raises errors.Conflict: the request has ordered this before.
+    """
+    task.journal.once()
     faults.forget(task)
     task.notes.order = order.goal
     task.journal.event("management", event="start", data=_shown(order))
@@ -51,7 +55,9 @@ def at_once(task: Task, order: Order, act: Callable[[Task], Any]) -> Any:
     """Do what is quick while the caller waits, who also gets the error; note it if it was done.
 
     :returns: what ``act`` returns.
+    :raises errors.Conflict: the request has done this before.
     """
+    task.desk.database.read(task.journal.refuse_again)
     result = act(task)
     task.journal.event("management", event="end", data=_shown(order))
     task.save()

@@ -20,7 +20,11 @@ ENDS_IN = {
 
 
 def begin(task: Task, target: str) -> None:
-    """Note the wanted power state, while the caller listens."""
+    """Note the wanted power state, while the caller listens.
+
+    :raises errors.Conflict: the request has done this before.
+    """
+    task.journal.once()
     task.node.target_power_state = ENDS_IN[target]
     faults.forget(task)
     task.journal.event("power", event="start", before=task.node.power_state, after=ENDS_IN[target])
