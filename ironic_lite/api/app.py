@@ -28,7 +28,8 @@ from ironic_lite.api import (
     signatures,
 )
 from ironic_lite.api.fleet import Fleet
-from ironic_lite.api.service import Client, Service
+from ironic_lite.api.reach import Client
+from ironic_lite.api.service import Service
 from ironic_lite.db import traits
 from ironic_lite.db.session import Database
 from ironic_lite.rpc import notifier

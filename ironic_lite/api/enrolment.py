@@ -154,9 +154,9 @@ def set_maintenance(
 
 def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
     """Return the interface columns of a node, the conductor's defaults filled in."""
-    host = service.fleet.any_host(row["driver"], row["conductor_group"])
+    place = (row["driver"], row["conductor_group"])
     ask = functools.partial(
-        service.client.conductor(host).check_node,
+        service.reach(functools.partial(service.fleet.any_host, *place)).check_node,
         request.who,
         driver=row["driver"],
         driver_info=row["driver_info"] or {},

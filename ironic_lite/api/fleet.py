@@ -1,7 +1,13 @@
-"""Which conductor answers for a node: membership rows, kept for a while, and `ring` over them."""
+"""Which conductor answers for a node: membership rows, kept for a while, and `ring` over them.
+
+One that did not answer is doubted: others are asked in its place until it gives a sign of life.
+Doubt only chooses whom to ask. Who owns a node is left as it is, and who is shown for it, too.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +20,8 @@ from ironic_lite.db import conductors
 from ironic_lite.db.session import Database
 from ironic_lite.roster import Roster, members
 
+LOG = logging.getLogger(__name__)
+
 
 class Fleet:
     """The living conductors as this process last saw them; one serves all threads."""
@@ -25,6 +33,8 @@ class Fleet:
         self._read_at = float("-inf")
         self._roster = Roster(conf.conductor.heartbeat_timeout)
         self._reading = threading.Lock()
+        self._signs: dict[str, Any] = {}
+        self._doubted: dict[str, Any] = {}  # the last sign of life before each did not answer
 
     def members(self) -> tuple[ring.Member, ...]:
         """Return the living conductors, at most [conductor]hash_ring_reset_interval seconds old."""
@@ -41,7 +51,32 @@ class Fleet:
                 self._roster.blind()
                 raise
             self._members = self._roster.living(rows)
+            self._signs = {row["hostname"]: row["updated_at"] for row in rows}
+            self._doubted = {
+                host: sign for host, sign in self._doubted.items() if self._signs.get(host) == sign
+            }
             self._read_at = time.monotonic()
+
+    def doubt(self, host: str) -> None:
+        """Note that a conductor did not answer: others are asked until it gives a sign of life."""
+        if host in self._doubted:
+            return
+        # What it has written until now is no sign that it lives still.
+        with contextlib.suppress(errors.Error):
+            self.refresh()
+        with self._reading:
+            self._doubted = {**self._doubted, host: self._signs.get(host)}
+        LOG.warning("Conductor %s does not answer: if there are others, they are asked", host)
+
+    def trusted(self, hosts: Iterable[str]) -> str:
+        """Return the first of these hosts that is not doubted, or the first if all are."""
+        some = list(hosts)
+        return next((host for host in some if host not in self._doubted), some[0])
+
+    def _asked(self, able: list[ring.Member]) -> list[ring.Member]:
+        """Return who is asked out of those that could answer: those not doubted, if any."""
+        doubted = self._doubted
+        return [one for one in able if one.host not in doubted] or able
 
     def lives(self, row: Mapping[str, Any]) -> bool:
         """Tell whether a conductor lives, as it stands in the table at this moment.
@@ -80,17 +115,15 @@ class Fleet:
         return ring.owner(self.members(), group, driver, node_uuid)
 
     def host_for(self, node: Mapping[str, Any]) -> str:
-        """Return the host to call about an existing node.
+        """Return the host to call about an existing node: its owner, or who would be next.
 
         :param node: at least its ``uuid``, ``driver`` and ``conductor_group``.
         :raises errors.NoConductor: those that could are away.
         :raises errors.NotFound: nobody ever could drive it.
         """
         driver, group, uuid = node["driver"], node["conductor_group"], node["uuid"]
-        host = self.owner(driver, group, uuid)
-        if host is None:
-            self.refresh()
-            host = self.owner(driver, group, uuid)
+        able = self._able(driver, group)
+        host = ring.owner(self._asked(able), group, driver, uuid)
         if host is not None:
             return host
         why = self._missing(driver, group)
@@ -104,13 +137,18 @@ class Fleet:
         :raises errors.NoConductor: those that could are away.
         :raises errors.NoValidHost: nobody ever could.
         """
+        able = self._able(driver, group)
+        if not able:
+            raise self._missing(driver, group)
+        return self._asked(able)[0].host
+
+    def _able(self, driver: str, group: str) -> list[ring.Member]:
+        """Return the living that can drive such nodes; if there are none, looked up anew."""
         able = ring.candidates(self.members(), group, driver)
         if not able:
             self.refresh()
             able = ring.candidates(self.members(), group, driver)
-        if not able:
-            raise self._missing(driver, group)
-        return able[0].host
+        return able
 
     def _missing(self, driver: str, group: str) -> errors.Error:
         registered = members(self._database.read(conductors.members))

@@ -17,8 +17,8 @@ from oslo_config import cfg
 from ironic_lite import config
 
 _FIRST_HANDED = 3  # SD_LISTEN_FDS_START
-BACKLOG = 1024
-"""Connections that may wait to be accepted."""
+MOST_WAITING = 2**31 - 1
+"""Of connections that wait to be accepted: listen(2) takes net.core.somaxconn for what is more."""
 # Connections have these from the socket that accepts them: one whose other end has vanished, in the
 # middle of a request perhaps, is given up after a minute and a half.
 _KEEPALIVE = (
@@ -43,7 +43,7 @@ def listen(conf: cfg.ConfigOpts) -> socket.socket:
         family, *_, address = found[0]
         handed = _handed_over((str(address[0]), int(address[1])))
         # The address may be reused while old connections fade, but never shared with a listener.
-        listening = handed or socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        listening = handed or socket.create_server(address[:2], family=family, backlog=MOST_WAITING)
     except OSError as error:
         why = error.strerror or error
         raise config.ConfigError(

@@ -43,7 +43,7 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
             # Of HTTP/2, idle connections are never closed, and one can ask for hundreds of threads.
             http=constants.HTTPModes.http1,
             websockets=False,
-            backlog=listening.BACKLOG,
+            backlog=listening.MOST_WAITING,
             # Each request is looked at at once: those beyond a limit are refused, not queued.
             backpressure=conf.api.max_connections,
             blocking_threads=conf.api.max_connections,

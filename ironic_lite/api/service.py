@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
+import functools
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from oslo_config import cfg
 
 from ironic_lite.api.fleet import Fleet
+from ironic_lite.api.reach import Client, Reached
 from ironic_lite.db.session import Database
 from ironic_lite.rpc import interface
 from ironic_lite.rpc.notifier import Notifier
-
-
-class Client(Protocol):
-    """The end of RPC that the API holds: `rpc.client.Client`, or a stand-in of a test."""
-
-    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
-        """Return the conductor ``host``, or any living one if None."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,3 +26,15 @@ class Service:
     fleet: Fleet
     conf: cfg.ConfigOpts
     notifier: Notifier
+
+    def conductor_of(self, node: Mapping[str, Any]) -> interface.Conductor:
+        """Return who answers for a node: its conductor, or the next if that took nothing.
+
+        :param node: at least its ``uuid``, ``driver`` and ``conductor_group``.
+        :raises errors.NoConductor, errors.NotFound: as `Fleet.host_for`.
+        """
+        return self.reach(functools.partial(self.fleet.host_for, node))
+
+    def reach(self, choose: Callable[[], str]) -> interface.Conductor:
+        """Return the conductor that ``choose`` names, or the next it names if that took nothing."""
+        return typing.cast(interface.Conductor, Reached(self.client, self.fleet, choose))

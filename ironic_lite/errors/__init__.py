@@ -29,6 +29,8 @@ The branch tells a caller what to do, so branches are few::
     +- Unavailable                 503  retry later
     |  +- NoFreeWorker
     |  +- NoConductor
+    |  |  +- ConductorAbsent            it took nothing: another may be asked
+    |  |  +- ConductorSilent            it may have begun
     |  +- TooManyActions
     |  +- Crowded                       the API has too much in hand already
     |  +- Pinned                        an upgrade is under way; older conductors cannot do it
@@ -116,6 +118,8 @@ from ironic_lite.errors.root import (
 )
 from ironic_lite.errors.service import (
     Aborted,
+    ConductorAbsent,
+    ConductorSilent,
     Crowded,
     DiskFull,
     DownloadFailed,
@@ -144,7 +148,9 @@ __all__ = [
     "BmcUnreachable",
     "ChassisNotFound",
     "CleanStepFailed",
+    "ConductorAbsent",
     "ConductorNotFound",
+    "ConductorSilent",
     "Conflict",
     "Crowded",
     "DeployStepFailed",

@@ -29,6 +29,14 @@ class NoConductor(Unavailable):
     )
 
 
+class ConductorAbsent(NoConductor):
+    """Nobody took the message: nothing has begun, and another may be asked in its place."""
+
+
+class ConductorSilent(NoConductor):
+    """It gives no sign of life, or went away; it may have begun, or still begin."""
+
+
 class TooManyActions(Unavailable):
     retry_after = 30
     text = "Limit of {limit} nodes doing {action} at once reached; retry when some have finished."

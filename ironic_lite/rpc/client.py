@@ -41,6 +41,9 @@ _BROKER_OPTION = "[DEFAULT]broker_message_limit_mib, and the broker's own limit 
 _RETRIES = 2
 """How often a lost broker is tried again before the caller hears of it."""
 
+_PUNCTUAL = 0.5
+"""Seconds by which a call may end before its time is over, and yet have waited for all of it."""
+
 _BROKER_AWAY = (
     "The message broker between API and conductors does not answer. Check it, and "
     "[DEFAULT]transport_url; retry when it is back."
@@ -70,6 +73,7 @@ class Client:
         self._limit = None if local else options.frame_limit(config.CONF)
         self._broker_limit = int(config.CONF.broker_message_limit_mib) * options.MIB
         self._messaging = messaging
+        self._patience = float(messaging.conf.rpc_response_timeout)
         self._connected = local
         self._pin = pins.pinned(config.CONF)
 
@@ -97,7 +101,9 @@ class Client:
         may be called ``ctxt`` or ``method``: oslo.messaging takes these for its own.
 
         :raises errors.Error: what the method raised: same class, text and facts.
-        :raises errors.NoConductor: nobody of that name lives, or it died or was silent too long.
+        :raises errors.ConductorAbsent: nobody of that name listens: the message was not taken.
+        :raises errors.ConductorSilent: it died or gave no sign of life, and may have begun.
+        :raises errors.NoConductor: it lives and has not answered in time, or the broker is away.
         :raises errors.UnknownMethod: the conductor is older than the caller.
         :raises errors.Pinned: it may be, as [DEFAULT]pin_release_version says; nothing was sent.
         :raises errors.TooLarge: arguments or result are beyond frame_limit_mib, or arguments are
@@ -134,6 +140,11 @@ class Client:
             return self._rpc.prepare(server=host, **changed).call(context, method, **args)
         except Exception as why:
             error = _translated(why, host, method)
+            left = (timeout or self._patience) - watch.seconds > _PUNCTUAL
+            if left and isinstance(why, oslo_messaging.MessagingTimeout):
+                # It was the signs of life that were missed.
+                reason = f"no sign of life from it while it was to answer {method}"
+                error = errors.ConductorSilent(host=host or "any", reason=reason)
             outcome = "no answer" if isinstance(error, errors.NoConductor) else "error"
             raise error from None
         finally:
@@ -202,10 +213,14 @@ def _translated(why: Exception, host: str | None, method: str) -> Exception:
         case oslo_messaging.MessagingTimeout():
             error = errors.NoConductor(host=who, reason=f"no answer to {method} in time")
         case oslo_messaging.MessageUndeliverable() | faults.PeerAbsent() | faults.PeerLost():
-            error = errors.NoConductor(host=who, reason=str(why) or "no queue of that name")
+            # A broker that has no such queue may have had it, and a taker of the message, when it
+            # was sent for the first time: the library sends again what a lost connection had.
+            absent = isinstance(why, faults.PeerAbsent)
+            kind = errors.ConductorAbsent if absent else errors.ConductorSilent
+            error = kind(host=who, reason=str(why) or "no queue of that name")
         case Exception() if transport.of_broker(why):
             error = errors.NoConductor(_BROKER_AWAY, host=who, reason=str(why))
-        case oslo_messaging.RemoteError(exc_type=kind) if kind in _UNKNOWN:
+        case oslo_messaging.RemoteError(exc_type=name) if name in _UNKNOWN:
             error = errors.UnknownMethod(host=who, method=method, version="another")
         case oslo_messaging.MessagingException():
             LOG.error("RPC method %s of conductor %s failed: %s", method, who, why)

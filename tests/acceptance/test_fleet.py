@@ -111,6 +111,27 @@ def test_when_half_of_the_conductors_is_killed_the_others_finish_all_cleans(
     assert ask(fleet, runs) == [("done",)]
 
 
+def test_requests_for_the_nodes_of_a_dead_conductor_do_not_wait_until_it_is_missed(
+    fleet: Service,
+) -> None:
+    text = fleet.settings.read_text(encoding="utf-8")
+    fleet.settings.write_text(text.replace("heartbeat_timeout = 3", "heartbeat_timeout = 600"))
+    fleet.start("ironic-lite-api")
+    first = fleet.start("ironic-lite-conductor", host="first")
+    fleet.start("ironic-lite-conductor", host="second")
+    service.until(lambda: living(fleet) == {"first", "second"}, "two conductors")
+    names = [f"n{number}" for number in range(12)]
+    for name in names:
+        fleet.create(name)
+    assert "first" in {fleet.get(f"/v1/nodes/{name}")["conductor"] for name in names}
+    first.clear()
+    for name in names:
+        fleet.provision(name, "manage", "manageable")
+    fleet.create("new")
+    assert living(fleet) == {"first", "second"}, "nobody has missed it yet"
+    assert ask(fleet, "SELECT DISTINCT conductor, state FROM runs") == [("second", "done")]
+
+
 # -- rolling restart -------------------------------------------------------------------------
 
 

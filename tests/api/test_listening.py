@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import socket
+import struct
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -57,3 +59,10 @@ def test_what_was_for_another_process_is_not_taken(
     monkeypatch.setenv("LISTEN_PID", "1")
     with listening.listen(conf(0)) as door:
         assert not isinstance(door, listening.Handed)
+
+
+def test_as_many_connections_may_wait_as_the_kernel_allows() -> None:
+    with listening.listen(conf(0)) as door:
+        told = door.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
+    (longest,) = struct.unpack_from("=I", told, 28)  # of a listener, tcpi_sacked is that
+    assert longest == int(pathlib.Path("/proc/sys/net/core/somaxconn").read_text("ascii"))

@@ -99,6 +99,8 @@ def test_only_what_may_pass_by_itself_is_retryable() -> None:
         "Unavailable",
         "NoFreeWorker",
         "NoConductor",
+        "ConductorAbsent",
+        "ConductorSilent",
         "TooManyActions",
         "Stopping",
         "Crowded",

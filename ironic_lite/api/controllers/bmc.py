@@ -39,7 +39,7 @@ class Bmc(expose.Controller):
         row = idents.fetch(self.service, request, ident, _ROUTED)
         if changing is not None:
             check_at_rest(State(row["provision_state"]), changing, node=row["uuid"])
-        return self.service.client.conductor(self.service.fleet.host_for(row)), row["uuid"]
+        return self.service.conductor_of(row), row["uuid"]
 
     @expose.expose(
         "PUT",

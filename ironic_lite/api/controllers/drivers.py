@@ -11,6 +11,7 @@ from ironic_lite.api import expose, links, queries, rules, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
 from ironic_lite.db import conductors
+from ironic_lite.rpc import interface
 
 Json = dict[str, Any]
 
@@ -64,8 +65,7 @@ class Drivers(expose.Controller):
     @expose.expose("GET", "/drivers/{name}/properties", types.word)
     def properties(self, request: Request, name: str) -> dict[str, str]:
         """Return what driver_info may hold: key -> description; a conductor tells."""
-        conductor = self.service.client.conductor(host(self.service, name))
-        return conductor.get_driver_properties(request.who, driver=name)
+        return conductor(self.service, name).get_driver_properties(request.who, driver=name)
 
     @expose.expose(
         "GET",
@@ -76,16 +76,17 @@ class Drivers(expose.Controller):
     )
     def logical_disk_properties(self, request: Request, name: str) -> dict[str, str]:
         """Return what a logical disk of target_raid_config may say: key -> description."""
-        conductor = self.service.client.conductor(host(self.service, name))
-        return conductor.get_raid_logical_disk_properties(request.who, driver=name)
+        return conductor(self.service, name).get_raid_logical_disk_properties(
+            request.who, driver=name
+        )
 
 
-def host(service: Service, name: str) -> str:
+def conductor(service: Service, name: str) -> interface.Conductor:
     """Return a living conductor that drives the hardware type ``name``.
 
     :raises errors.DriverNotFound: there is none.
     """
-    return next(iter(_driver(service, name).hosts))
+    return service.reach(lambda: service.fleet.trusted(_driver(service, name).hosts))
 
 
 def _driver(service: Service, name: str) -> Driver:

@@ -81,7 +81,7 @@ class Heartbeat(strangers.Open):
         _check_body(request, given)
         self._check_url(callback_url)
         row = self._route(request, ident)
-        conductor = self.service.client.conductor(self.service.fleet.host_for(row))
+        conductor = self.service.conductor_of(row)
         try:
             conductor.heartbeat(
                 request.who, node_uuid=row["uuid"], callback_url=callback_url, **given

@@ -68,7 +68,7 @@ class ContinueInspection(strangers.Open):
         row = self.service.database.read(lambda conn: _find(conn, uuid, inventory))
         if row is None:
             raise _unknown()
-        conductor = self.service.client.conductor(self.service.fleet.host_for(row))
+        conductor = self.service.conductor_of(row)
         try:
             token = conductor.continue_inspection(
                 request.who,

@@ -70,7 +70,7 @@ class Lookup(strangers.Open):
 
     def _token(self, request: Request, row: Json) -> str:
         """Return the token the first time, and afterwards only that there is one."""
-        conductor = self.service.client.conductor(self.service.fleet.host_for(row))
+        conductor = self.service.conductor_of(row)
         found = conductor.get_node_with_token(request.who, node_uuid=row["uuid"])
         return str(found["agent_token"]) if found["fresh"] else masking.MASK
 

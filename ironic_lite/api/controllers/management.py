@@ -23,8 +23,7 @@ class Management(expose.Controller):
     def _ask(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
         """Return the conductor of a node, and the node's UUID."""
         row = idents.fetch(self.service, request, ident, _ROUTED)
-        host = self.service.fleet.host_for(row)
-        return self.service.client.conductor(host), row["uuid"]
+        return self.service.conductor_of(row), row["uuid"]
 
     # -- validation --------------------------------------------------------------------------
 

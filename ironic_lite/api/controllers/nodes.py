@@ -70,7 +70,7 @@ class Nodes(expose.Controller):
     def delete(self, request: Request, ident: str) -> None:
         """Forget a node; its conductor checks that nothing goes on with it."""
         row = idents.fetch(self.service, request, ident, ("uuid", "driver", "conductor_group"))
-        conductor = self.service.client.conductor(self.service.fleet.host_for(row))
+        conductor = self.service.conductor_of(row)
         conductor.destroy_node(request.who, node_uuid=row["uuid"])
 
     # -- lists -------------------------------------------------------------------------------

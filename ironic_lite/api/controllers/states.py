@@ -72,7 +72,7 @@ class States(expose.Controller):
         verb = provisioning.verb(body["target"], node)
         asked = provisioning.Asked(verb, body, node, request.version)
         provisioning.check(asked, self.service.conf)
-        conductor = self.service.client.conductor(self.service.fleet.host_for(node))
+        conductor = self.service.conductor_of(node)
         provisioning.send(conductor, request.who, asked)
         _point_to_states(request, ident)
 
@@ -89,7 +89,7 @@ class States(expose.Controller):
         """Ask for a power state; ``timeout`` in seconds."""
         node = idents.fetch(self.service, request, ident, _POWER)
         _check_power(request.version, node, target, timeout)
-        conductor = self.service.client.conductor(self.service.fleet.host_for(node))
+        conductor = self.service.conductor_of(node)
         conductor.change_node_power_state(
             request.who, node_uuid=node["uuid"], target=target, timeout=timeout
         )
@@ -108,7 +108,7 @@ class States(expose.Controller):
         """Set which volumes the node shall have: a target_raid_config, or {} for none."""
         config = raid.outline(request.json)
         node = idents.fetch(self.service, request, ident, _ROUTED)
-        conductor = self.service.client.conductor(self.service.fleet.host_for(node))
+        conductor = self.service.conductor_of(node)
         conductor.set_target_raid_config(
             request.who, node_uuid=node["uuid"], target_raid_config=config
         )
@@ -150,7 +150,7 @@ class States(expose.Controller):
         """Return the conductor of a node whose state does not change by itself, and its UUID."""
         node = idents.fetch(self.service, request, ident, _POWER)
         check_at_rest(State(node["provision_state"]), what, node=node["uuid"])
-        return self.service.client.conductor(self.service.fleet.host_for(node)), node["uuid"]
+        return self.service.conductor_of(node), node["uuid"]
 
 
 def _point_to_states(request: Request, ident: str) -> None:

@@ -70,13 +70,13 @@ class NodeVendor(expose.Controller):
     def methods(self, request: Request, ident: str) -> Json:
         """Return the vendor's methods and how each is called."""
         row = idents.fetch(self.service, request, ident, _ROUTED)
-        conductor = self.service.client.conductor(self.service.fleet.host_for(row))
+        conductor = self.service.conductor_of(row)
         return conductor.get_node_vendor_passthru_methods(request.who, node_uuid=row["uuid"])
 
     def call(self, request: Request, ident: str, told: Json) -> Json:
         """Ask the node's conductor."""
         row = idents.fetch(self.service, request, ident, _ROUTED)
-        conductor = self.service.client.conductor(self.service.fleet.host_for(row))
+        conductor = self.service.conductor_of(row)
         return conductor.vendor_passthru(request.who, node_uuid=row["uuid"], **told)
 
 
@@ -97,10 +97,10 @@ class DriverVendor(expose.Controller):
     @expose.expose("GET", "/drivers/{name}/vendor_passthru/methods", types.word)
     def methods(self, request: Request, name: str) -> Json:
         """Return the methods of the hardware type's default vendor interface."""
-        conductor = self.service.client.conductor(drivers.host(self.service, name))
+        conductor = drivers.conductor(self.service, name)
         return conductor.get_driver_vendor_passthru_methods(request.who, driver=name)
 
     def call(self, request: Request, ident: str, told: Json) -> Json:
         """Ask any conductor that drives this hardware type."""
-        conductor = self.service.client.conductor(drivers.host(self.service, ident))
+        conductor = drivers.conductor(self.service, ident)
         return conductor.driver_vendor_passthru(request.who, driver=ident, **told)
