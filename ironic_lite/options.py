@@ -1347,6 +1347,12 @@ LIBRARY: Sequence[cfg.Opt] = (
     cfg.StrOpt("log_file", help="Log to this file instead of standard error."),
     cfg.StrOpt("log_dir", help="Folder of log_file, or of one log file per process."),
     cfg.BoolOpt("use_json", default=False, help="Log one JSON object per line."),
+    cfg.StrOpt(
+        "logging_context_format_string",
+        sample_default="%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s "
+        "[%(request_id)s] %(message)s",
+        help="The form of log lines that are written for a request.",
+    ),
 )
 """Options of oslo.messaging and oslo.log most operators meet: documented here, registered there."""
 

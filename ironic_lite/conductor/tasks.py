@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from ironic_lite import clock, errors, fields, states
+from ironic_lite import clock, context, errors, fields, states
 from ironic_lite.conductor import outage
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.flows import failure, faults
@@ -276,6 +276,7 @@ class Tasks:
 
     def _work(self, task: Task, token: str) -> None:
         """Run handed-over work to its end; whatever happens, the lock is given back."""
+        context.enter(task.context)  # what a sweep hands over has an id of its own
         try:
             while task.work is not None:
                 work, task.work = task.work, None
