@@ -148,7 +148,7 @@ def load(
 
 def _warn(conf: cfg.ConfigOpts, prog: str) -> None:
     """Log what is allowed, and may not be meant."""
-    if prog == API and not is_loopback(conf.api.host):
+    if prog == API and conf.api.auth_strategy == "noauth" and not is_loopback(conf.api.host):
         LOG.warning("Everybody who reaches %s controls the machines: no login.", conf.api.host)
     doubt = _doubt(conf) if prog in _SERVES_API else None
     if doubt is not None:
@@ -277,9 +277,8 @@ def _check_together(conf: cfg.ConfigOpts) -> None:
 
 def _check_api(conf: cfg.ConfigOpts) -> str | None:
     api = conf.api
-    if api.auth_strategy != "noauth":
-        return f"[api]auth_strategy: {api.auth_strategy} is not built yet; only noauth is"
-    if not is_loopback(api.host) and not api.allow_unauthenticated_bind:
+    open_to_all = api.auth_strategy == "noauth" and not is_loopback(api.host)
+    if open_to_all and not api.allow_unauthenticated_bind:
         return (
             f"[api]host: with auth_strategy noauth the API listens on loopback only, not on "
             f"{api.host}; to let everybody who reaches it control the machines, set "

@@ -165,6 +165,23 @@ def _limit(name: str, what: str) -> cfg.Opt:
 # -- [DEFAULT] -------------------------------------------------------------------------------
 
 DEFAULT = (
+    cfg.StrOpt(
+        "http_basic_auth_user_file",
+        default="/etc/ironic-lite/htpasswd",
+        help="Users and bcrypt hashes of their passwords, as 'htpasswd -B' writes them, for "
+        "[api]auth_strategy = http_basic. Read again when it has changed.",
+    ),
+    cfg.BoolOpt(
+        "rbac_service_role_elevated_access",
+        default=False,
+        help="With keystone, let the role service in the project rbac_service_project_name do what "
+        "it may do with a token for the whole system.",
+    ),
+    cfg.StrOpt(
+        "rbac_service_project_name",
+        default="service",
+        help="Name of the project of services, see rbac_service_role_elevated_access.",
+    ),
     cfg.IntOpt(
         "broker_message_limit_mib",
         default=16,
@@ -360,11 +377,18 @@ API = (
         default="noauth",
         choices=[
             ("noauth", "everybody who reaches the API may do everything"),
-            ("http_basic", "users of a password file"),
-            ("keystone", "tokens of OpenStack Identity"),
+            ("http_basic", "users of http_basic_auth_user_file may do everything"),
+            ("keystone", "tokens of OpenStack Identity, and what the policy lets their roles do"),
         ],
         deprecated_group="DEFAULT",
-        help="Who may use the API. Only noauth is built yet.",
+        help="Who may use the API. keystone needs the extra of that name, and is set up in "
+        "[keystone_authtoken] and [oslo_policy].",
+    ),
+    cfg.BoolOpt(
+        "project_admin_can_manage_own_nodes",
+        default=True,
+        help="With keystone, let administrators of a project enroll nodes, which their project "
+        "then owns, and forget such nodes.",
     ),
     cfg.BoolOpt(
         "allow_unauthenticated_bind",
@@ -1088,8 +1112,8 @@ REDFISH = (
         "connection_cache_size",
         default=10000,
         min=0,
-        help="Sessions with BMCs kept open, 10 KiB each; 0 opens one for each task. With fewer "
-        "than there are BMCs, each reading of the power state is a login.",
+        help="Sessions with BMCs kept open, 13 KiB each; 0 opens one for each task. With fewer "
+        "than there are BMCs, some readings of the power state are logins.",
     ),
     _seconds(
         "raid_config_status_interval",

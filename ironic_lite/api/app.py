@@ -21,6 +21,7 @@ from ironic_lite.api import (
     controllers,
     exchange,
     front,
+    identify,
     probes,
     render,
     rooms,
@@ -86,6 +87,7 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         found = self.root.find(request.method, request.path, request.version)
         state.controller = local.controller = found.handler
         request.environ[exchange.CALL].route = found.route.path or "/"
+        request.access.enter(found.rule)
         if request.method not in {"GET", "DELETE"} or found.route.reads:
             request.body = self._arrivals.read(request.environ, found.route.limit)
         return found.handler, [request, *found.words], {}
@@ -120,6 +122,10 @@ def routed(
 def build(
     database: Database, client: Client, conf: cfg.ConfigOpts, told: Notifier | None = None
 ) -> front.Front:
-    """Return the whole API as a WSGI application; the parameters are those of `routed`."""
+    """Return the whole API as a WSGI application; the parameters are those of `routed`.
+
+    :raises config.ConfigError: as `routed`, or [api]auth_strategy cannot be followed.
+    """
     inner = routed(database, client, conf, told)
-    return front.Front(inner, conf, watched=probes.table(conf, lambda: inner.service))
+    watched = probes.table(conf, lambda: inner.service)
+    return front.Front(inner, conf, identify.way(conf), watched)

@@ -16,11 +16,13 @@ from oslo_config import cfg
 
 from ironic_lite import metrics
 from ironic_lite.api import faults, intake
+from ironic_lite.api.access import Access
 from ironic_lite.context import Context
 from ironic_lite.versions import Version
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
+_EVERYTHING = Access()
 CALL = "ironic_lite.call"
 """Where `front` leaves a `Call` in the WSGI environment."""
 
@@ -36,7 +38,8 @@ class Call:
     """What is known of a request before it is routed.
 
     ``path`` starts below ``/v1`` and has no trailing slash; ``headers`` go on every answer.
-    ``route`` is the path of the table that answers, once that is known.
+    ``route`` is the path of the table that answers, once that is known. ``public`` says that nobody
+    has to log in for it; ``access`` is what the caller may do.
     """
 
     path: str
@@ -46,6 +49,8 @@ class Call:
     conf: cfg.ConfigOpts
     route: str = "none"
     watch: metrics.Watch = dataclasses.field(default_factory=metrics.Watch)
+    public: bool = False
+    access: Access = _EVERYTHING
 
 
 class Request:
@@ -60,6 +65,7 @@ class Request:
         self.asked = call.version.explicit
         """Whether the client has named a version."""
         self.who = call.who
+        self.access = call.access
         self.body = b""
         self.answer: Answer = _NOWHERE
         # Pecan's own scratch space, under the names it expects.

@@ -100,7 +100,9 @@ def expose(
         def answer(self: Controller, request: Request, *words: str) -> Any:
             request.answer.status = int(status)
             given = _arguments(known, request, words, body, raw_query=raw_query)
-            return function(self, request, **given)
+            found = function(self, request, **given)
+            request.access.leave()
+            return found
 
         pecan.expose(template=render.TEMPLATE, content_type="application/json")(answer)
         reads = method == "DELETE" and body is not IGNORED

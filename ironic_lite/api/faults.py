@@ -50,6 +50,12 @@ def guarded(status: int, text: str) -> Refusal:
     return Refusal(status, orjson.dumps({"faultcode": "Client", "faultstring": printable(text)}))
 
 
+def login(status: int, text: str, headers: Headers = NO_HEADERS) -> Refusal:
+    """Return the form of refusals to those whom nobody knows, which is not wrapped either."""
+    content = {"error": {"message": printable(text), "code": int(status)}}
+    return Refusal(status, orjson.dumps(content), headers)
+
+
 def of(why: errors.Error) -> Refusal:
     """Return how an error of ours is told to a caller."""
     if not isinstance(why, errors.Unavailable):

@@ -7,35 +7,25 @@ whatever is raised on the way is worded here, and nowhere else.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 
 from oslo_config import cfg
 
 from ironic_lite import context, errors, versions
-from ironic_lite.api import exchange, faults, probes
+from ironic_lite.api import exchange, faults, identify, policy, probes
 from ironic_lite.api.exchange import Environ, StartResponse
 from ironic_lite.context import Context
 
 LOG = logging.getLogger(__name__)
 
 Wsgi = Callable[[Environ, StartResponse], Iterable[bytes]]
-Identify = Callable[[Environ, str], Context]
 
-_REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NEWEST = versions.Version(versions.LAST)
 _ROOT = "/v1"
 _FAREWELL = ("Connection", "close")
 _SUFFIX = ".json"
 _SUFFIX_KEPT_SINCE = 91
-
-
-def anonymous(environ: Environ, request_id: str) -> Context:
-    """Tell who asks when nobody must log in; a caller's own request id is kept beside ours."""
-    theirs = environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or ""
-    known = theirs if _REQUEST_ID.fullmatch(theirs) else None
-    return Context(request_id=request_id, global_request_id=known)
 
 
 class Front:
@@ -45,10 +35,10 @@ class Front:
         self,
         inner: Wsgi,
         conf: cfg.ConfigOpts,
-        identify: Identify = anonymous,
+        who: identify.Identify = identify.anonymous,
         watched: Mapping[str, probes.Probe] | None = None,
     ) -> None:
-        """``identify`` tells who asks, and raises errors.Unauthorized.
+        """``who`` tells who asks: `identify.way`.
 
         :param watched: of `probes.table`.
         """
@@ -56,7 +46,7 @@ class Front:
         self._watched = watched or {}
         self._conf = conf
         self._default = str(conf.api.default_version)
-        self._identify = identify
+        self._identify = who
         self._closing = False
 
     def close(self) -> None:
@@ -102,6 +92,7 @@ class Front:
         call = self._call(environ, request_id)
         if probe.guarded:
             call.who = self._identify(environ, request_id)
+            call.access.demand(policy.METRICS)
         return probe.answer(environ, start_response)
 
     def _call(self, environ: Environ, request_id: str) -> exchange.Call:
@@ -124,6 +115,7 @@ class Front:
         if version.explicit and version.minor < _SUFFIX_KEPT_SINCE:
             path = path.removesuffix(_SUFFIX)
         call.path = path
+        call.public = policy.public(path)
         call.headers = (*ids, *versions.answer_headers(version.minor))
         call.who = self._identify(environ, request_id)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.api import faults
+from ironic_lite.api import faults, policy
 
 BODY_LIMIT = 1024
 """The largest body in KiB, where a route does not say another."""
@@ -36,11 +36,15 @@ class Route:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """A route, its handler bound to a controller, and the words that stood for ``{...}``."""
+    """A route, its handler bound to a controller, the words that stood for ``{...}``, and its rule.
+
+    A route without a rule is for those only whom no rules bind.
+    """
 
     route: Route
     handler: Callable[..., Any]
     words: list[str]
+    rule: policy.Rule | None
 
 
 class _Place:
@@ -87,7 +91,7 @@ class Table:
         living = {known: pair for known, pair in place.handlers.items() if pair[0].since <= version}
         if method in living:
             route, handler = living[method]
-            return Found(route, handler, words)
+            return Found(route, handler, words, policy.guard(route.method, route.path))
         if living:
             allow = ", ".join(sorted(living))
             raise faults.routed(HTTPStatus.METHOD_NOT_ALLOWED, headers=(("Allow", allow),))

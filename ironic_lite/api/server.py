@@ -10,7 +10,7 @@ from granian import constants, http, log, net
 from granian.server.mp import MPServer
 from oslo_config import cfg
 
-from ironic_lite.api import app, farewell, front, listening
+from ironic_lite.api import app, farewell, front, identify, listening
 from ironic_lite.db import session
 from ironic_lite.rpc import client, transport
 
@@ -58,6 +58,14 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
     finally:
         told.close()
         database.close()
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Make sure that callers can be known as configured, before processes are started.
+
+    :raises config.ConfigError: they cannot.
+    """
+    identify.way(conf)
 
 
 class _Granian(MPServer):

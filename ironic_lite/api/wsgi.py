@@ -21,7 +21,7 @@ from collections.abc import Iterable  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 
 from ironic_lite import config  # noqa: E402
-from ironic_lite.api import app, front, probes  # noqa: E402
+from ironic_lite.api import app, front, identify, probes  # noqa: E402
 from ironic_lite.api.exchange import Environ, StartResponse  # noqa: E402
 from ironic_lite.db import migrate, session  # noqa: E402
 from ironic_lite.rpc import client, transport  # noqa: E402
@@ -71,14 +71,15 @@ def arguments(environ: dict[str, str]) -> list[str]:
     return found
 
 
-def _load() -> cfg.ConfigOpts:
+def _load() -> tuple[cfg.ConfigOpts, identify.Identify]:
     try:
-        return config.load(config.API, arguments(dict(os.environ)))
+        conf = config.load(config.API, arguments(dict(os.environ)))
+        return conf, identify.way(conf)
     except config.ConfigError as why:
         print(f"{config.API}: {why}", file=sys.stderr)
         raise SystemExit(2) from None
 
 
-_CONF = _load()
+_CONF, _WAY = _load()
 late = Late(_CONF)
-application = front.Front(late, _CONF, watched=probes.table(_CONF, lambda: late.open().service))
+application = front.Front(late, _CONF, _WAY, probes.table(_CONF, lambda: late.open().service))

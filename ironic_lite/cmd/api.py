@@ -39,9 +39,13 @@ def opened(conf: Any) -> socket.socket:
 
 
 def workers(conf: Any, door: socket.socket) -> list[processes.Child]:
-    """Return the processes that serve the API, not started yet."""
+    """Return the processes that serve the API, not started yet.
+
+    :raises config.ConfigError: [api]auth_strategy cannot be followed.
+    """
     # Loaded here, once for all of them: a wrong configuration has been found by now.
     server = entry.load("ironic_lite.api.server")
+    server.check(conf)
 
     count = conf.api.workers
     # Whichever of them Prometheus asks tells what all of them have counted.

@@ -26,14 +26,22 @@ def declared(*extras: str) -> set[str]:
     return {plain(re.split(r"[\s<>=!~\[;]", line, maxsplit=1)[0]) for line in lines if line}
 
 
-def imported(*, by_cli: bool) -> dict[str, str]:
+EXTRAS = {
+    "cli": {f"ironic_lite/cli/{path.name}" for path in (ROOT / "ironic_lite/cli").glob("*.py")},
+    "keystone": {"ironic_lite/api/enforcer.py", "ironic_lite/api/keystone.py"},
+}
+"""Modules that are loaded only where the extra is."""
+
+
+def imported(*, by: str | None) -> dict[str, str]:
     """Return the top-level names our modules import, each with one module that does.
 
-    :param by_cli: those of ``ironic_lite/cli``, or those of all others.
+    :param by: an extra whose modules are meant; None means those of no extra.
     """
     found = {}
     for path in (ROOT / "ironic_lite").rglob("*.py"):
-        if (path.parent.name == "cli") is not by_cli:
+        place = str(path.relative_to(ROOT))
+        if next((extra for extra, places in EXTRAS.items() if place in places), None) != by:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             names: list[str] = []
@@ -57,10 +65,16 @@ def undeclared(imports: dict[str, str], known: set[str]) -> dict[str, str]:
 
 
 def test_every_imported_library_is_declared() -> None:
-    assert undeclared(imported(by_cli=False), declared()) == {}
+    assert undeclared(imported(by=None), declared()) == {}
 
 
 def test_what_the_commands_for_clients_import_comes_with_their_extra() -> None:
-    imports = imported(by_cli=True)
+    imports = imported(by="cli")
     assert "ironicclient" in imports
     assert undeclared(imports, declared("cli")) == {}
+
+
+def test_what_keystone_needs_comes_with_its_extra() -> None:
+    imports = imported(by="keystone")
+    assert {"keystonemiddleware", "oslo_policy"} <= set(imports)
+    assert undeclared(imports, declared("keystone")) == {}

@@ -89,7 +89,6 @@ def test_no_override_is_an_empty_set_of_priorities(load: Load) -> None:
         ("[api]\nport = 70000", "[api]port: Should be less than or equal to 65535"),
         ("[api]\nworkers = 0", "[api]workers: Should be greater than or equal to 1"),
         ("[api]\nauth_strategy = none", "[api]auth_strategy: Valid values are [noauth,"),
-        ("[api]\nauth_strategy = keystone", "[api]auth_strategy: keystone is not built yet"),
         ("[api]\npublic_endpoint = here", "[api]public_endpoint: not a URL of http or https"),
         ("[api]\ndefault_version = 1.116", "[api]default_version: '1.116' is not of the form"),
         ("[api]\nssl_cert_file = /dev/null", "[api]ssl_key_file: must be set too"),

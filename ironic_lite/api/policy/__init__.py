@@ -20,6 +20,7 @@ __all__ = [
     "ANYONE",
     "BOTH",
     "BY_NAME",
+    "METRICS",
     "NODE",
     "RUNBOOK",
     "SYSTEM",
@@ -31,6 +32,9 @@ __all__ = [
 
 TABLE: tuple[Rule, ...] = (*of_others.NAMED, *of_nodes.RULES, *below_nodes.RULES, *of_others.RULES)
 BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in TABLE}
+
+METRICS = "baremetal:metrics:get"
+"""The rule of /metrics, which stands before routes."""
 
 _WORD = re.compile(r"\{\w+\}")
 

@@ -51,6 +51,8 @@ NAMED = (
 
 
 _OTHERS = (
+    # Not of Ironic.
+    Rule("baremetal:metrics:get", READER, "Read what /metrics tells of the whole service."),
     Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
     Rule(
         "baremetal:chassis:get",

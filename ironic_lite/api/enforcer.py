@@ -1,0 +1,104 @@
+"""The rules of ``policy`` in oslo.policy, with what a policy file overrides.
+
+Loaded only where it is used: [api]auth_strategy = keystone, and the programs oslopolicy-*.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import oslo_policy.policy
+from oslo_config import cfg
+from oslo_context.context import RequestContext
+
+from ironic_lite import config
+from ironic_lite.api import policy
+from ironic_lite.api.access import Access
+
+_SCRIPT_OPTIONS = ("--namespace", "--output-file")
+
+
+def rules() -> list[Any]:
+    """Return the defaults: the entry point oslo.policy.policies."""
+    return [_rule(each) for each in policy.TABLE]
+
+
+def _rule(row: policy.Rule) -> Any:
+    scope = None if row.public or not row.name.startswith("baremetal:") else list(row.scope)
+    if not row.operations:
+        return oslo_policy.policy.RuleDefault(
+            row.name, row.check, description=row.says, scope_types=scope
+        )
+    operations: list[Any] = []
+    for operation in row.operations:
+        method, _, path = operation.partition(" ")
+        operations.append({"method": method, "path": f"/v1{path}" if path else "/"})
+    return oslo_policy.policy.DocumentedRuleDefault(
+        row.name, row.check, row.says, operations, scope_types=scope
+    )
+
+
+def build(conf: cfg.ConfigOpts) -> Any:
+    """Return the enforcer of a configuration.
+
+    :raises config.ConfigError: its policy file cannot be used.
+    """
+    found = oslo_policy.policy.Enforcer(conf)
+    found.register_defaults(rules())
+    try:
+        found.load_rules()
+        found.check_rules(raise_on_violation=True)
+    except Exception as why:  # whatever a parser may raise
+        raise config.ConfigError(
+            reason=f"[oslo_policy]policy_file: {conf.oslo_policy.policy_file}: {why}"
+        ) from None
+    return found
+
+
+def for_scripts() -> Any:
+    """Return the enforcer of the command line: the entry point oslo.policy.enforcer.
+
+    The scripts have read their own options before; what is left are those of the service.
+    """
+    left, skip = [], False
+    for word in sys.argv[1:]:
+        if not skip and not word.startswith(_SCRIPT_OPTIONS):
+            left.append(word)
+        skip = not skip and word in _SCRIPT_OPTIONS
+    config.CONF(left, project=config.PROJECT, prog=config.API)
+    return build(config.CONF)
+
+
+class Asker:
+    """Asks the enforcer for one caller after the other."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._enforcer = build(conf)
+        elevated = conf.rbac_service_role_elevated_access
+        name = conf.rbac_service_project_name if elevated else None
+        self._common = {"config.service_project_name": name} if name else {}
+
+    def access(self, environ: dict[str, Any]) -> Access:
+        """Return the rights of the caller whose token the middleware has looked into."""
+        who = RequestContext.from_environ(environ, overwrite=False)
+        return self._access({**who.to_policy_values(), "project_name": who.project_name})
+
+    def stranger(self) -> Access:
+        """Return the rights of a caller without a token."""
+        return self._access({"roles": [], "is_public_api": True})
+
+    def _access(self, caller: dict[str, Any]) -> Access:
+        project = caller.get("project_id")
+
+        def ask(name: str, owners: Mapping[str, str]) -> bool:
+            target = {**self._common, **_plain(caller), **owners}
+            return bool(self._enforcer.enforce(name, target, caller))
+
+        return Access(ask, project, system=caller.get("system_scope") == "all")
+
+
+def _plain(caller: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what overridden rules may name of the caller in place of the object."""
+    return {name: value for name, value in caller.items() if value is not None}

@@ -1,0 +1,134 @@
+"""A file of users and the bcrypt hashes of their passwords, as ``htpasswd -B`` writes it."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import pathlib
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+import bcrypt
+
+from ironic_lite import config, errors
+
+LOG = logging.getLogger(__name__)
+
+_HASH = re.compile(rb"\$2[yab]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+_LONGEST = 72  # bytes: bcrypt reads no more, and refuses to be given more
+_KEPT_SECONDS = 60.0
+_MOST_KEPT = 1024
+
+
+class PasswordFile:
+    """Tells whether a password is right; the file may change at any time.
+
+    A hash takes long to compute, on purpose. A password that was right is known again for a minute,
+    by a hash under a key that only this process has; a change of the user's line ends that at once.
+
+    :param now: seconds, of a clock that only goes forward.
+    :raises config.ConfigError: the file cannot be read, or has a line that is of no use.
+    """
+
+    def __init__(self, path: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._path = pathlib.Path(path)
+        self._now = now
+        self._key = secrets.token_bytes(32)
+        self._guard = threading.Lock()
+        self._right: dict[bytes, float] = {}
+        try:
+            self._stamp = self._look()
+            self._users, faults = _read(self._path)
+        except OSError as why:
+            raise config.ConfigError(
+                reason=f"[DEFAULT]http_basic_auth_user_file: cannot read {path}: {why.strerror}"
+            ) from None
+        if faults:
+            raise config.ConfigError(reason=f"[DEFAULT]http_basic_auth_user_file: {faults[0]}")
+
+    def check(self, user: str, password: bytes) -> bool:
+        """Tell whether this is the user's password; it takes as long for a user nobody knows.
+
+        :raises errors.Unavailable: the file cannot be read any more.
+        """
+        users = self._current()
+        known = users.get(user)
+        # The costliest there is, so that nobody learns who is in the file by its being faster.
+        against = known or max(users.values(), key=_cost, default=None)
+        if against is None:
+            return False
+        proof = self._proof(user, against, password)
+        if known is not None and self._kept(proof):
+            return True
+        try:
+            same = bcrypt.checkpw(password[:_LONGEST], against)
+        except ValueError:
+            same = False
+        if not same or known is None:
+            return False
+        self._keep(proof)
+        return True
+
+    def _proof(self, user: str, line: bytes, password: bytes) -> bytes:
+        parts = (user.encode(), line, password)
+        told = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        return hmac.digest(self._key, told, "sha256")
+
+    def _kept(self, proof: bytes) -> bool:
+        with self._guard:
+            return self._right.get(proof, 0.0) > self._now()
+
+    def _keep(self, proof: bytes) -> None:
+        with self._guard:
+            while len(self._right) >= _MOST_KEPT:
+                del self._right[next(iter(self._right))]
+            self._right[proof] = self._now() + _KEPT_SECONDS
+
+    def _look(self) -> tuple[int, int, int]:
+        found = os.stat(self._path)
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _current(self) -> dict[str, bytes]:
+        """Return the users of the file as it is now."""
+        try:
+            stamp = self._look()
+            if stamp != self._stamp:
+                users, faults = _read(self._path)
+                for fault in faults:
+                    LOG.error("That user cannot log in: %s", fault)
+                self._users, self._stamp = users, stamp
+        except OSError as why:
+            LOG.error("Nobody can log in: cannot read %s: %s", self._path, why.strerror)
+            raise errors.Unavailable(
+                "Logins cannot be checked; the service's log says why."
+            ) from why
+        return self._users
+
+
+def _read(path: pathlib.Path) -> tuple[dict[str, bytes], list[str]]:
+    """Return the hashes by user, and what is wrong with the other lines; the first of two holds.
+
+    :raises OSError: the file cannot be read.
+    """
+    users: dict[str, bytes] = {}
+    faults = []
+    lines = path.read_bytes().decode(errors="replace").splitlines()
+    for number, line in enumerate(map(str.strip, lines), 1):
+        user, colon, told = line.partition(":")
+        if not colon:
+            continue
+        # What follows the hash is of no concern, as in a line of passwd(5).
+        hashed = told.partition(":")[0].strip().encode()
+        if _HASH.fullmatch(hashed):
+            users.setdefault(user, hashed)
+        else:
+            faults.append(f"{path}, line {number}: no bcrypt hash of {user!r}; use htpasswd -B")
+    return users, faults
+
+
+def _cost(hashed: bytes) -> bytes:
+    return hashed[4:6]
