@@ -11,7 +11,6 @@ import contextlib
 import functools
 import hmac
 import logging
-import math
 import secrets
 import threading
 import time
@@ -24,7 +23,7 @@ from sushy.resources.system import system
 
 from ironic_lite import config, counters, errors
 from ironic_lite.drivers import base, patience
-from ironic_lite.drivers.redfish import faults, info, logins, transport
+from ironic_lite.drivers.redfish import faults, info, logins, surplus, transport
 
 LOG = logging.getLogger(__name__)
 
@@ -311,6 +310,7 @@ class Links:
         self._links: collections.OrderedDict[tuple[Any, ...], Link] = collections.OrderedDict()
         self.refusals = logins.Refusals()
         self._turns: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
+        self._cold: dict[tuple[Any, ...], None] = {}  # those without a login, in their order
 
     def __len__(self) -> int:
         return len(self._links)
@@ -328,12 +328,11 @@ class Links:
                 link = Link(node, self._turns.setdefault(node.address, Turn()))
         wait = patience.within(sum(_timeouts()))
         if not link.turn.lock.acquire(timeout=wait):
-            raise errors.BmcUnreachable(
+            text = (
                 f"The BMC at {node.address} is busy: other requests of this service to it took "
-                f"more than {wait:g} s. Retry later.",
-                address=node.address,
-                reason="busy",
+                f"more than {wait:g} s. Retry later."
             )
+            raise errors.BmcUnreachable(text, address=node.address, reason="busy")
         try:
             with self._mutex:
                 link = self._links.setdefault(key, link)
@@ -341,39 +340,46 @@ class Links:
                 link.used = time.monotonic()
             yield link.at(node)
         finally:
+            with self._mutex:
+                self._cold.pop(key, None)
+                if key in self._links and not link.warm:
+                    self._cold[key] = None
             link.turn.lock.release()
-            self._trim()
+            self._trim(link)
 
     def close(self, seconds: float) -> None:
         """Log out everywhere; what takes longer is left to the BMCs' time limit of sessions."""
         with self._mutex:
             links = list(self._links.values())
             self._links.clear()
+            self._cold.clear()
         logins.together([functools.partial(_log_out, link, seconds) for link in links], seconds)
 
-    def _trim(self) -> None:
-        """Log out of the BMCs not spoken to for longest; one in use now trims itself later."""
+    def _trim(self, mine: Link) -> None:
+        """Log out of BMCs that are too many; one in use now trims itself later."""
         for link in self._surplus():
+            short = contextlib.nullcontext() if link is mine else patience.limit(surplus.SECONDS)
             try:
-                link.close()
+                with short:
+                    link.close()
             finally:
                 link.turn.lock.release()
 
-    def _oldest(self) -> float:
-        return next((link.used for link in self._links.values()), math.inf)
-
     def _surplus(self) -> list[Link]:
         """Return links beyond the bound or idle for long, taken out of the cache and locked."""
-        found: list[Link] = []
+        found: list[tuple[Any, ...]] = []
         with self._mutex:
             over = len(self._links) - config.CONF.redfish.connection_cache_size
             idle = time.monotonic() - IDLE_SECONDS
-            for key in list(self._links) if over > 0 or self._oldest() < idle else ():
-                if len(found) >= over and self._links[key].used > idle:
+            for key in surplus.leaving(self._links, self._cold, over=over, idle=idle):
+                link = self._links[key]
+                if len(found) >= over and link.used > idle:
                     break
-                if self._links[key].turn.lock.acquire(blocking=False):
-                    found.append(self._links.pop(key))
-        return found
+                if link.turn.lock.acquire(blocking=False):
+                    found.append(key)
+            for key in found:
+                self._cold.pop(key, None)
+            return [self._links.pop(key) for key in found]
 
 
 def _log_out(link: Link, seconds: float) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pathlib
 import threading
 from concurrent import futures
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ironic_lite import config, errors
-from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, interface, management, power
+from ironic_lite.drivers import base, patience
+from ironic_lite.drivers.redfish import connection, interface, management, power, surplus
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
 from tests.emulators import redfish
@@ -208,15 +209,67 @@ def test_no_password_is_kept_in_a_key(liar: liars.Liar) -> None:
     assert "secret" not in repr(list(connection.LINKS._links))
 
 
-def test_beyond_its_bound_the_cache_logs_out_of_the_bmc_spoken_to_longest_ago(
-    liar: liars.Liar, cache_of: Any
-) -> None:
+def test_beyond_its_bound_the_cache_logs_out_of_a_bmc(liar: liars.Liar, cache_of: Any) -> None:
     cache_of(2)
     with liars.Liar() as second, liars.Liar() as third:
-        for bmc in (liar, second, third):
+        bmcs = (liar, second, third)
+        for bmc in bmcs:
             POWER.get_power_state(member(bmc))
         assert len(connection.LINKS) == 2
-        assert (liar.tokens, second.tokens, third.tokens) == (set(), {"token-1"}, {"token-1"})
+        assert sorted(len(bmc.tokens) for bmc in bmcs) == [0, 1, 1]
+
+
+def test_a_bmc_that_did_not_answer_takes_no_place_of_one_that_did(
+    liar: liars.Liar, cache_of: Any
+) -> None:
+    cache_of(1)
+    with liars.Liar() as sick:
+        sick.tricks["GET *"] = liars.hangs_up
+        for _ in range(5):
+            POWER.get_power_state(member(liar))
+            with pytest.raises(errors.BmcUnreachable):
+                POWER.get_power_state(member(sick))
+    assert (liar.logins, liar.tokens, len(connection.LINKS)) == (1, {"token-1"}, 1)
+
+
+def test_a_bmc_whose_login_must_leave_holds_nobody_up_for_long(
+    liar: liars.Liar, cache_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+
+    def notes_its_time(link: connection.Link) -> None:
+        limits.append(patience.within(60.0))
+
+    monkeypatch.setattr(connection.Link, "close", notes_its_time)
+    with liars.Liar() as second:
+        cache_of(1)
+        POWER.get_power_state(member(liar))
+        monkeypatch.setattr("random.randrange", lambda _count: 0)  # the other's
+        POWER.get_power_state(member(second))
+        cache_of(0)
+        POWER.get_power_state(member(second))  # its own
+    assert limits == [surplus.SECONDS, 60.0]
+
+
+def test_a_fleet_that_is_larger_than_the_cache_still_mostly_needs_no_login() -> None:
+    """In a sweep all are used in the same order."""
+    kept: dict[int, Any] = {}
+    misses, rounds, fleet, most = 0, 20, 220, 200
+    for number in list(range(fleet)) * rounds:
+        misses += number not in kept
+        kept[number] = kept.pop(number, SimpleNamespace(used=1.0))
+        over = len(kept) - most
+        if over > 0:
+            kept.pop(next(surplus.leaving(kept, (), over=over, idle=0.0)))
+    assert misses < 0.4 * fleet * rounds
+
+
+def test_who_is_idle_leaves_first_and_then_who_has_no_login() -> None:
+    links = {name: SimpleNamespace(used=float(at)) for at, name in enumerate("abcdef")}
+    order = list(surplus.leaving(links, ["e"], over=3, idle=1.0))
+    assert order[:3] == ["a", "b", "e"]
+    assert sorted(order[3:]) == sorted(links)
+    assert list(surplus.leaving(links, ["e"], over=0, idle=1.0)) == ["a", "b"]
 
 
 def test_without_a_cache_each_call_logs_in_and_out(liar: liars.Liar, cache_of: Any) -> None:
