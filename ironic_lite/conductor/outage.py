@@ -3,7 +3,8 @@
 A worker's step has had its effect on a machine: its result is not thrown away, and its run does not
 fail, because a database was restarted or its disk was full. The same statements are run again, and
 nothing else: no driver is called twice for it. Whose node it still is, the lock's token tells when
-the database is back. Everybody else - calls, sweeps, the keepalive - hears of it at once.
+the database is back. Everybody else - calls, sweeps, the keepalive - hears of it at once, but for
+changes whose answer got lost: those are made `certain`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,28 @@ def outlasted() -> Iterator[None]:
         yield
     finally:
         _local.patient = False
+
+
+def certain(database: Database, work: Callable[[Connection], T]) -> T:
+    """Write, and find out what became of it if only the answer got lost.
+
+    :param work: run once more then; it finds by itself whether it has been done.
+    :raises errors.Unavailable: the fact ``doubtful`` says that nobody knows still.
+    """
+    try:
+        return database.write(work)
+    except errors.Unavailable as why:
+        if not doubtful(why):
+            raise
+        try:
+            return database.write(work)
+        except errors.Unavailable as more:
+            raise why from more
+
+
+def doubtful(why: BaseException | None) -> bool:
+    """Tell whether a change may have been made although this was raised."""
+    return isinstance(why, errors.Unavailable) and bool(why.facts.get("doubtful"))
 
 
 class _Outlasting:

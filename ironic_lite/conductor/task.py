@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from ironic_lite import clock, errors, history, states, steps
-from ironic_lite.conductor import cards, fence
+from ironic_lite.conductor import cards, fence, outage
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.journal import Journal
 from ironic_lite.conductor.notes import Notes
@@ -342,7 +342,7 @@ class Task:
                 act(conn)
 
         self.unsaved = True
-        self.desk.database.write(write)
+        outage.certain(self.desk.database, write)
         self.unsaved = False
         self._tell()
         self.journal.settle()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 import operator
 import threading
@@ -24,6 +25,7 @@ from ironic_lite.conductor.notes import Notes
 from ironic_lite.conductor.task import Task, Work
 from ironic_lite.context import Context
 from ironic_lite.db import nodes
+from ironic_lite.db.session import Connection
 from ironic_lite.drivers.base import Driver
 from ironic_lite.records import Node
 from ironic_lite.states import Kind, State
@@ -80,6 +82,7 @@ class Tasks:
             self.desk.workers.claim(reserved=reserved)
         handed_over = False
         token = task = None
+        doubt = False
         try:
             token = self._acquire(node_uuid, patient=patient, stale=stale)
             node = self.desk.database.read(lambda conn: nodes.load(conn, node_uuid))
@@ -91,12 +94,14 @@ class Tasks:
             if worker and task.work is not None:
                 handed_over = True
                 self._hand_over(task, token)
+        except errors.Unavailable as why:
+            doubt = outage.doubtful(why)
+            raise
         finally:
             if not handed_over:
                 try:
-                    if token is not None:
-                        self._release(node_uuid, token, task)
-                finally:  # a database that is away must not cost a worker's place
+                    self._give_back(node_uuid, token, task, doubt=doubt)
+                finally:
                     if worker:
                         self.desk.workers.leave()
 
@@ -132,10 +137,15 @@ class Tasks:
         self._hand_over(task, token)
 
     def _edit(self, seen: Task, lock: dict[str, Any]) -> None:
-        node = seen.node
-        values = {**node.changes, **lock}
-        edit = functools.partial(nodes.edit, uuid=node.uuid, values=values)
-        self.desk.database.write(functools.partial(edit, generation=node.generation))
+        node, stamp, tries = seen.node, clock.now(), itertools.count()
+        values = {**node.changes, **lock, "updated_at": stamp}
+
+        def edit(conn: Connection) -> None:
+            if next(tries) and nodes.saved(conn, node.uuid, at=stamp):
+                return  # the change was made, and only its answer is lost
+            nodes.edit(conn, node.uuid, values, generation=node.generation)
+
+        outage.certain(self.desk.database, edit)
         node.settle(**lock, generation=node.generation + 1)
 
     def look(self, context: Context, node_uuid: str) -> Task:
@@ -219,8 +229,10 @@ class Tasks:
                 holder, owner = self._holder(node_uuid)
                 if owner == token:  # it was taken, and only the answer to that was lost
                     return token
-        except BaseException:
+        except BaseException as why:
             self._forget(token)
+            if outage.doubtful(why):
+                self._give_back(node_uuid, token, None)
             raise
         self._forget(token)
         raise errors.NodeLocked(node=node_uuid, host=holder or "unknown")
@@ -234,7 +246,7 @@ class Tasks:
             expires=clock.after(self.desk.conf.conductor.heartbeat_timeout),
             steal=stale,
         )
-        return self.desk.database.write(take)
+        return outage.certain(self.desk.database, take)  # a lock that is ours shows in `_holder`
 
     def _holder(self, node_uuid: str) -> tuple[str | None, str | None]:
         columns = ("reservation", "lock_token")
@@ -245,10 +257,32 @@ class Tasks:
         with self._guard:
             self._tokens.discard(token)
 
+    def _give_back(
+        self, node_uuid: str, token: str | None, task: Task | None, *, doubt: bool = False
+    ) -> None:
+        """Release a lock that a caller has waited for: what he was told does not change by this.
+
+        :param token: None: it has never been ours.
+        :param doubt: nobody knows whether the last change was made. If it was, somebody has to go
+            on with it: whoever finds the lock as one that nobody holds any more.
+        """
+        if token is None:
+            return
+        try:
+            if doubt:
+                self._forget(token)
+                give_up = functools.partial(nodes.give_up, host=self.desk.host, tokens=[token])
+                outage.certain(self.desk.database, give_up)
+            else:
+                self._release(node_uuid, token, task)
+        except errors.Unavailable as why:
+            LOG.warning("Node %s: its lease ends by itself: %s", node_uuid, why)
+
     def _release(self, node_uuid: str, token: str, task: Task | None) -> None:
         self._forget(token)  # first: if the next line fails, the lease must run out
         if task is None or task.node.lock_token is not None:
-            self.desk.database.write(lambda conn: nodes.unlock(conn, node_uuid, token=token))
+            unlock = functools.partial(nodes.unlock, uuid=node_uuid, token=token)
+            outage.certain(self.desk.database, unlock)
         if task is not None and task.ring_at is not None:
             self.desk.alarm.set(node_uuid, task.ring_at)
 

@@ -107,7 +107,7 @@ class Database:
 
         :param once: never repeat, for work that the database cannot roll back.
         :raises errors.Unavailable: the database is away, or too busy for too long. If the
-            connection died in mid-commit the message says so: the change may have been made.
+            connection died in mid-commit, as the fact ``doubtful`` says, the change may be made.
         :raises errors.InvalidRequest: the database cannot store a value.
         """
         left = {Fault.CONTENTION: _ATTEMPTS - 1, Fault.DISCONNECTED: 1}
@@ -183,9 +183,8 @@ class Database:
             if self._complaints.new(why):
                 LOG.warning("Database %s: %s", self.name, why)
             what, advice = faults.SAID[fault]
-            return errors.Unavailable(
-                f"The database {self.name} {what} ({why}){more}. {advice}", url=self.name
-            )
+            said = f"The database {self.name} {what} ({why}){more}. {advice}"
+            return errors.Unavailable(said, url=self.name, doubtful=bool(more))
         return error
 
 
