@@ -17,6 +17,7 @@ plain values (never WSME objects), or None for no body. It raises ``errors``.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,7 +107,10 @@ def expose(
 
         pecan.expose(template=render.TEMPLATE, content_type="application/json")(answer)
         reads = method == "DELETE" and body is not IGNORED
-        setattr(answer, _ROUTE, Route(method, path, since, below, limit, reads))
+        told = tuple((one.name, one.datatype, one.mandatory) for one in definition.arguments)
+        route = Route(method, path, since, below, limit, reads)
+        route = dataclasses.replace(route, status=int(status), body=body.value, arguments=told)
+        setattr(answer, _ROUTE, dataclasses.replace(route, raw_query=raw_query))
         return answer  # type: ignore[return-value]  # same calls, seen from Pecan
 
     return decorate

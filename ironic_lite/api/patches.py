@@ -282,5 +282,5 @@ def _follow(before: Mapping[str, Any], after: Json) -> None:
     if "instance_info" in after and "instance_name" not in after:
         named = schemas.display_name(after["instance_info"])
         former = schemas.display_name(before.get("instance_info"))
-        if named != former and (named or before.get("instance_name") == former):
+        if named != former and before.get("instance_name") in (None, former):
             after["instance_name"] = named

@@ -24,6 +24,11 @@ class Route:
     ``path`` is written as ``/nodes/{ident}/states``, below ``/v1``; ``since`` is the minor version
     from which on it exists, below it the answer is ``below``; ``limit`` bounds the body, in KiB.
     ``reads`` says that a body is read although the method is DELETE.
+
+    The others are what the document of the API tells: the ``status`` of an answer, the ``body``
+    that is read ("ignored", "typed", "whole"), whether the query is read by a table of ``queries``
+    (``raw_query``), and the ``arguments`` after the request: name, type, and whether it must be
+    given.
     """
 
     method: str
@@ -32,6 +37,10 @@ class Route:
     below: HTTPStatus = HTTPStatus.NOT_FOUND
     limit: int = BODY_LIMIT
     reads: bool = False
+    status: int = HTTPStatus.OK
+    body: str = "ignored"
+    raw_query: bool = False
+    arguments: tuple[tuple[str, Any, bool], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

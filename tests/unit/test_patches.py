@@ -272,6 +272,9 @@ def test_instance_name_follows_the_display_name() -> None:
     gone = op("remove", "/instance_info/display_name")
     assert patch(gone, **held) == {"instance_info": {}, "instance_name": None}
     assert patch(gone, **{**held, "instance_name": "db"}) == {"instance_info": {}}
+    other = op("replace", "/instance_info/display_name", "mail")
+    assert patch(other, **held)["instance_name"] == "mail"
+    assert "instance_name" not in patch(other, **{**held, "instance_name": "db"})
 
 
 # -- what states forbid ----------------------------------------------------------------------
