@@ -13,6 +13,7 @@ import contextlib
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
@@ -25,6 +26,35 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.1  # seconds
 _LONGEST_PAUSE = 5.0
 _local = threading.local()
+
+
+class Told:
+    """Whether the log has been told that something is away: once, and once more when it is back.
+
+    However many ask for it how often meanwhile, a disk that is full is not filled by that.
+
+    :param log: whose line it is.
+    """
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._since: float | None = None
+        self._guard = threading.Lock()
+
+    def away(self, line: str, *facts: object) -> None:
+        """Say this, unless something like it has been said."""
+        with self._guard:
+            again, self._since = self._since is not None, self._since or time.monotonic()
+        self._log.log(logging.DEBUG if again else logging.WARNING, line, *facts)
+
+    def back(self, line: str, *facts: object) -> None:
+        """Say this, and after how long, if it has been said that it was away."""
+        if self._since is None:
+            return
+        with self._guard:
+            since, self._since = self._since, None
+        if since is not None:
+            self._log.info(f"{line}, after %.1f s", *facts, time.monotonic() - since)
 
 
 @contextlib.contextmanager
@@ -69,6 +99,7 @@ class _Outlasting:
         self._inner = inner
         self._host = host
         self._stopping = stopping
+        self._told = Told(LOG)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -95,21 +126,18 @@ class _Outlasting:
     def _outlast(self, act: Callable[[], T]) -> T:
         if not getattr(_local, "patient", False):
             return act()
-        pause, waited = _FIRST_PAUSE, False
+        pause = _FIRST_PAUSE
         while True:
             try:
                 found = act()
             except errors.Unavailable as why:
-                if not waited:
-                    LOG.warning("Work waits for the database: %s", why)
-                waited = True
+                self._told.away("Work waits for the database: %s", why)
                 # Jitter is no secret: an ordinary random generator does.
                 if self._stopping.wait(pause * random.uniform(0.5, 1.0)):
                     raise errors.Stopping(host=self._host) from why
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
-            if waited:
-                LOG.info("The database answers again: work goes on")
+            self._told.back("The database answers again, and work goes on")
             return found
 
 

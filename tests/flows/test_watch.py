@@ -12,6 +12,7 @@ import pytest
 from ironic_lite import clock, errors
 from ironic_lite.conductor import stepper
 from ironic_lite.conductor.watch import alarm, orphans
+from ironic_lite.conductor.watch.keepalive import Keepalive
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.db import conductors, nodes
 from tests.flows import mortal
@@ -261,6 +262,73 @@ def test_a_slow_sweep_delays_no_other_and_a_failing_one_runs_again() -> None:
     halted.set()
     release.set()
     assert set(ran) == {"fails"}
+
+
+def test_a_sweep_tells_of_a_database_that_is_away_once_and_when_it_is_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    halted = threading.Event()
+    ran: list[str] = []
+
+    def act() -> None:
+        ran.append("ran")
+        if len(ran) in {*range(2, 9), 12}:
+            raise errors.Unavailable
+
+    with caplog.at_level("INFO", "ironic_lite.conductor.watch.sweeps"):
+        Sweeps(halted, [Sweep("orphans", 0.001, act)]).start()
+        wait_for(lambda: len(ran) > 14)
+        halted.set()
+    said = [line.partition(",")[0].partition(";")[0] for line in caplog.messages]
+    away, back = "The sweep for orphans failed", "The sweep for orphans is run again"
+    assert said == [away, back, away, back]
+
+
+def test_the_keepalive_tells_once_that_it_fails_and_renews_all_when_it_can(
+    build: Callable[..., Rig], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = build()
+    keepalive = Keepalive(rig.service.tasks)
+    tried: list[bool] = []
+
+    def beat() -> None:
+        tried.append(True)
+        if len(tried) in range(3, 9):
+            raise errors.Unavailable
+
+    monkeypatch.setattr(keepalive, "beat", beat)
+    monkeypatch.setattr(keepalive._stopped, "wait", lambda _pause: len(tried) == 12)
+    with caplog.at_level("INFO", "ironic_lite.conductor.watch.keepalive"):
+        keepalive.start()
+        wait_for(lambda: not keepalive._thread.is_alive())
+    assert [line.partition(";")[0].partition(",")[0] for line in caplog.messages] == [
+        "The keepalive failed",
+        "The keepalive renews the leases again",
+    ]
+
+
+def test_timers_that_ring_while_the_database_is_away_ring_when_it_is_back(
+    build: Callable[..., Rig], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = build()
+    clockwork, woken = alarm.Alarm(), list[str]()
+    monkeypatch.setattr(clockwork, "_wake", lambda _tasks, node, _when: woken.append(node))
+    looked: list[bool] = []
+
+    def listed(*_: Any) -> dict[str, Any]:
+        looked.append(True)
+        if len(looked) == 1:
+            raise errors.Unavailable
+        return {}
+
+    monkeypatch.setattr(alarm, "_listed", listed)
+    clockwork.set("n1", clock.after(-1))
+    with caplog.at_level("INFO", "ironic_lite.conductor.watch.alarm"):
+        clockwork.start(rig.service.tasks, rig.service._fleet)
+        wait_for(lambda: woken and len(looked) > 1)
+        clockwork.stop()
+    assert woken == ["n1"]
+    assert [record.exc_info for record in caplog.records] == [None, None], "told in one line each"
 
 
 def test_the_configured_sweeps_run(build: Callable[..., Rig]) -> None:

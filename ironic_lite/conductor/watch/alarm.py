@@ -17,6 +17,7 @@ import threading
 import time
 
 from ironic_lite import clock, context, errors
+from ironic_lite.conductor import outage
 from ironic_lite.conductor.flows import failure
 from ironic_lite.conductor.flows.resume import resume
 from ironic_lite.conductor.task import Task
@@ -39,6 +40,7 @@ class Alarm:
         self._set: dict[str, tuple[float, datetime.datetime]] = {}
         self._changed = threading.Condition()
         self._stopped = False
+        self._told = outage.Told(LOG)
         # Not by the clock on the wall: set back by an hour, it would stop the looks for as long.
         self._look_at = time.monotonic()
 
@@ -75,6 +77,8 @@ class Alarm:
                     continue
             try:
                 self._ring(tasks, fleet)
+            except errors.Unavailable as why:
+                self._told.away("Waking waiting nodes failed; it is tried again: %s", why)
             except Exception:
                 LOG.exception("Waking waiting nodes failed; it is tried again")
 
@@ -84,12 +88,15 @@ class Alarm:
         return first - time.monotonic()
 
     def _ring(self, tasks: Tasks, fleet: Fleet) -> None:
-        due = self._rung()
+        listed: dict[str, datetime.datetime] = {}
         if time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + _LOOK_EVERY
-            for node_uuid, when in _listed(tasks, fleet, clock.now()).items():
-                if not self._to_come(node_uuid, when):
-                    due.setdefault(node_uuid, when)
+            listed = _listed(tasks, fleet, clock.now())
+            self._told.back("Waiting nodes are woken again")
+        due = self._rung()  # last: what has rung is not to be lost if the look fails
+        for node_uuid, when in listed.items():
+            if not self._to_come(node_uuid, when):
+                due.setdefault(node_uuid, when)
         for node_uuid, when in due.items():
             self._wake(tasks, node_uuid, when)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ironic_lite import clock, counters, errors, metrics
-from ironic_lite.conductor import fence
+from ironic_lite.conductor import fence, outage
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.db import conductors, nodes
 from ironic_lite.db.session import Connection
@@ -46,15 +46,16 @@ class Keepalive:
 
     def _run(self) -> None:
         settings = self._tasks.desk.conf.conductor
-        pause = settings.heartbeat_interval
+        pause, told = settings.heartbeat_interval, outage.Told(LOG)
         while not self._stopped.wait(pause):
             try:
                 self.beat()
                 pause = settings.heartbeat_interval
+                told.back("The keepalive renews the leases again")
             except errors.Unavailable as why:
                 # The leases run on meanwhile: they are renewed as soon as that is possible.
                 pause = min(_SOON, settings.heartbeat_interval)
-                LOG.warning("The keepalive failed; leases end if it goes on failing: %s", why)
+                told.away("The keepalive failed; leases end if it goes on failing: %s", why)
             except BaseException:
                 LOG.exception("The keepalive failed; leases end if it goes on failing")
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ironic_lite import errors
+from ironic_lite.conductor import outage
 
 LOG = logging.getLogger(__name__)
 _LONGEST_START = 3600.0  # seconds
@@ -44,10 +45,14 @@ class Sweeps:
     def _run(self, sweep: Sweep) -> None:
         # Jitter is no secret: an ordinary random generator does.
         pause = min(sweep.interval, _LONGEST_START) * random.uniform(0.3, 1.0)
+        told = outage.Told(LOG)
         while not self._halted.wait(pause):
             try:
                 sweep.act()
-            except errors.Error as why:  # the database is away, most likely: no bug of ours
+                told.back("The sweep for %s is run again", sweep.name)
+            except errors.Unavailable as why:  # the database is away, most likely: no bug of ours
+                told.away("The sweep for %s failed; it runs again: %s", sweep.name, why)
+            except errors.Error as why:
                 LOG.warning("The sweep for %s failed; it runs again: %s", sweep.name, why)
             except BaseException:  # as sys.exit in a driver: this thread is the only one
                 LOG.exception("The sweep for %s failed; it runs again", sweep.name)

@@ -1,0 +1,151 @@
+"""A disk that is really full, that of the database and a log: no run fails, and nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import signal
+import sqlite3
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance import service
+from tests.acceptance.service import Program, Service
+from tests.chaos import servers
+
+LEASE = 2
+LEASES = f"""heartbeat_interval = 1
+heartbeat_timeout = {LEASE}
+check_provision_state_interval = 1
+hash_ring_reset_interval = 1
+"""
+MIB = 16
+NODES = [f"n{number}" for number in range(6)]
+STEPS = [
+    {"interface": "management", "step": "reset_bmc"},
+    {"interface": "power", "step": "cycle"},
+]
+
+
+@pytest.fixture
+def fleet() -> Iterator[Service]:
+    """Two conductors whose state_path is a disk of its own; the second logs there, too."""
+    with service.short_folder() as folder, contextlib.ExitStack() as made:
+        state = folder / "state"
+        state.mkdir()
+        try:
+            made.enter_context(servers.small_disk(state, MIB))
+        except servers.Lacking as why:
+            pytest.skip(f"NOT TESTED: {why}")
+        found = Service(folder, LEASES)
+        made.callback(found.clear)
+        assert found.start("ironic-lite-dbsync", "upgrade").process.wait(service.PATIENCE) == 0
+        yield found
+
+
+@contextlib.contextmanager
+def full(folder: pathlib.Path) -> Iterator[None]:
+    """Leave no byte of a disk free for the length of a block."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as out:
+        for size in (1 << 16, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while out.write(b"x" * size):
+                    pass
+    try:
+        yield
+    finally:
+        ballast.unlink()
+
+
+def ask(fleet: Service, question: str) -> list[tuple[Any, ...]]:
+    path = fleet.folder / "state" / "ironic-lite.sqlite"
+    with contextlib.closing(sqlite3.connect(path, timeout=30)) as database:
+        return database.execute(question).fetchall()
+
+
+def begin(fleet: Service) -> dict[str, Program]:
+    """Start all, and half of the nodes on a clean that goes on for seconds."""
+    logged = fleet.folder / "logged.conf"
+    logged.write_text(f"[DEFAULT]\nlog_file = {fleet.folder}/state/second.log\n")
+    fleet.start("ironic-lite-api")
+    found = {
+        "first": fleet.start("ironic-lite-conductor", host="first"),
+        "second": fleet.start("ironic-lite-conductor", "--config-file", str(logged), host="second"),
+    }
+    known = "SELECT count(*) FROM conductors"
+    service.until(lambda: ask(fleet, known) == [(2,)], "two conductors")
+    for name in NODES:
+        fleet.create(name)
+        fleet.provision(name, "manage", "manageable")
+    body = [{"op": "add", "path": "/driver_info/fake_step_seconds", "value": 1}]
+    for name in NODES[::2]:
+        assert fleet.ask("PATCH", f"/v1/nodes/{name}", body).status_code == 200
+        wanted = {"target": "clean", "clean_steps": STEPS}
+        answer = fleet.ask("PUT", f"/v1/nodes/{name}/states/provision", wanted)
+        assert answer.status_code == 202, answer.text
+    return found
+
+
+class Clients:
+    """Who goes on asking while the disk is full, and remembers what was accepted."""
+
+    def __init__(self, fleet: Service) -> None:
+        self._fleet = fleet
+        self.refused: list[str] = []
+        self.value = 0
+        self.made: list[str] = []
+        self.begun = False
+
+    def round(self) -> None:
+        """Read, write, enroll, and ask for a verb."""
+        read, written, begun = (f"/v1/nodes/{name}" for name in NODES[1::2])
+        assert self._fleet.ask("GET", read).status_code == 200
+        wanted = [{"op": "add", "path": "/extra/value", "value": self.value + 1}]
+        self.value += self._accepted("PATCH", written, wanted)
+        name = f"new{len(self.made)}"
+        if self._accepted("POST", "/v1/nodes", {"name": name, "driver": "fake-hardware"}):
+            self.made.append(name)
+        if not self.begun:
+            path = f"{begun}/states/provision"
+            self.begun = self._accepted("PUT", path, {"target": "provide"})
+
+    def _accepted(self, method: str, path: str, body: Any) -> bool:
+        answer = self._fleet.ask(method, path, body)
+        if answer.ok:
+            return True
+        assert answer.status_code == 503, answer.text
+        assert int(answer.headers["Retry-After"]) > 0
+        self.refused.append(answer.text)
+        return False
+
+
+def test_what_was_accepted_goes_on_by_itself_and_who_asks_meanwhile_is_told_to_come_back(
+    fleet: Service,
+) -> None:
+    conductors = begin(fleet)
+    clients = Clients(fleet)
+    with full(fleet.folder / "state"):
+        end = time.monotonic() + 2.5 * LEASE  # so long that every lease has ended for who looks on
+        while time.monotonic() < end:
+            clients.round()
+    assert any("disk is full" in text for text in clients.refused)
+    for name in NODES[::2]:
+        fleet.settled(name, "manageable")
+    _, written, begun = NODES[1::2]
+    assert fleet.get(f"/v1/nodes/{written}")["extra"].get("value", 0) == clients.value
+    assert all(fleet.get(f"/v1/nodes/{name}") for name in clients.made)
+    if not clients.begun:
+        fleet.ask("PUT", f"/v1/nodes/{begun}/states/provision", {"target": "provide"})
+    fleet.settled(begun, "available")
+    assert ask(fleet, "SELECT DISTINCT state FROM runs") == [("done",)]
+    assert ask(fleet, "SELECT max(attempt) FROM run_steps") == [(1,)], "no step was run again"
+    assert ask(fleet, "SELECT count(*) FROM events WHERE kind = 'taken_over'") == [(0,)]
+    said = conductors["first"].said()
+    assert 1 <= said.count("The keepalive failed") == said.count("The keepalive renews") <= 2
+    assert said.count("is full") < 9, "each of its threads says so once"
+    for conductor in conductors.values():
+        assert conductor.stop(signal.SIGTERM) == 0
