@@ -611,6 +611,13 @@ _LIFE = (
         "rescue ends, for ramdisks that cannot take a hash.",
     ),
     _seconds(
+        "poll_timeout",
+        7 * 24 * 3600,
+        "A step, an inspection or a rescue fails when its driver has answered for this many "
+        "seconds that it goes on. Each such answer counts as a sign of life for the other "
+        "time-outs, so this is what ends a wait on a machine that says so for ever. 0 waits on.",
+    ),
+    _seconds(
         "max_conductor_wait_step_seconds",
         30,
         "The longest sleep, in seconds, that a reserved step named wait may ask for.",

@@ -1,7 +1,7 @@
 """Everything kept in ``driver_internal_info``, by named accessors: the only place that touches it.
 
-Its keys are Ironic's, because old clients read them; ``agent_changes``, ``order``, ``untidied`` and
-``begun`` are ours.
+Its keys are Ironic's, because old clients read them; ``agent_changes``, ``order``, ``untidied``,
+``begun`` and ``polled_since`` are ours.
 Whole dictionaries are assigned, so that the record sees the change.
 """
 
@@ -40,6 +40,7 @@ _CHANGES = "agent_changes"  # {"count": of the run, "first": ordinal of the list
 _TEMPLATES = "deploy_templates"  # ours
 _ORDER = "order"  # ours
 _UNTIDIED = "untidied"  # ours
+_POLLED = "polled_since"  # ours
 _BEGUN = "begun"  # ours: {"work": what, "times": how often}; there after the first time only
 _KEPT = "driver_notes"  # what drivers keep through ``Task.keep``
 
@@ -312,6 +313,20 @@ class Notes:
     def forget_beginnings(self) -> None:
         """The work has ended."""
         self._drop(_BEGUN)
+
+    # -- a wait that is asked about ---------------------------------------------------------
+
+    def polled_since(self, now: datetime.datetime) -> datetime.datetime:
+        """Return when this wait was asked about for the first time; that is ``now`` if it is."""
+        known = self._get(_POLLED)
+        if known is None:
+            self._put(**{_POLLED: now.isoformat()})
+            return now
+        return datetime.datetime.fromisoformat(known)
+
+    def forget_polls(self) -> None:
+        """The wait is over."""
+        self._drop(_POLLED)
 
     # -- drivers' own ------------------------------------------------------------------------
 

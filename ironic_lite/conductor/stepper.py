@@ -10,7 +10,7 @@ import logging
 from typing import Any
 
 from ironic_lite import clock, errors, plans, states, steps
-from ironic_lite.conductor import acts, agents, children, findings, maintenance
+from ironic_lite.conductor import acts, agents, children, findings, maintenance, polls
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import runs
@@ -245,14 +245,14 @@ def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
     interface = task.driver.interface(step["interface"])
     try:
         outcome = interface.poll_step(task, phase.kind, step)
+        if outcome is WAIT:
+            polls.goes_on(task)
     except (*_ENGINE_ERRORS, errors.AgentChanged):
         raise
     except Exception as why:  # as in run: the driver's fault is the step's failure
         _fail(task, phase, index, why)
         return False
     if outcome is WAIT:
-        # A poll is a sign of life, as a heartbeat is: the time-out counts from here.
-        task.node.provision_updated_at = clock.now()
         task.resting = True
         return False
     return True

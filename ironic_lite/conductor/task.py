@@ -230,6 +230,7 @@ class Task:
             self.node.last_error = error.message
         if states.kind(after) is not Kind.WAIT:
             self.node.wake_at = None
+            self.notes.forget_polls()
         if states.kind(after) in (Kind.STABLE, Kind.FAIL):
             self.notes.forget_beginnings()
         if aborted:

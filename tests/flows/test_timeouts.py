@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ironic_lite import clock
 from ironic_lite.conductor.watch import alarm, timeouts
-from tests.flows.rig import Rig
+from ironic_lite.drivers.registry import Registry
+from ironic_lite.steps import WAIT
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed, wait_for
 
 STEP = {
     "interface": "raid",
@@ -245,3 +248,107 @@ def test_a_timer_rings_in_time_whatever_the_clock_is_set_to(
     row = rig.settled(early)
     assert row["provision_state"] == "clean wait"
     assert len(rig.started(early)) == 1
+
+
+# -- drivers that say for ever that it goes on ------------------------------------------------
+
+
+def endless(build: Callable[..., Rig], limit: int) -> Rig:
+    """A conductor whose drivers find nothing ended that they are asked about."""
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if not name.startswith("poll_"):
+            return call()
+        asked = cast(Any, call).args[0]
+        asked.wake_after(3600)
+        return WAIT
+
+    registry = cast(Registry, mortal.Drivers(drivers(), around))
+    return build(registry=registry, conductor__poll_timeout=limit)
+
+
+SLOW = {"fake_async_verbs": ["inspect", "rescue"], "fake_step_seconds": 3600}
+HOUR = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
+POLLED = {
+    # state: before, method, arguments, what the fake machine is told, fail state
+    "clean wait": (
+        "manageable",
+        "do_node_clean",
+        {"clean_steps": listed("bios.factory_reset")},
+        HOUR,
+        "clean failed",
+    ),
+    "wait call-back": ("available", "do_node_deploy", {}, HOUR, "deploy failed"),
+    "service wait": (
+        "active",
+        "do_node_service",
+        {"service_steps": listed("vendor.log_passthrough")},
+        HOUR,
+        "service failed",
+    ),
+    "inspect wait": ("manageable", "inspect_hardware", {}, SLOW, "inspect failed"),
+    "rescue wait": (
+        "active",
+        "do_node_rescue",
+        {"rescue_password": "sesame"},
+        SLOW,
+        "rescue failed",
+    ),
+}
+
+
+def poll(rig: Rig, node: str) -> dict[str, Any]:
+    """Let the timer ring, and return the node once its driver has been asked."""
+    with rig.tasks.lock(rig.who, node) as task:
+        task.wake_after(0)
+        asked = task.node.wake_at
+        task.save()
+    return cast(
+        dict[str, Any],
+        wait_for(lambda: (row := rig.settled(node))["wake_at"] != asked and row),
+    )
+
+
+@pytest.mark.parametrize("state", POLLED)
+def test_a_driver_that_says_for_ever_that_it_goes_on_is_believed_for_so_long(
+    build: Callable[..., Rig], wrong: Wrong, state: str
+) -> None:
+    before, method, args, told, failed = POLLED[state]
+    rig = endless(build, 86400)
+    node = rig.node(before, **told)
+    assert rig.call(method, node, **args)["provision_state"] == state
+    for hours in (0, 48, -48):  # no clock that is set ends it
+        wrong.set(hours)
+        assert poll(rig, node)["provision_state"] == state
+    wrong.let_pass(86000)
+    row = poll(rig, node)
+    assert row["provision_state"] == state
+    assert "polled_since" in row["driver_internal_info"]
+    wrong.let_pass(500)
+    row = poll(rig, node)
+    assert row["provision_state"] == failed
+    assert "[conductor]poll_timeout" in row["last_error"]
+    assert "polled_since" not in row["driver_internal_info"]
+    assert rig.run(node)["state"] == "failed"
+
+
+def test_each_wait_is_counted_for_itself(build: Callable[..., Rig], wrong: Wrong) -> None:
+    rig = endless(build, 86400)
+    node = rig.node(**HOUR)
+    rig.clean(node, "bios.factory_reset")
+    poll(rig, node)
+    wrong.let_pass(86000)
+    rig.edit(node, wake_at=None)
+    rig.call("continue_node_clean", node)  # somebody says that it has ended
+    rig.clean(node, "bios.factory_reset")
+    wrong.let_pass(500)
+    assert poll(rig, node)["provision_state"] == "clean wait"
+
+
+def test_a_poll_limit_of_zero_believes_for_ever(build: Callable[..., Rig], wrong: Wrong) -> None:
+    rig = endless(build, 0)
+    node = rig.node(**HOUR)
+    rig.clean(node, "bios.factory_reset")
+    poll(rig, node)
+    wrong.let_pass(10 * 365 * 86400)
+    assert poll(rig, node)["provision_state"] == "clean wait"

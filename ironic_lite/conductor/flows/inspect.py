@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import clock, errors
+from ironic_lite.conductor import polls
 from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.steps import WAIT
@@ -23,7 +24,7 @@ def resume(task: Task, *, poll: bool) -> None:
     """Go on from inspect wait."""
     task.node.wake_at = None
     if poll and task.driver.inspect.poll_inspection(task) is WAIT:
-        task.node.provision_updated_at = clock.now()
+        polls.goes_on(task)
         task.save()
     else:
         finish(task)

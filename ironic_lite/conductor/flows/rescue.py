@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import clock, errors
-from ironic_lite.conductor import passwords
+from ironic_lite import errors
+from ironic_lite.conductor import passwords, polls
 from ironic_lite.conductor.flows import faults
 from ironic_lite.conductor.task import Task
 from ironic_lite.steps import WAIT
@@ -39,7 +39,7 @@ def resume(task: Task, *, poll: bool) -> None:
     """Go on from rescue wait."""
     task.node.wake_at = None
     if poll and task.driver.rescue.poll_rescue(task) is WAIT:
-        task.node.provision_updated_at = clock.now()
+        polls.goes_on(task)
         task.save()
     else:
         task.move("resume")
