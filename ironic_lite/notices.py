@@ -123,7 +123,14 @@ TABLE: tuple[Rule, ...] = (
         "A node has moved to another provision state.",
     ),
     # -- power --
-    Rule("power", "start", "node.power_set", "start", NODE_POWER, "A power request is accepted."),
+    Rule(
+        "power",
+        "start",
+        "node.power_set",
+        "start",
+        NODE_POWER,
+        "A power request is accepted, or the machine is about to be set back.",
+    ),
     Rule("power", "end", "node.power_set", "end", NODE_POWER, "The machine has done it."),
     Rule("power", "fail", "node.power_set", "error", NODE_POWER, "The machine has not done it."),
     Rule(

@@ -37,8 +37,26 @@ def test_a_machine_is_brought_back_to_what_the_database_says(rig: Rig) -> None:
     node = machine(rig, ON, OFF)
     act(rig)
     assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
-    assert [event["event"] for event in rig.events(node, "power")] == ["reset"]
+    assert [event["event"] for event in rig.events(node, "power")] == ["start", "reset"]
     assert rig.get(node)["reservation"] is None
+
+
+def test_a_machine_that_cannot_be_brought_back_is_told_of_in_history(
+    build: Callable[..., Rig],
+) -> None:
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "set_power_state":
+            raise ZeroDivisionError("a bug")
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    node = machine(rig, ON, OFF)
+    act(rig)
+    start, fail = rig.events(node, "power")
+    assert (start["event"], start["before"], start["after"]) == ("start", OFF, ON)
+    assert fail["event"] == "fail"
+    assert "set power back to 'power on': Unexpected ZeroDivisionError" in fail["data"]["error"]
+    assert (rig.get(node)["power_state"], rig.get(node)["last_error"]) == (ON, None)
 
 
 def test_the_database_follows_if_so_configured(build: Callable[..., Rig]) -> None:

@@ -189,14 +189,14 @@ class PowerSync:
             wanted = task.node.power_state
             if actual is None or actual == wanted:
                 return
-            if wanted is not None and self._forced(task, wanted):
+            if wanted is not None and self._forced(task, wanted, actual):
                 return
             LOG.warning("Node %s: its power is %s, not %s", node_uuid, actual, wanted)
             task.node.power_state = actual
             task.save()
             self._records.settled(node_uuid)
 
-    def _forced(self, task: Task, wanted: str) -> bool:
+    def _forced(self, task: Task, wanted: str, actual: str) -> bool:
         """Bring the machine to the recorded state; False if it must not, or will not go."""
         settings, node = self._tasks.desk.conf.conductor, task.node
         spared = wanted == base.POWER_OFF and node.disable_power_off
@@ -204,12 +204,18 @@ class PowerSync:
             return False
         if self._records.reset(node.uuid) > settings.power_state_sync_max_retries:
             return False
+        # Before the machine is told: should this conductor die, history says who switched it.
+        task.journal.event("power", event="start", before=actual, after=wanted)
+        task.save()
         try:
             task.driver.power.set_power_state(task, wanted)
-        except errors.Error as why:
-            LOG.warning("Node %s: its power cannot be reset: %s", node.uuid, why)
-            return True  # it is tried again by the next sweeps
-        task.journal.event("power", event="reset", after=wanted)
+        except Exception as why:  # drivers may raise anything; it is tried again by the next sweeps
+            LOG.warning("Node %s: its power cannot be reset", node.uuid, exc_info=why)
+            text = f"Failed to set power back to '{wanted}': {faults.as_error(why).message}"
+            data = {"error": text, "wanted": wanted}
+            task.journal.event("power", event="fail", before=actual, after=actual, data=data)
+        else:
+            task.journal.event("power", event="reset", after=wanted)
         task.save()
         return True
 

@@ -1,0 +1,347 @@
+"""A conductor dies while it compares, resets, gives up and finds again the power of a machine.
+
+The machine is outside of all conductors: what a dead one has told it stays told. Whoever comes
+after, the same host or another one, ends with a record that says what the machine is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.conductor.watch import alarm, powersync
+from ironic_lite.db import models
+from ironic_lite.db.session import Database
+from ironic_lite.drivers import patience
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, wait_for
+from tests.flows.test_death import Theatre
+from tests.flows.test_power_lanes import Clock
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
+)
+ON, OFF = "power on", "power off"
+SOFT_OFF, REBOOT, SOFT_REBOOT = "soft power off", "rebooting", "soft rebooting"
+FAULT = "power failure"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timers of dead conductors are looked for without delay."""
+    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+
+
+class Machine:
+    """One machine, and the lives of those who speak to its BMC."""
+
+    def __init__(self, power: str) -> None:
+        self.power = power
+        self.silent = False
+        self.late: Clock | None = None
+        """Set: it answers who has more time than a hurried one, whose time is up by this clock."""
+        self.told: list[tuple[str, float | None]] = []
+
+    def drivers(self, life: mortal.Life) -> Registry:
+        """Return drivers that speak to it, for a conductor with this life."""
+
+        def look(_task: object) -> str:
+            return self._look()
+
+        def switch(_task: object, target: str, timeout: float | None = None) -> None:
+            self._switch(ON if target == ON else OFF, timeout)
+
+        def reboot(_task: object, timeout: float | None = None, *, soft: bool = False) -> None:
+            self._switch(OFF, timeout)
+            life.spend("call")
+            self._switch(ON, None if soft else timeout)
+
+        acts: dict[str, Callable[..., Any]] = {
+            "get_power_state": look,
+            "set_power_state": switch,
+            "reboot": reboot,
+        }
+
+        def around(_kind: str, name: str, call: Any) -> Any:
+            life.check()
+            try:
+                return acts[name](*call.args, **call.keywords) if name in acts else call()
+            finally:
+                life.spend("call")
+
+        return cast(Registry, mortal.Drivers(drivers(), around))
+
+    def _look(self) -> str:
+        if self.silent:
+            raise errors.BmcUnreachable(address="192.0.2.1", reason="silent")
+        if self.late and patience.within(60.0) <= powersync.QUICK:
+            self.late.wasted += powersync.QUICK
+            raise errors.BmcUnreachable(address="192.0.2.1", reason="late")
+        return self.power
+
+    def _switch(self, state: str, timeout: float | None) -> None:
+        self.power = state
+        self.told.append((state, timeout))
+
+
+def sweeps(rig: Rig, count: int = 1) -> None:
+    """Compare the power of all machines, to the end of the lanes."""
+    for _ in range(count):
+        rig.service.power.sweep()
+        assert rig.service.power.settle(10)
+
+
+def recovers(rig: Rig) -> None:
+    """Try the lost machines, to the end of the lane."""
+    rig.service.power.recover()
+    assert rig.service.power.settle(10)
+
+
+class Sync(NamedTuple):
+    """What the sweeps meet: the record, the machine; what they do; how both end.
+
+    :param traces: what history may tell in the end.
+    :param told: how often the machine may have been told to switch, at least and at most.
+    """
+
+    act: Callable[[Rig], None]
+    power: str
+    node: Mapping[str, Any]
+    end: Mapping[str, Any]
+    traces: tuple[tuple[str, ...], ...]
+    silent: bool = False
+    late: bool = False
+    options: Mapping[str, Any] = MappingProxyType({})
+    deaths: Mapping[str, int] = MappingProxyType({"commit": 3, "call": 2})
+    told: tuple[int, int] = (0, 0)
+
+
+WELL = {"maintenance": False, "maintenance_reason": None, "fault": None, "last_error": None}
+LOST = {"maintenance": True, "maintenance_reason": "cut", "fault": FAULT, "last_error": "cut"}
+SYNCS = {
+    "the record follows": Sync(
+        sweeps,
+        OFF,
+        {"power_state": ON},
+        {"power_state": OFF, **WELL},
+        (("changed",),),
+        options={"conductor__force_power_state_during_sync": False},
+    ),
+    "the record learns": Sync(
+        sweeps, ON, {"power_state": None}, {"power_state": ON, **WELL}, (("changed",),)
+    ),
+    "the machine is reset": Sync(
+        sweeps,
+        OFF,
+        {"power_state": ON},
+        {"power_state": ON, **WELL},
+        # The dead one may have told the machine or not; that it was about to is known in any case.
+        (("start", "reset"), ("start", "start", "reset"), ("start",)),
+        deaths={"commit": 4, "call": 3},
+        told=(1, 1),
+    ),
+    "the machine is given up": Sync(
+        lambda rig: sweeps(rig, 3),
+        ON,
+        {"power_state": ON},
+        {"power_state": None, "maintenance": True, "fault": FAULT},
+        ((FAULT, "changed"),),
+        silent=True,
+        options={"conductor__power_state_sync_max_retries": 2},
+        deaths={"commit": 3, "call": 3},
+    ),
+    "a late machine is reset": Sync(
+        sweeps,
+        OFF,
+        {"power_state": ON},
+        {"power_state": ON, **WELL},
+        (("start", "reset"), ("start", "start", "reset"), ("start",)),
+        late=True,
+        deaths={"commit": 4, "call": 4},
+        told=(1, 1),
+    ),
+    "a late machine is found again": Sync(
+        recovers,
+        ON,
+        {"power_state": None, **LOST},
+        {"power_state": ON, **WELL},
+        (("recovered", "changed"),),
+        late=True,
+        deaths={"commit": 3, "call": 2},
+    ),
+    "the machine is found again": Sync(
+        recovers,
+        ON,
+        {"power_state": None, **LOST},
+        {"power_state": ON, **WELL},
+        (("recovered", "changed"),),
+        deaths={"commit": 3, "call": 1},
+    ),
+}
+
+
+class Stage:
+    """Where conductors called ``here`` die beside one machine, and others come after."""
+
+    def __init__(self, build: Callable[..., Rig], database: Database) -> None:
+        self._build, self._database = build, database
+        self._theatre = Theatre(build, database)
+
+    def mortal(self, machine: Machine, **options: Any) -> tuple[Rig, mortal.Life]:
+        """Start a conductor called ``here`` that may die, and is alone."""
+        self._database.write(lambda conn: conn.execute(models.conductors.delete()))
+        life = mortal.Life()
+        inner = mortal.database(self._database, life)
+        rig = self._build(inner, registry=machine.drivers(life), **options)
+        rig.database = self._database
+        return rig, life
+
+    def heir(self, host: str, machine: Machine, **options: Any) -> Rig:
+        """Start who comes after; what the dead one held is free."""
+        if host != "here":
+            self._theatre.forget()
+        registry = machine.drivers(mortal.Life())
+        rig = self._build(registry=registry, DEFAULT__host=host, **options)
+        rig.service._orphans.sweep()
+        return rig
+
+    def clear(self) -> None:
+        """Forget the machine."""
+        self._database.write(lambda conn: conn.execute(models.nodes.delete()))
+
+
+@pytest.fixture
+def stage(build: Callable[..., Rig], sqlite_database: Database) -> Stage:
+    """A stage with its database."""
+    return Stage(build, sqlite_database)
+
+
+def rests(rig: Rig, node: str) -> dict[str, Any]:
+    """Wait until nobody works on the node, and return it."""
+    workers = rig.service.desk.workers
+
+    def at_rest() -> bool:
+        return workers.busy == 0 and rig.get(node)["reservation"] is None
+
+    wait_for(at_rest, lambda: rig._about(node))
+    return rig.get(node)
+
+
+def traces(rig: Rig, node: str) -> tuple[str, ...]:
+    """Return what history tells of power and faults."""
+    kinds = ("power", "fault")
+    return tuple(one["event"] for one in rig.events(node) if one["kind"] in kinds)
+
+
+@pytest.mark.parametrize("host", ["here", "there"])
+@pytest.mark.parametrize("what", ["commit", "call"])
+@pytest.mark.parametrize("name", SYNCS)
+def test_whenever_a_conductor_dies_in_a_sweep_the_next_one_ends_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, name: str, what: str, host: str
+) -> None:
+    case, deaths, clock = SYNCS[name], 0, Clock()
+    monkeypatch.setattr(powersync, "time", clock)
+    for n in itertools.count(1):
+        machine = Machine(case.power)
+        rig, life = stage.mortal(machine, **case.options)
+        node = rig.node("active", **case.node)
+        machine.silent, machine.late = case.silent, clock if case.late else None
+        life.arm(**{what: n})
+        with contextlib.suppress(mortal.Died):
+            case.act(rig)
+        rig.bury()
+        heir = stage.heir(host, machine, **case.options)
+        rests(heir, node)
+        if life.dead:
+            case.act(heir)
+        check(heir, node, machine, case)
+        heir.bury()
+        stage.clear()
+        if not life.dead:
+            break
+        deaths += 1
+    assert deaths >= case.deaths[what]
+
+
+def check(rig: Rig, node: str, machine: Machine, case: Sync) -> None:
+    """Check what no death may damage."""
+    row = rests(rig, node)
+    assert {key: row[key] for key in case.end} == case.end, rig._about(node)
+    assert (row["provision_state"], row["lock_token"]) == ("active", None)
+    assert (row["run_uuid"], row["wake_at"], row["target_power_state"]) == (None, None, None)
+    assert row["power_state"] in (machine.power, None)
+    assert traces(rig, node) in case.traces
+    assert bool(row["last_error"]) == row["maintenance"]
+    fewest, most = case.told
+    assert fewest <= len(machine.told) <= most
+
+
+# -- changes on request ----------------------------------------------------------------------
+
+ENDS = {ON: ON, OFF: OFF, SOFT_OFF: OFF, REBOOT: ON, SOFT_REBOOT: ON}
+
+
+@pytest.mark.parametrize("host", ["here", "there"])
+@pytest.mark.parametrize("what", ["commit", "call"])
+@pytest.mark.parametrize(
+    ("target", "timeout"),
+    [(ON, None), (OFF, 17), (SOFT_OFF, 17), (REBOOT, 17), (SOFT_REBOOT, None)],
+    ids=["on", "off", "soft off", "reboot", "soft reboot"],
+)
+def test_a_power_change_that_dies_with_its_conductor_is_told_and_can_be_asked_for_again(
+    stage: Stage, target: str, timeout: int | None, what: str, host: str
+) -> None:
+    before, end, cut_short = OFF if target == ON else ON, ENDS[target], 0
+    for n in itertools.count(1):
+        machine = Machine(before)
+        rig, life = stage.mortal(machine)
+        node = rig.node("active", power_state=before)
+        life.arm(**{what: n})
+        with contextlib.suppress(mortal.Died):
+            rig.ask("change_node_power_state", node, target=target, timeout=timeout)
+        wait_for(functools.partial(ended, rig, life, node))
+        rig.bury()
+        assert rig.service.desk.workers.wait_idle(5)
+        heir = stage.heir(host, machine)
+        rests(heir, node)
+        cut_short += judge_request(heir, node, machine, before=before, end=end)
+        sweeps(heir)
+        assert heir.get(node)["power_state"] == machine.power
+        row = heir.call("change_node_power_state", node, target=target, timeout=timeout)
+        assert (row["power_state"], row["target_power_state"], machine.power) == (end, None, end)
+        assert row["last_error"] is None
+        assert machine.told[-1] == (end, None if target == SOFT_REBOOT else timeout)
+        heir.bury()
+        stage.clear()
+        if not life.dead:
+            break
+    assert n > (4 if what == "commit" else 1)
+    assert cut_short >= 1
+
+
+def ended(rig: Rig, life: mortal.Life, node: str) -> bool:
+    return life.dead or (not rig.service.desk.workers.busy and not rig.get(node)["reservation"])
+
+
+def judge_request(rig: Rig, node: str, machine: Machine, *, before: str, end: str) -> bool:
+    """Check what a request has come to: nothing, all, or a failure that is told (True)."""
+    row = rig.get(node)
+    assert (row["provision_state"], row["lock_token"]) == ("active", None)
+    assert row["target_power_state"] is None
+    told = [one for one in traces(rig, node) if one != "changed"]
+    if row["last_error"] is not None:
+        assert "The power change was cut short: the conductor here went away" in row["last_error"]
+        assert (told, row["power_state"]) == (["start", "fail"], before)
+        return True
+    assert told in ([], ["start", "end"])
+    assert row["power_state"] == machine.power == (end if told else before)
+    assert bool(machine.told) == bool(told)
+    return False
