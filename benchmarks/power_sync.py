@@ -66,9 +66,27 @@ def sick(count: int, first: int, port: int) -> list[dict[str, Any]]:
     """Return nodes whose BMCs hang, refuse connections, or flap, a third of each."""
     ports = {bmc.HANGING: port, bmc.FLAPPING: port, bmc.REFUSING: stage.free_port()}
     return [
-        node(first + number, f"http://{bmc.sick_address(number)}:{ports[number % 3]}")
+        {
+            **node(first + number, f"http://{bmc.sick_address(number)}:{ports[number % 3]}"),
+            "provision_state": "enroll",  # in which nobody asks, until they are `watched`
+        }
         for number in range(count)
     ]
+
+
+def mixed(count: int, port: int) -> list[dict[str, Any]]:
+    """Return so many nodes that are well, with a sick one after every ninth of them."""
+    good, bad = well(count, port), sick(count // 9, count, port)
+    return [
+        row
+        for number in range(0, count, 9)
+        for row in (*good[number : number + 9], *bad[number // 9 : number // 9 + 1])
+    ]
+
+
+def watch_all(opened: Database) -> None:
+    """Let the sweeps ask the sick ones, too."""
+    opened.write(lambda conn: conn.exec_driver_sql("UPDATE nodes SET provision_state = 'active'"))
 
 
 def conductor(folder: pathlib.Path, opened: Database) -> Service:
@@ -100,7 +118,7 @@ def measure(folder: pathlib.Path, port: int, stub: psutil.Process, count: int) -
     """Return the figures of a fleet of so many machines."""
     opened = stage.database(folder)
     migrate.upgrade(opened)
-    add(opened, well(count, port))
+    add(opened, mixed(count, port))
     service = conductor(folder, opened)
     memory = psutil.Process().memory_info().rss
     first, _ = timed(service)
@@ -109,7 +127,7 @@ def measure(folder: pathlib.Path, port: int, stub: psutil.Process, count: int) -
     rounds = ROUNDS if count <= PART else 1
     seconds, cpu = best(service, rounds)
     work = (sum(stub.cpu_times()[:2]) - work) / rounds
-    add(opened, sick(count // 9, count, port))
+    watch_all(opened)
     met, _ = timed(service)
     known, _ = timed(service)
     scale = FLEET / count
