@@ -6,6 +6,8 @@ VENV ?= .venv
 WORKERS ?= $(shell expr $$(nproc) + 1)
 # How many lives `make life` leads, of up to 40 happenings each.
 LIVES ?= 500
+# How many requests `make fuzz` makes of each route's description.
+REQUESTS ?= 300
 # Further arguments of pytest, of the demo or of the benchmarks.
 ARGS ?=
 
@@ -16,7 +18,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test vm-test life chaos lint services bench demo sample docs format clean
+.PHONY: help venv test vm-test life fuzz chaos lint services bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +43,9 @@ vm-test: $(STAMP) ## take a virtual machine from power-off to a running image an
 life: $(STAMP) ## lead LIVES=500 random lives, others each time; die at each moment of the work of agents
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
 		tests/flows/test_any_life.py tests/flows/test_agents_die.py $(ARGS)
+
+fuzz: $(STAMP) ## send REQUESTS=300 requests of all sorts to each route, others each time, and judge the answers
+	FUZZ_EXAMPLES=$(REQUESTS) $(VENV)/bin/pytest -o faulthandler_timeout=0 tests/api/test_openapi.py $(ARGS)
 
 chaos: $(STAMP) ## break everything around the service under load, and judge; ARGS=--help tells more
 	$(VENV)/bin/python -m tests.chaos $(ARGS)

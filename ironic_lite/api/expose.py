@@ -62,6 +62,14 @@ class Controller:
     def __init__(self, service: Service) -> None:
         self.service = service
 
+    @classmethod
+    def exposed(cls) -> Iterator[tuple[Route, Callable[..., Any]]]:
+        """Give each exposed method, not bound, with its route."""
+        for name in sorted(vars(cls)):
+            route = getattr(vars(cls)[name], _ROUTE, None)
+            if route is not None:
+                yield route, vars(cls)[name]
+
     def rows(self) -> Iterator[tuple[Route, Callable[..., Any]]]:
         """Give each exposed method, bound, with its route."""
         for name in sorted(vars(type(self))):

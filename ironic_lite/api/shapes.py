@@ -144,6 +144,11 @@ def _compiled_fields(table: tuple[Field, ...]) -> Callable[[Any], Any]:
     return check
 
 
+def schema(name: str) -> Json:
+    """Return the schema called ``name``."""
+    return dict(_SCHEMAS[name])
+
+
 def check(name: str, value: Any, root: str, lead: str) -> None:
     """Check ``value``, which stands at path ``root``, by the schema called ``name``.
 

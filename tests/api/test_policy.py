@@ -33,7 +33,8 @@ def test_every_route_has_a_rule() -> None:
 def test_only_these_paths_ask_for_no_login() -> None:
     public = {route.path for route in _routes() if policy.public(route.path)}
 
-    assert public == {"", "/", "/lookup", "/heartbeat/{ident}", "/continue_inspection"}
+    documents = {"", "/", "/openapi", "/openapi.json"}
+    assert public == documents | {"/lookup", "/heartbeat/{ident}", "/continue_inspection"}
     assert policy.public("/heartbeat/5e4d")
     assert not policy.public("/heartbeat/5e4d/x")
     assert not policy.public("/nodes")

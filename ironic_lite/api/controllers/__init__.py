@@ -9,6 +9,7 @@ from ironic_lite.api.controllers import (
     chassis,
     conductors,
     deploy_templates,
+    description,
     drivers,
     firmware,
     heartbeat,
@@ -29,6 +30,7 @@ from ironic_lite.api.controllers import (
 
 ALL: tuple[type[expose.Controller], ...] = (
     root.Root,
+    description.Description,
     nodes.Nodes,
     states.States,
     maintenance.Maintenance,

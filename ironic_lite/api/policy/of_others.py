@@ -289,7 +289,7 @@ _PUBLIC = (
         "baremetal:root:get",
         ANYONE,
         "See which versions there are.",
-        ("GET ", "GET /", "HEAD ", "HEAD /"),
+        ("GET ", "GET /", "HEAD ", "HEAD /", "GET /openapi", "GET /openapi.json"),
     ),
 )
 

@@ -1,0 +1,34 @@
+"""The document that describes the API, for programs."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import orjson
+
+from ironic_lite.api import expose, openapi
+from ironic_lite.api.exchange import Request
+
+
+class Description(expose.Controller):
+    """/v1/openapi.json, at every version; old ones take the end of its name off."""
+
+    @expose.expose("GET", "/openapi.json")
+    def show(self, request: Request) -> Any:
+        """Describe this API as OpenAPI 3.1."""
+        return orjson.Fragment(_written())
+
+    @expose.expose("GET", "/openapi")
+    def show_unnamed(self, request: Request) -> Any:
+        """Describe this API as OpenAPI 3.1."""
+        return orjson.Fragment(_written())
+
+
+@functools.cache
+def _written() -> bytes:
+    """Return the document, made for the first who asks: it is big, and most never ask."""
+    from ironic_lite.api import controllers  # noqa: PLC0415  # it knows us
+
+    rows = [row for each in controllers.ALL for row in each.exposed()]
+    return orjson.dumps(openapi.document(rows))

@@ -1,0 +1,260 @@
+"""Make the OpenAPI document out of the table of routes and the tables of fields and errors."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite import fields, versions
+from ironic_lite.api import documents, policy, queries
+from ironic_lite.api.openapi import parts
+from ironic_lite.api.openapi.answers import ROUTES, Told
+from ironic_lite.api.routes import Route
+
+Json = dict[str, Any]
+Row = tuple[Route, Callable[..., Any]]
+
+_BODIES = frozenset({"POST", "PUT", "PATCH"})
+_MEMBER = re.compile(r"\{(\w+)\}")
+_TABLES: Mapping[str, str] = {"bios": "BIOS_SETTINGS"}
+"""Collections whose table in `queries` has another name."""
+_EMPTY = ("None", None)
+_HOW = (
+    "Its answer is described by a `queries.Resource` named as the collection in its path (ROUTES "
+    "for /routes), by the annotations `-> None` or `-> dict[str, str]` of its handler, or by a row "
+    "of `api.openapi.answers.ROUTES`."
+)
+
+
+class Undescribed(Exception):
+    """A route of which no table tells what it takes or answers."""
+
+
+def document(rows: Iterable[Row]) -> Json:
+    """Return the whole document.
+
+    :param rows: routes with their handlers.
+    :raises Undescribed: of a route, nothing is known.
+    """
+    paths: Json = {}
+    for route, handler in sorted(rows, key=lambda row: (row[0].path, row[0].method)):
+        path = "/" if not route.path else f"/v1{route.path.rstrip('/')}"
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, handler)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bare Metal",
+            "version": versions.MAX_VERSION,
+            "description": "The API of Ironic, as this service speaks it. x-since tells from which "
+            "microversion on a thing is there, x-policy which rule guards it.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": {"Fault": parts.fault(), "NodeStates": _states(), **_resources()},
+            "responses": parts.refusals(),
+            "parameters": {"Version": parts.VERSION_HEADER},
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
+            },
+        },
+        "security": [{}, {"basic": []}, {"token": []}],
+    }
+
+
+def _operation(route: Route, handler: Callable[..., Any]) -> Json:
+    function = inspect.unwrap(handler)
+    told = _told(route, function)
+    lines = (inspect.getdoc(function) or "").splitlines()
+    rule = policy.guard(route.method, route.path)
+    found: Json = {
+        "operationId": _name(route),
+        "summary": lines[0] if lines else "",
+        "tags": [(route.path.split("/")[1:] or ["versions"])[0] or "versions"],
+        "parameters": [{"$ref": "#/components/parameters/Version"}, *_parameters(route, told)],
+        "responses": _responses(route, told),
+    }
+    if route.since > 1:
+        found["x-since"] = f"1.{route.since}"
+    if rule is not None:
+        found["x-policy"] = rule.name
+    body = _body(route, told)
+    if body is not None:
+        # What changes nothing may be sent without one.
+        required = bool(body.get("required")) or body.get("type") == "array"
+        found["requestBody"] = {
+            "required": required,
+            "content": {"application/json": {"schema": body}},
+        }
+    return found
+
+
+def _name(route: Route) -> str:
+    words = _MEMBER.sub(r"by-\1", route.path).strip("/").replace("/", "-") or "root"
+    return f"{route.method.lower()}-{words}{'' if route.path else '-versions'}"
+
+
+# -- what is told of a route -----------------------------------------------------------------
+
+
+def _told(route: Route, function: Callable[..., Any]) -> Told:
+    known = ROUTES.get(f"{route.method} {route.path}")
+    if known is not None:
+        return known
+    resource = _collection(route.path)
+    returns = function.__annotations__.get("return")
+    if returns in _EMPTY:
+        return Told()
+    if resource is not None:
+        return _of_collection(route, resource)
+    if returns == "dict[str, str]":
+        return Told(parts.TEXTS)
+    raise Undescribed(f"{route.method} {route.path} is not described. {_HOW}")
+
+
+def _of_collection(route: Route, name: str) -> Told:
+    """Return what is told of a collection or its member."""
+    if _is_member(route.path) or route.method != "GET":
+        return Told({"$ref": f"#/components/schemas/{_title(name)}"})
+    word = next(one for one in reversed(_words(route.path)) if one != "detail")
+    items = {"$ref": f"#/components/schemas/{_title(name)}"}
+    return Told(
+        {
+            "type": "object",
+            "properties": {
+                word: {"type": "array", "items": items},
+                "next": {"type": "string", "format": "uri"},
+            },
+            "required": [word],
+            "additionalProperties": False,
+        }
+    )
+
+
+def _words(path: str) -> list[str]:
+    return [word for word in path.split("/") if word and not word.startswith("{")]
+
+
+def _is_member(path: str) -> bool:
+    return path.endswith("}")
+
+
+def _collection(path: str) -> str | None:
+    """Return the name of the resource in `queries` to which a path leads, None for none."""
+    ends = [word for word in path.split("/") if word]
+    if ends and ends[-1] == "detail":
+        ends.pop()
+    if ends and ends[-1].startswith("{"):
+        ends.pop()
+    if not ends or ends[-1].startswith("{"):
+        return None
+    before = [word for word in ends[:-1] if not word.startswith("{")]
+    last = _TABLES.get(ends[-1], ends[-1]).upper()
+    for name in ("_".join([*(word.upper() for word in before[-1:]), last]), last):
+        if isinstance(getattr(queries, name, None), queries.Resource):
+            return name
+    return None
+
+
+# -- arguments and bodies --------------------------------------------------------------------
+
+
+def _parameters(route: Route, told: Told) -> list[Json]:
+    places = _MEMBER.findall(route.path)
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in places
+    ]
+    if route.raw_query:
+        return in_path + _asked(route, told)
+    free = route.arguments[len(places) :] if route.body != "typed" else ()
+    return in_path + [
+        {"name": name, "in": "query", "required": must, "schema": parts.argument(kind)}
+        for name, kind, must in free
+    ]
+
+
+def _asked(route: Route, told: Told) -> list[Json]:
+    """Return the arguments of a query that the handler reads itself, by its table."""
+    name = _collection(route.path)
+    if told.query or name is None:
+        if not told.query:
+            raise Undescribed(f"{route.method} {route.path}: its query is not described. {_HOW}")
+        return [{"name": one, "in": "query", "schema": how} for one, how in told.query.items()]
+    resource: queries.Resource = getattr(queries, name)
+    if _is_member(route.path):
+        return [parts.fields_of(resource)]
+    chosen = [parts.fields_of(resource), parts.detail_of(resource)]
+    if route.path.endswith("/detail"):
+        chosen = []
+    return [*(parts.paging(resource) if resource.paged else []), *chosen]
+
+
+def _body(route: Route, told: Told) -> Json | None:
+    if route.body == "ignored":
+        return None
+    if told.takes is not None:
+        return told.takes
+    if route.body == "typed":
+        return _typed(route)
+    name = _collection(route.path)
+    if name is None:
+        raise Undescribed(f"{route.method} {route.path}: its body is not described. {_HOW}")
+    table = getattr(queries, name).table
+    return parts.patched(table) if route.method == "PATCH" else parts.created(table)
+
+
+def _typed(route: Route) -> Json:
+    places = _MEMBER.findall(route.path)
+    properties, required = {}, []
+    for name, kind, must in route.arguments[len(places) :]:
+        properties[name] = parts.argument(kind)
+        required += [name] if must else []
+    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
+
+
+# -- answers ---------------------------------------------------------------------------------
+
+
+def _responses(route: Route, told: Told) -> Json:
+    found: Json = {str(route.status): _response(route.status, told.answer)}
+    for status, schema in told.also.items():
+        found[str(int(status))] = _response(status, schema)
+    for code in parts.statuses():
+        found.setdefault(str(code), {"$ref": f"#/components/responses/Refused{code}"})
+    return found
+
+
+def _response(status: int, schema: Json | None) -> Json:
+    described: Json = {"description": HTTPStatus(status).phrase}
+    if schema is not None:
+        described["content"] = {"application/json": {"schema": schema}}
+    return described
+
+
+def _resources() -> Json:
+    found: Json = {}
+    for name, resource in vars(queries).items():
+        if isinstance(resource, queries.Resource):
+            below = parts.below(getattr(documents, name, None))
+            found[_title(name)] = parts.shown(_whole(name, resource), below)
+    return found
+
+
+def _whole(name: str, resource: queries.Resource) -> tuple[fields.Field, ...]:
+    """Return the fields of a member, which may have more than a list shows of it."""
+    single = getattr(queries, name.removesuffix("S"), None)
+    return single.table if isinstance(single, queries.Resource) else resource.table
+
+
+def _title(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _states() -> Json:
+    """Return the schema of a node's states, which are some of its fields."""
+    return parts.shown(fields.NODE)

@@ -1,0 +1,208 @@
+"""Schemas of what recurs in the document: resources by their fields, arguments, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import wsme.types
+
+from ironic_lite import errors, versions
+from ironic_lite.api import documents, queries, types
+from ironic_lite.fields import Field, Type
+
+Json = dict[str, Any]
+
+LINKS: Json = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            "href": {"type": "string"},
+            "rel": {"type": "string"},
+            "type": {"type": "string"},
+        },
+        "required": ["href", "rel"],
+        "additionalProperties": False,
+    },
+}
+ANY: Json = {}
+STRINGS: Json = {"type": "array", "items": {"type": "string"}}
+TEXTS: Json = {"type": "object", "additionalProperties": {"type": "string"}}
+
+_SHOWN: Mapping[Type, Json] = {
+    Type.STRING: {"type": ["string", "null"]},
+    Type.BOOLEAN: {"type": ["boolean", "null"]},
+    Type.OBJECT: {"type": ["object", "null"]},
+    Type.LIST: {"type": ["array", "null"]},
+    Type.NUMBER: {"type": ["number", "null"]},
+    Type.TIME: {"type": ["string", "null"], "format": "date-time"},
+}
+# Read leniently: `rules` takes words for booleans.
+_WRITTEN: Mapping[Type, Json] = {**_SHOWN, Type.BOOLEAN: {"type": ["boolean", "string", "null"]}}
+_ARGUMENTS: Mapping[int, Json] = {
+    id(types.word): {"type": "string"},
+    id(types.integer): {"type": "integer"},
+    id(types.number): {"type": "number"},
+    id(types.boolean): {"type": "boolean"},
+    id(wsme.types.text): {"type": "string"},
+}
+
+
+def argument(kind: Any) -> Json:
+    """Return the schema of an argument that WSME reads.
+
+    :param kind: a type of ``types``.
+    :raises LookupError: none that the document knows.
+    """
+    return dict(_ARGUMENTS[id(kind)])
+
+
+# -- resources -------------------------------------------------------------------------------
+
+
+def shown(table: tuple[Field, ...], below: Mapping[str, int] | None = None) -> Json:
+    """Return the schema of a resource in an answer: what a version does not have is left out.
+
+    :param below: the link lists under it, each with the version that has it.
+    """
+    properties: Json = {}
+    for field in table:
+        schema = LINKS if field.name == "links" else dict(_SHOWN[field.type])
+        properties[field.name] = {**schema, **_since(field.since)}
+    for name, since in (below or {}).items():
+        # Those of a chassis' nodes are in a list of their own within the list, as Ironic has them.
+        schema = {"type": "array", "items": LINKS} if name == "nodes" else LINKS
+        properties[name] = {**schema, **_since(since)}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def created(table: tuple[Field, ...]) -> Json:
+    """Return the schema of a resource in a POST."""
+    properties = {
+        field.name: {**_bounded(field), **_since(field.since)} for field in table if field.creatable
+    }
+    return {"type": "object", "properties": properties}
+
+
+def patched(table: tuple[Field, ...]) -> Json:
+    """Return the schema of a JSON PATCH (RFC 6902) of a resource."""
+    names = "|".join(field.name for field in table if field.patchable)
+    return {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "op": {"enum": ["add", "replace", "remove", "test", "copy", "move"]},
+                "path": {"type": "string", "pattern": f"^/({names})(/.*)?$"},
+                "from": {"type": "string"},
+                "value": ANY,
+            },
+            "required": ["op", "path"],
+        },
+    }
+
+
+def _bounded(field: Field) -> Json:
+    schema = dict(_WRITTEN[field.type])
+    if field.type is Type.STRING and field.length is not None:
+        schema["maxLength"] = field.length
+    return schema
+
+
+def _since(version: int) -> Json:
+    return {"x-since": f"1.{version}"} if version > 1 else {}
+
+
+def below(resource: documents.Resource | None) -> dict[str, int]:
+    """Return the link lists that a resource shows, with their versions."""
+    return dict(resource.below) if resource is not None else {}
+
+
+# -- queries ---------------------------------------------------------------------------------
+
+
+def fields_of(resource: queries.Resource) -> Json:
+    """Return the argument that chooses fields."""
+    names = ", ".join(field.name for field in resource.table)
+    about = f"Show these fields only, separated by commas: {names}."
+    return _query("fields", {"type": "string"}, resource.fields_since, about)
+
+
+def detail_of(resource: queries.Resource) -> Json:
+    """Return the argument that shows all fields."""
+    return _query("detail", {"type": "boolean"}, resource.detail_since, "Show all fields.")
+
+
+def paging(resource: queries.Resource) -> list[Json]:
+    """Return the arguments of every list, and the filters of this one."""
+    keys = ["id", *(one.name for one in resource.table if one.sort and one.stored is not None)]
+    found = [
+        _query("limit", {"type": "integer"}, 1, "Rows of a page."),
+        _query("marker", {"type": "string"}, 1, "Go on after this row."),
+        _query("sort_key", {"enum": keys}, 1, "Sort by this field."),
+        _query("sort_dir", {"enum": ["asc", "desc"]}, 1, "In which direction."),
+    ]
+    for one in resource.filters:
+        found.append(_query(one.name, {"type": "string"}, one.since, "Show these rows only."))
+    return found
+
+
+def _query(name: str, schema: Json, since: int, about: str) -> Json:
+    return {"name": name, "in": "query", "schema": schema, "description": about, **_since(since)}
+
+
+# -- headers and errors ----------------------------------------------------------------------
+
+VERSION_HEADER: Json = {
+    "name": "X-OpenStack-Ironic-API-Version",
+    "in": "header",
+    "description": "The microversion that is spoken; the newest if it is left out.",
+    "schema": {"type": "string", "pattern": r"^(latest|1\.[1-9][0-9]{0,2})$"},
+    "example": versions.MAX_VERSION,
+}
+_FAULT: Json = {
+    "description": "Older clients read a string in a string: error_message holds the JSON object.",
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"error_message": {"type": "string"}},
+            "required": ["error_message"],
+        },
+        {
+            "type": "object",
+            "properties": {"faultcode": {"type": "string"}, "faultstring": {"type": "string"}},
+            "required": ["faultcode", "faultstring"],
+        },
+    ],
+}
+
+
+def statuses() -> list[int]:
+    """Return the status codes of all refusals, by the table of errors; 500 is a fault of ours."""
+    found = {int(one.status) for one in _errors(errors.Error)}
+    # Of versions, of bodies before they are read, and of those who must log in.
+    found |= {HTTPStatus.NOT_ACCEPTABLE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
+    found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+    return sorted(int(one) for one in found - {HTTPStatus.INTERNAL_SERVER_ERROR})
+
+
+def _errors(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _errors(one)
+
+
+def refusals() -> dict[str, Json]:
+    """Return the answers to refused requests, for ``components``."""
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+    return {
+        f"Refused{code}": {"description": HTTPStatus(code).phrase, "content": content}
+        for code in statuses()
+    }
+
+
+def fault() -> Json:
+    """Return the schema of the body of a refusal."""
+    return _FAULT

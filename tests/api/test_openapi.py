@@ -1,0 +1,215 @@
+"""The document of the API is made from the tables, is whole, and is true.
+
+`test_every_answer_is_as_the_document_says` sends what schemathesis makes of the document to API and
+conductor in one process: a few requests to each route. ``make fuzz`` sends many more.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi import checks as conformance
+
+from ironic_lite import fields
+from ironic_lite.api import controllers, expose, openapi, policy, queries
+from ironic_lite.db.session import Database
+from tests.api.client import Client
+from tests.whole import Whole
+
+Json = dict[str, Any]
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
+"""Requests to each route."""
+CHECKS = [
+    not_a_server_error,
+    conformance.status_code_conformance,
+    conformance.content_type_conformance,
+    conformance.response_headers_conformance,
+    conformance.response_schema_conformance,
+]
+FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {
+    "network_interface": "noop",
+    "storage_interface": "noop",
+}
+ROWS = [row for each in controllers.ALL for row in each.exposed()]
+
+
+@pytest.fixture(scope="module")
+def told() -> Json:
+    """The document."""
+    return openapi.document(ROWS)
+
+
+def test_every_route_is_described_and_nothing_else(told: Json) -> None:
+    routed = {(route.method, route.path) for route, _ in ROWS}
+    described = {
+        (method.upper(), path.removeprefix("/v1") or "/" if path != "/" else "")
+        for path, methods in told["paths"].items()
+        for method in methods
+    }
+    assert described == routed
+
+
+def test_each_route_has_a_name_of_its_own_and_its_rule(told: Json) -> None:
+    known = [one for methods in told["paths"].values() for one in methods.values()]
+    names = [one["operationId"] for one in known]
+    assert len(names) == len(set(names))
+    assert all(one["summary"] for one in known)
+    assert {one["x-policy"] for one in known if "x-policy" in one} <= policy.BY_NAME.keys()
+
+
+def test_every_schema_is_one(told: Json) -> None:
+    def schemas(value: Any) -> Iterator[Json]:
+        if isinstance(value, dict):
+            for key, one in value.items():
+                if key == "schema":
+                    yield one
+                yield from schemas(one)
+        elif isinstance(value, list):
+            for one in value:
+                yield from schemas(one)
+
+    found = [*schemas(told), *told["components"]["schemas"].values()]
+    assert len(found) > len(ROWS)
+    for one in found:
+        jsonschema.Draft202012Validator.check_schema(one)
+
+
+def test_versions_and_types_are_those_of_the_tables(told: Json) -> None:
+    node = told["components"]["schemas"]["Nodes"]["properties"]
+    assert {field.name for field in fields.NODE} < node.keys()
+    assert node["retired"] == {"type": ["boolean", "null"], "x-since": "1.61"}
+    assert node["uuid"] == {"type": ["string", "null"]}
+    listed = {one.get("name"): one for one in told["paths"]["/v1/nodes"]["get"]["parameters"]}
+    assert {one.name for one in queries.NODES.filters} < listed.keys()
+    assert listed["shard"]["x-since"] == "1.82"
+    power = told["paths"]["/v1/nodes/{ident}/states/power"]["put"]
+    taken = power["requestBody"]["content"]["application/json"]["schema"]
+    assert (taken["required"], set(taken["properties"])) == (["target"], {"target", "timeout"})
+
+
+def test_a_route_that_no_table_describes_is_refused_and_says_how_to_describe_it() -> None:
+    class Odd(expose.Controller):
+        @expose.expose("GET", "/oddities")
+        def index(self, request: Any) -> Json:
+            """Return something."""
+            return {}
+
+    with pytest.raises(openapi.Undescribed, match=r"GET /oddities .* by a row of `api\.openapi"):
+        openapi.document(Odd.exposed())
+
+
+def test_rows_of_answers_are_of_routes_that_are_there() -> None:
+    from ironic_lite.api.openapi import answers  # noqa: PLC0415
+
+    routed = {f"{route.method} {route.path}" for route, _ in ROWS}
+    assert set(answers.ROUTES) - routed == set()
+
+
+def test_the_document_is_served_at_every_version(api: Client, told: Json) -> None:
+    for version in (None, "1.1", "1.90", "latest"):
+        answer = Client(api.app, version).get("/v1/openapi.json")
+        assert (answer.status, answer.json["info"]) == (200, told["info"])
+
+
+# -- what schemathesis makes of it -----------------------------------------------------------
+
+
+class Machines:
+    """A service with something of each kind, and their names by the collection they are in."""
+
+    def __init__(self, database: Database) -> None:
+        self.whole = Whole(database)
+        api, rig = self.whole.api, self.whole.rig
+        self.nodes = [
+            rig.node(name=f"n-{state.replace(' ', '-')}", provision_state=state, **FAKE)
+            for state in ("manageable", "available", "active", "enroll", "clean failed")
+        ]
+        self.known: dict[str, list[str]] = {"nodes": [*self.nodes, "n-manageable"]}
+        port = {"node_uuid": self.nodes[0], "address": "52:54:00:00:00:01"}
+        steps = [{"interface": "deploy", "step": "deploy", "args": {}, "priority": 1}]
+        for name, body in (
+            ("ports", port),
+            ("chassis", {"description": "a rack"}),
+            ("deploy_templates", {"name": "CUSTOM_ONE", "steps": steps}),
+        ):
+            answer = api.post(f"/v1/{name}", body)
+            assert answer.status == 201, answer.body
+            self.known[name] = [answer.json["uuid"]]
+        self.known["drivers"] = ["fake-hardware"]
+        self.known["conductors"] = [api.get("/v1/conductors").json["conductors"][0]["hostname"]]
+
+    def of(self, path: str) -> list[str]:
+        """Return what may stand for the first ``{...}`` of a path."""
+        return self.known.get(path.split("/")[2] if path.count("/") > 1 else "", [])
+
+
+def _requests(operation: Any, machines: Machines) -> st.SearchStrategy[Any]:
+    """Return what is sent: of most requests the first name is of something there is, and most
+    speak the newest version, or they would all be refused alike.
+    """
+    places = re.findall(r"\{(\w+)\}", operation.path)
+    first = places[0] if places else ""
+    names = machines.of(operation.path) if first else []
+
+    def aim(drawn: tuple[Any, str | None, bool]) -> Any:
+        case, name, newest = drawn
+        if name is not None:
+            case.path_parameters[first] = name
+        if newest and case.headers:
+            case.headers.pop("X-OpenStack-Ironic-API-Version", None)
+        return case
+
+    name = st.sampled_from([*names, *names, None]) if names else st.none()
+    return st.tuples(operation.as_strategy(), name, st.sampled_from([True, True, False])).map(aim)
+
+
+def test_every_answer_is_as_the_document_says(sqlite_database: Database) -> None:
+    machines = Machines(sqlite_database)
+    schema = schemathesis.openapi.from_wsgi("/v1/openapi.json", machines.whole.api.app)
+    wrong: dict[tuple[str, int], str] = {}
+    statuses: set[int] = set()
+    operations: list[Any] = []
+    for found in schema.get_all_operations():
+        assert isinstance(found, Ok), found
+        operations.append(found.ok())
+
+    def send(operation: Any) -> None:
+        @settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            database=None,
+            derandomize="FUZZ_EXAMPLES" not in os.environ,
+            phases=[Phase.explicit, Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(case=_requests(operation, machines))
+        def each(case: Any) -> None:
+            answer = case.call()
+            statuses.add(answer.status_code)
+            try:
+                case.validate_response(answer, checks=CHECKS)
+            except BaseExceptionGroup as why:
+                text = "\n".join(str(one) for one in why.exceptions)
+                shown = f"{text}\n{case.as_curl_command()}"
+                wrong.setdefault((operation.label, answer.status_code), shown)
+
+        each()
+
+    # What may be forgotten is forgotten last.
+    for operation in sorted(operations, key=lambda one: one.method.upper() == "DELETE"):
+        send(operation)
+    assert machines.whole.rig.service.desk.workers.wait_idle(60)
+    machines.whole.close()
+    assert not wrong, "\n\n".join(f"{label} {code}: {why}" for (label, code), why in wrong.items())
+    assert {200, 201, 202, 204, 400, 404, 406, 409} <= statuses
