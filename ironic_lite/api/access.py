@@ -98,20 +98,21 @@ class Access:
             LOG.error("Rule %s was asked of nothing: its answer is withheld", self._rule.name)
             raise errors.Forbidden(what=self._rule.name)
 
+    def settle(self) -> None:
+        """Say that what the route's rule is about has been judged by other rules."""
+        if self._ask is not None:
+            self._pending = False
+
     # -- of objects --------------------------------------------------------------------------
 
-    def node(self, row: Row, *names: str, enough: Callable[..., bool] = all) -> None:
-        """Judge what is asked of a node, or of what hangs below it.
+    def node(
+        self, row: Row, missing: errors.Error, *names: str, enough: Callable[..., bool] = all
+    ) -> None:
+        """Judge what is asked of a node, or of what hangs below it, as `owned`.
 
-        :param row: with uuid, owner and lessee of the node.
-        :param names: of rules; none for that of the route, if it is about a node.
-        :param enough: ``any`` if one of the rules is.
-        :raises errors.NodeNotFound: the caller may not see the node.
-        :raises errors.Forbidden: the caller may not do this.
+        :param row: with owner and lessee of the node.
         """
-        if self._ask is None or (self._rule is not None and self._rule.public):
-            return
-        self.owned(policy.NODE, row, errors.NodeNotFound(node=row.get("uuid")), names, enough)
+        self.owned(policy.NODE, row, missing, names, enough)
 
     def owned(
         self,
@@ -121,12 +122,17 @@ class Access:
         names: Sequence[str] = (),
         enough: Callable[..., bool] = all,
     ) -> None:
-        """Judge what is asked of an object by who owns it, as `node`.
+        """Judge what is asked of an object by who owns it.
 
         :param kind: of `policy`: node, allocation, runbook.
-        :param missing: raised to a caller who may not see the object.
+        :param row: with ``owner``, and ``lessee`` if it can have one.
+        :param missing: raised to a caller who may not see the object: what is raised, too, if there
+            is no such object.
+        :param names: of rules; none for that of the route, if it is about this kind.
+        :param enough: ``any`` if one of the rules is.
+        :raises errors.Forbidden: the caller may see it, but not do this.
         """
-        if self._ask is None:
+        if self._ask is None or (self._rule is not None and self._rule.public):
             return
         owners = target(kind, row)
         if not self._passes(f"baremetal:{kind}:get", owners):
@@ -135,8 +141,9 @@ class Access:
         if rule is not None and rule.about == kind:
             names = names or (rule.name,)
             self._pending = False
-        if names and not enough(self._passes(name, owners) for name in names):
-            raise errors.Forbidden(what=names[0])
+        failed = [name for name in names if not self._passes(name, owners)]
+        if failed and not enough(name not in failed for name in names):
+            raise errors.Forbidden(what=failed[0])
 
     def _passes(self, name: str, owners: Target) -> bool:
         """Ask a rule, each for each pair of owners once."""

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from ironic_lite import fields, masking
+from ironic_lite.api.access import OWNERS, REDACTED
 from ironic_lite.api.links import Linker
 from ironic_lite.states import State
 
@@ -30,7 +31,7 @@ class Resource:
 
     ``key`` is the column that names a member in paths. ``below`` are the link lists and the version
     that has each; they are left out when the caller chose fields. ``needs`` are the columns from
-    which a computed field is made.
+    which a computed field is made, or by which is judged who may see a field.
     """
 
     collection: str
@@ -44,7 +45,10 @@ NODES = Resource(
     "nodes",
     fields.NODE,
     below=(("ports", 1), ("states", 14), ("portgroups", 24), ("volume", 32)),
-    needs=(("conductor", ("driver", "conductor_group")),),
+    needs=(
+        ("conductor", ("driver", "conductor_group")),
+        *((name, OWNERS) for name in REDACTED),
+    ),
 )
 PORTS = Resource("ports", fields.PORT)
 CHASSIS = Resource("chassis", fields.CHASSIS, below=(("nodes", 1),))
@@ -97,12 +101,13 @@ class Plan:
         """Return ``rows`` as the wire has them; they are changed in place, field after field.
 
         :param rows: each with a value for each of ``columns``, and of ``computed`` where known.
-        :param compute: puts more of ``computed`` into a row; what is then missing is null.
+        :param compute: puts more of ``computed`` into a row, and hides what the reader may not see
+            (`Access.redactor`); what is then missing is null.
         """
         for name in self.computed:
             for row in rows:
                 row.setdefault(name)
-        if compute is not None and self.computed:
+        if compute is not None:
             for row in rows:
                 compute(row)
         self._translate(rows)

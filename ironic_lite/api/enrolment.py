@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import clock, errors, fields
-from ironic_lite.api import happenings, idents, patches, schemas
+from ironic_lite.api import happenings, idents, ownership, patches, schemas
+from ironic_lite.api.access import OWNERS
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
 from ironic_lite.db import events, nodes
@@ -43,16 +44,19 @@ BLANK: Row = {
 def create(service: Service, request: Request, body: Any) -> Row:
     """Enroll a node and return its columns.
 
+    :raises errors.Forbidden: the caller may not enroll nodes.
     :raises errors.InvalidRequest: the body is wrong, or no conductor drives such a node.
     :raises errors.Duplicate: its uuid, name or instance_uuid is taken.
     :raises errors.NoConductor: those that drive such nodes are away.
     """
+    owner = ownership.enrolling(request, service.conf)
     given = schemas.node(body, version=request.version)
+    ownership.claim(given, owner)
     row = {**BLANK, **given, "created_at": clock.now()}
     row["uuid"] = row["uuid"] or str(uuid.uuid4())
     enrolls = request.version >= _ENROLL_SINCE  # S5.3, C30
     row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
-    _find_parent(service, given, row)
+    _find_parent(service, request, given, row)
     row.update(_interfaces(service, request, row))
     told = happenings.of(request.who, row["uuid"], "node_created", {"driver": row["driver"]})
 
@@ -74,18 +78,20 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
     :param reset_interfaces: with a new driver, forget the interfaces that the patch does not name.
     :raises errors.Error: as ``patches.node``, `create` and ``db.nodes.edit``.
     """
-    before = idents.fetch(service, request, ident, with_traits=True)
+    rules = ownership.rules(request.json)
+    before = idents.fetch(service, request, ident, with_traits=True, rules=rules)
     changed = patches.node(before, request.json, version=request.version)
     if reset_interfaces is not None:
         _check_reset(request, reset_interfaces)
     if not changed:
         return before
+    ownership.check_transfer(request, before, changed)
     if before["reservation"] is not None:
         raise errors.NodeLocked(node=before["uuid"], host=before["reservation"])
     after = {**before, **changed}
     if reset_interfaces and "driver" in changed:
         after.update((name, None) for name in _INTERFACES if name not in changed)
-    _find_parent(service, changed, after)
+    _find_parent(service, request, changed, after)
     if _CHECKED & changed.keys() or _overrides(after) != _overrides(before):
         after.update(_interfaces(service, request, after))
     elif "conductor_group" in changed:
@@ -177,7 +183,7 @@ def _overrides(row: Row) -> dict[str, Any]:
     return {kind: told[name] for name, kind in _INTERFACES.items() if told.get(name)}
 
 
-def _find_parent(service: Service, given: Row, row: Row) -> None:
+def _find_parent(service: Service, request: Request, given: Row, row: Row) -> None:
     """Keep a parent by its UUID.
 
     :raises errors.InvalidParameter: 400, since the request's own object is not what is missing.
@@ -185,8 +191,9 @@ def _find_parent(service: Service, given: Row, row: Row) -> None:
     if given.get("parent_node"):
         try:
             parent = service.database.read(
-                lambda conn: nodes.get(conn, given["parent_node"], ("uuid",))
+                lambda conn: nodes.get(conn, given["parent_node"], ("uuid", *OWNERS))
             )
+            ownership.check_parent(request, row, parent, given["parent_node"])
         except errors.NodeNotFound as why:
             raise errors.InvalidParameter(path="parent_node", reason=why.message) from None
         row["parent_node"] = parent["uuid"]

@@ -32,6 +32,17 @@ def query(
     )
 
 
+def narrowed(request: Request, where: Mapping[str, Any], kind: str) -> Json:
+    """Return the filters of a list, narrowed to the project whose ``kind`` the caller may list.
+
+    :param kind: ``node``, ``port`` and so on, as the rules ``baremetal:<kind>:list`` have it; the
+        family's query must know the filter ``project``.
+    :raises errors.Forbidden: the caller may list none, or not what they ask for.
+    """
+    project = request.access.only(where.get("project"), kind=kind)
+    return {**where, "project": project} if project else dict(where)
+
+
 def read(
     service: Service,
     request: Request,

@@ -34,6 +34,9 @@ COLUMNS = (
 """What of a node the checks read."""
 
 _SHOWN = 64
+_RULE = "baremetal:node:set_provision_state"
+_RULED = ("clean_steps", "service_steps")
+"""Keys with a rule of their own."""
 _STEPS = {f"{kind}_steps": kind for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)}
 # Where a version does not have it yet, it is refused as if the verb never had: 400, not 406.
 _GATED_AS_FOREIGN = frozenset({"configdrive"})
@@ -143,6 +146,12 @@ _BEFORE_STEPS: tuple[Callable[[Asked], None], ...] = (
     _state_version,
 )
 _AFTER_STEPS: tuple[Callable[[Asked], None], ...] = (_maintenance, _protected)
+
+
+def rules(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the rules that a caller must pass to ask this."""
+    named = (key for key in _RULED if body.get(key))
+    return (_RULE, *(f"{_RULE}:{key}" for key in named))
 
 
 def verb(target: str, node: Mapping[str, Any]) -> verbs.Verb:

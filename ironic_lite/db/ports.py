@@ -94,13 +94,24 @@ LISTING = paging.Listing(
     models.ports,
     {
         "shard": _by_node(_NODE.shard, "shard"),
+        "project": paging.Bound(
+            _PORT.node_uuid.in_(
+                sa.select(_NODE.uuid).where(
+                    sa.or_(
+                        _NODE.owner == sa.bindparam("project", type_=sa.String),
+                        _NODE.lessee == sa.bindparam("project", type_=sa.String),
+                    )
+                )
+            )
+        ),
         "conductor_groups": _by_node(_NODE.conductor_group, "conductor_groups"),
         "description_contains": paging.contains(_PORT.description, "description_contains"),
     },
 )
 page = LISTING.page
 """Return a page of ports; besides columns, ``where`` takes ``shard`` and ``conductor_groups``
-(lists) of the port's node, and ``description_contains`` (text)."""
+(lists) of the port's node, ``project`` (that owns or leases it), and ``description_contains``
+(text)."""
 
 
 def by_addresses(conn: Connection, macs: Collection[str]) -> list[str]:

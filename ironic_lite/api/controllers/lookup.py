@@ -123,7 +123,7 @@ def _document(request: Request, row: Json) -> Json:
     follows ``?`` in addresses, where signed ones have their key; an agent needs neither.
     """
     plan = documents.plan(documents.NODES, _SHOWN, request.version, full=False)
-    kept = {column: row[column] for column in plan.columns}
+    kept = {column: row.get(column) for column in plan.columns}
     told = dict(row["driver_internal_info"] or {})
     mode = (told.pop(_NOTES, None) or {}).get(capabilities.DEPLOYED_MODE)
     if mode is not None:

@@ -26,6 +26,8 @@ from ironic_lite.db.session import Connection
 
 Json = dict[str, Any]
 
+_FORGET = ("baremetal:node:delete", "baremetal:node:delete:self_owned_node")
+
 
 class Nodes(expose.Controller):
     """The collection /v1/nodes and its members."""
@@ -69,7 +71,10 @@ class Nodes(expose.Controller):
     @expose.expose("DELETE", "/nodes/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
         """Forget a node; its conductor checks that nothing goes on with it."""
-        row = idents.fetch(self.service, request, ident, ("uuid", "driver", "conductor_group"))
+        own = self.service.conf.api.project_admin_can_manage_own_nodes
+        rules = _FORGET if own else _FORGET[:1]
+        columns = ("uuid", "driver", "conductor_group")
+        row = idents.fetch(self.service, request, ident, columns, rules=rules, enough=any)
         conductor = self.service.conductor_of(row)
         conductor.destroy_node(request.who, node_uuid=row["uuid"])
 
@@ -78,11 +83,11 @@ class Nodes(expose.Controller):
     def _page(self, request: Request, *, detail: bool, **among: Any) -> Json:
         """Return a page of the nodes that also match the filters ``among``."""
         query = pages.query(self.service, request, queries.NODES, detail=detail)
-        if among:
-            query = dataclasses.replace(query, where={**query.where, **among})
+        where = pages.narrowed(request, {**query.where, **among}, "node")
+        query = dataclasses.replace(query, where=where)
         shown = pages.plan(documents.NODES, request, query)
         linker = documents.linker(shown, request.base)
-        compute = self._computer(shown)
+        compute = self._computer(request, shown)
 
         def read(conn: Connection) -> tuple[list[bytes], int, str]:
             done, count, last = [], 0, ""
@@ -114,16 +119,20 @@ class Nodes(expose.Controller):
     def document(self, request: Request, plan: documents.Plan, row: Json) -> Json:
         """Return the document of a node from the plan's columns and traits."""
         linker = documents.linker(plan, request.base)
-        return plan.show_all([row], linker, self._computer(plan))[0]
+        return plan.show_all([row], linker, self._computer(request, plan))[0]
 
-    def _computer(self, plan: documents.Plan) -> Callable[[Json], None] | None:
-        """Return what puts into a row what neither column nor trait holds."""
+    def _computer(self, request: Request, plan: documents.Plan) -> Callable[[Json], None] | None:
+        """Return what puts into a row what neither column nor trait holds, and hides what its
+        reader may not see."""
+        redact = request.access.redactor()
         if "conductor" not in plan.computed:
-            return None
+            return redact
         owner = self.service.fleet.owners()
 
         def compute(row: Json) -> None:
             row["conductor"] = owner(row)
+            if redact is not None:
+                redact(row)
 
         return compute
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
@@ -21,6 +22,7 @@ from ironic_lite.api import (
     schemas,
     types,
 )
+from ironic_lite.api.access import OWNERS
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import events, nodes, ports
 from ironic_lite.db.session import Connection
@@ -32,7 +34,7 @@ Written = tuple[Json, list[Json]]
 _NAMES_SINCE = 88
 _LONGEST = 255
 # What is asked of a port's node before the port may change.
-_OWNER = ("uuid", "reservation", "provision_state", "maintenance", "instance_uuid")
+_OWNER = ("uuid", "reservation", "provision_state", "maintenance", "instance_uuid", *OWNERS)
 _VIF = "tenant_vif_port_id"
 _BLANK: Mapping[str, Any] = {
     field.stored: field.default for field in fields.PORT if field.stored is not None
@@ -45,12 +47,12 @@ class Ports(expose.Controller):
     @expose.expose("GET", "/ports", raw_query=True)
     def index(self, request: Request) -> Json:
         """Return a page of ports."""
-        return self._page(request, self._query(request))
+        return self._page(request, _narrowed(request, self._query(request)))
 
     @expose.expose("GET", "/ports/detail", raw_query=True)
     def index_detail(self, request: Request) -> Json:
         """Return a page of ports with all fields."""
-        return self._page(request, self._query(request, detail=True))
+        return self._page(request, _narrowed(request, self._query(request, detail=True)))
 
     @expose.expose("GET", "/nodes/{ident}/ports", types.word, raw_query=True)
     def index_of_node(self, request: Request, ident: str) -> Json:
@@ -71,7 +73,13 @@ class Ports(expose.Controller):
         """Return one port, whole or the fields asked for."""
         chosen = queries.one(queries.PORTS, request.query, version=request.version)
         known = _ident(request, ident)
-        return _document(request, self.service.database.read(lambda c: ports.get(c, known)), chosen)
+
+        def read(conn: Connection) -> Json:
+            row = ports.get(conn, known)
+            idents.judge(conn, request, row["node_uuid"], errors.PortNotFound(port=known))
+            return row
+
+        return _document(request, self.service.database.read(read), chosen)
 
     @expose.expose("POST", "/ports", status=HTTPStatus.CREATED, body=expose.WHOLE)
     def create(self, request: Request) -> Json:
@@ -131,6 +139,10 @@ def _ident(request: Request, ident: str) -> str:
     return ident
 
 
+def _narrowed(request: Request, query: queries.Query) -> queries.Query:
+    return dataclasses.replace(query, where=pages.narrowed(request, query.where, "port"))
+
+
 def _document(request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
     return pages.member(request, documents.PORTS, row, chosen)
 
@@ -140,9 +152,7 @@ def _document(request: Request, row: Json, chosen: tuple[str, ...] | None = None
 
 def _insert(conn: Connection, request: Request, given: Json) -> Written:
     values = dict(given)
-    owner = _owner(
-        conn, values.pop("node_ident", None) or values["node_uuid"], version=request.version
-    )
+    owner = _owner(conn, request, values.pop("node_ident", None) or values["node_uuid"])
     row = {**_BLANK, **values, "node_uuid": owner["uuid"], "created_at": clock.now()}
     with _addresses_worded():
         ports.insert(conn, row)
@@ -151,13 +161,13 @@ def _insert(conn: Connection, request: Request, given: Json) -> Written:
 
 def _update(conn: Connection, request: Request, ident: str, patch: Any) -> Written:
     before = ports.get(conn, ident, hold=True)
-    owner = _free(nodes.get(conn, before["node_uuid"], _OWNER, hold=True))
+    owner = _of(conn, request, before, ident)
     changes = patches.port(before, patch, version=request.version, owner=owner)
     if not changes:
         return before, []
     _refuse_portgroup(changes)
     if "node_uuid" in changes:
-        _owner(conn, changes["node_uuid"], version=request.version)
+        _owner(conn, request, changes["node_uuid"])
     row = {**before, **changes, "updated_at": clock.now()}
     with _addresses_worded():
         ports.update(conn, before["uuid"], {**changes, "updated_at": row["updated_at"]})
@@ -166,7 +176,7 @@ def _update(conn: Connection, request: Request, ident: str, patch: Any) -> Writt
 
 def _delete(conn: Connection, request: Request, ident: str) -> Written:
     row = ports.get(conn, ident, hold=True)
-    owner = _free(nodes.get(conn, row["node_uuid"], _OWNER, hold=True))
+    owner = _of(conn, request, row, ident)
     if (row["internal_info"] or {}).get(_VIF) and not owner["maintenance"]:
         reason = f"a VIF is attached to port {row['uuid']}; detach it first"
         raise errors.Conflict(node=owner["uuid"], reason=reason)
@@ -174,12 +184,21 @@ def _delete(conn: Connection, request: Request, ident: str) -> Written:
     return row, _record(conn, request, "port_deleted", row)
 
 
-def _owner(conn: Connection, ident: str, *, version: int) -> Json:
+def _of(conn: Connection, request: Request, row: Json, ident: str) -> Json:
+    """Return the node of a port that the caller may change."""
+    owner = nodes.get(conn, row["node_uuid"], _OWNER, hold=True)
+    request.access.node(owner, errors.PortNotFound(port=ident))
+    return _free(owner)
+
+
+def _owner(conn: Connection, request: Request, ident: str) -> Json:
     """Return the node that a body names; one that is not there is the body's fault."""
-    if not rules.uuid_like(ident) and version < idents.NAMES_SINCE:
+    if not rules.uuid_like(ident) and request.version < idents.NAMES_SINCE:
         raise errors.InvalidParameter(path="node_ident", reason="names need API version 1.5")
     try:
-        return _free(nodes.get(conn, ident, _OWNER, hold=True))
+        owner = nodes.get(conn, ident, _OWNER, hold=True)
+        request.access.node(owner, errors.NodeNotFound(node=ident))
+        return _free(owner)
     except errors.NodeNotFound as why:
         raise errors.InvalidParameter(
             why.message, path="node_uuid", reason="no such node"

@@ -53,7 +53,8 @@ class States(expose.Controller):
         names = tuple(name for name, since in _FIELDS.items() if since <= request.version)
         plan = documents.plan(documents.NODES, names, request.version, full=False)
         row = idents.fetch(self.service, request, ident, plan.columns)
-        document = plan.show(row, documents.linker(plan, request.base))
+        linker = documents.linker(plan, request.base)
+        document = plan.show_all([row], linker, request.access.redactor())[0]
         del document["links"]
         return document
 
@@ -68,7 +69,8 @@ class States(expose.Controller):
     def provision(self, request: Request, ident: str) -> None:
         """Ask for a verb; the answer says that the conductor has begun, or why it will not."""
         body = schemas.provision(request.json)
-        node = idents.fetch(self.service, request, ident, provisioning.COLUMNS)
+        rules = provisioning.rules(body)
+        node = idents.fetch(self.service, request, ident, provisioning.COLUMNS, rules=rules)
         verb = provisioning.verb(body["target"], node)
         asked = provisioning.Asked(verb, body, node, request.version)
         provisioning.check(asked, self.service.conf)

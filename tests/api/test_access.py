@@ -1,0 +1,569 @@
+"""What callers of each kind may do, by Ironic's default rules and oslo.policy itself."""
+
+from __future__ import annotations
+
+import pathlib
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import clock, config
+from ironic_lite.api import app, enforcer, exchange, front, identify, policy, routes
+from ironic_lite.context import Context
+from ironic_lite.db import nodes, ports, session
+from tests.api.client import Client, Response
+from tests.api.conftest import AddNode
+from tests.api.recorder import Recorder
+from tests.api.test_policy import _routes
+from tests.statements import count_statements
+
+OWNER, LESSEE, STRANGER = "p-owner", "p-lessee", "p-stranger"
+NOBODY = str(uuid.UUID(int=1))
+IMPLIED = {
+    "admin": "admin,manager,member,reader",
+    "manager": "manager,member,reader",
+    "member": "member,reader",
+    "reader": "reader",
+    "service": "service",
+}
+
+
+class Known:
+    """Takes who asks from headers as the middleware writes them."""
+
+    def __init__(self, asker: enforcer.Asker) -> None:
+        self.asker = asker
+
+    def __call__(self, environ: exchange.Environ, request_id: str) -> Context:
+        call = environ[exchange.CALL]
+        call.access = self.asker.stranger() if call.public else self.asker.access(environ)
+        return identify.anonymous(environ, request_id)
+
+
+class Callers:
+    """Clients by role and project; project None is the whole system."""
+
+    def __init__(self, application: front.Wsgi) -> None:
+        self.application = application
+
+    def __call__(self, role: str, project: str | None = None) -> As:
+        headers = {"X-Roles": IMPLIED[role], "X-User-Id": "somebody"}
+        if project is None:
+            headers["OpenStack-System-Scope"] = "all"
+        else:
+            headers["X-Project-Id"] = project
+        return As(self.application, headers)
+
+
+class As(Client):
+    """A client that sends who it is."""
+
+    def __init__(self, application: front.Wsgi, headers: dict[str, str]) -> None:
+        super().__init__(application)
+        self._who = headers
+
+    def at(self, version: int | str) -> As:
+        """Return the same caller, speaking minor version ``version``."""
+        other = As(self.app, self._who)
+        other.version = f"1.{version}"
+        return other
+
+    def request(self, method: str, path: str, json: Any = None, **more: Any) -> Response:
+        more["headers"] = {**self._who, **(more.get("headers") or {})}
+        return super().request(method, path, json, **more)
+
+
+@pytest.fixture(scope="module")
+def asker() -> enforcer.Asker:
+    """The default rules: reading them takes longer than most tests."""
+    own = cfg.ConfigOpts()
+    config.register(own)
+    own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
+    return enforcer.Asker(own)
+
+
+@pytest.fixture
+def callers(
+    database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts, asker: enforcer.Asker
+) -> Callers:
+    inner = app.routed(database, recorder, conf)
+    return Callers(front.Front(inner, conf, Known(asker)))
+
+
+@pytest.fixture
+def node(add_node: AddNode) -> dict[str, Any]:
+    return add_node(
+        name="theirs",
+        owner=OWNER,
+        lessee=LESSEE,
+        last_error="conductor-7 said no",
+        reservation=None,
+        driver_info={"address": "10.0.0.1"},
+        driver_internal_info={"agent_url": "http://10.0.0.2"},
+        instance_info={"a": "b"},
+        provision_state="manageable",
+    )
+
+
+# -- who sees what ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("role", "project", "status"),
+    [
+        ("reader", None, 200),
+        ("service", None, 200),
+        ("reader", OWNER, 200),
+        ("reader", LESSEE, 200),
+        ("service", OWNER, 200),
+        ("service", LESSEE, 404),
+        ("admin", STRANGER, 404),
+        ("reader", STRANGER, 404),
+    ],
+)
+@pytest.mark.parametrize("by", ["uuid", "name"])
+def test_a_node_of_others_is_not_there(  # noqa: PLR0917  # the facts of a row
+    callers: Callers, node: dict[str, Any], role: str, project: str | None, status: int, by: str
+) -> None:
+    api = callers(role, project)
+    answer = api.get(f"/v1/nodes/{node[by]}")
+    assert answer.status == status
+    if status == 404:
+        other = str(uuid.uuid4()) if by == "uuid" else "none"
+        missing = api.get(f"/v1/nodes/{other}")
+        assert answer.text == missing.text.replace(other, node[by])
+    else:
+        assert answer.json["uuid"] == node["uuid"]
+
+
+def test_who_sees_all_sees_what_nobody_owns(callers: Callers, add_node: AddNode) -> None:
+    path = f"/v1/nodes/{add_node()['uuid']}"
+    assert callers("reader").get(path).status == 200
+    assert callers("admin", OWNER).get(path).status == 404
+
+
+@pytest.mark.parametrize(
+    ("role", "project", "names"),
+    [
+        ("reader", None, {"theirs", "leased", "free"}),
+        ("reader", OWNER, {"theirs"}),
+        ("admin", LESSEE, {"theirs", "leased"}),
+        ("reader", STRANGER, set()),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/nodes", "/v1/nodes/detail", "/v1/nodes?fields=name"])
+def test_lists_hold_what_the_caller_may_see(  # noqa: PLR0917  # the facts of a row
+    callers: Callers,
+    add_node: AddNode,
+    node: dict[str, Any],
+    role: str,
+    project: str | None,
+    names: set[str],
+    path: str,
+) -> None:
+    add_node(name="leased", lessee=LESSEE)
+    add_node(name="free")
+    answer = callers(role, project).get(path)
+    assert answer.status == 200
+    assert {each["name"] for each in answer.json["nodes"]} == names
+
+
+def test_a_list_cannot_be_asked_for_another_project(callers: Callers, node: dict[str, Any]) -> None:
+    assert callers("admin", STRANGER).get(f"/v1/nodes?project={OWNER}").status == 403
+    assert callers("admin", STRANGER).get(f"/v1/nodes?owner={OWNER}").json["nodes"] == []
+    assert len(callers("reader").get(f"/v1/nodes?project={OWNER}").json["nodes"]) == 1
+
+
+def test_pages_of_a_narrowed_list_go_on(callers: Callers, add_node: AddNode) -> None:
+    for place in range(6):
+        add_node(name=f"n{place}", owner=OWNER if place % 2 else STRANGER)
+    api, found = callers("reader", OWNER), []
+    link: str | None = "/v1/nodes?limit=1"
+    while link:
+        answer = api.get(link).json
+        found += [each["name"] for each in answer["nodes"]]
+        link = answer.get("next", "").partition("//")[2].partition("/")[2]
+        link = f"/{link}" if link else None
+    assert found == ["n1", "n3", "n5"]
+
+
+# -- what of a node is hidden ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("role", "project", "hidden"),
+    [
+        ("reader", None, False),
+        ("reader", OWNER, False),
+        ("admin", LESSEE, True),
+        ("reader", LESSEE, True),
+    ],
+)
+def test_lessees_do_not_see_what_is_behind_the_node(
+    callers: Callers, node: dict[str, Any], role: str, project: str | None, hidden: bool
+) -> None:
+    api, place = callers(role, project), f"/v1/nodes/{node['uuid']}"
+    documents = [
+        api.get(place).json,
+        api.get("/v1/nodes/detail").json["nodes"][0],
+        api.get(f"{place}?fields=last_error,driver_info,driver_internal_info").json,
+        api.at(30).get(place).json,
+    ]
+    for shown in documents:
+        for name, whole in (
+            ("last_error", "conductor-7 said no"),
+            ("driver_info", {"address": "10.0.0.1"}),
+            ("driver_internal_info", {"agent_url": "http://10.0.0.2"}),
+        ):
+            if hidden:
+                assert f"baremetal:node:get:{name}" in str(shown[name])
+                assert "10.0.0" not in str(shown[name])
+            else:
+                assert shown[name] == whole
+    assert set(documents[2]) == {"last_error", "driver_info", "driver_internal_info", "links"}
+    assert "owner" not in documents[3]
+    states = api.get(f"{place}/states").json
+    assert (states["last_error"] == "conductor-7 said no") is not hidden
+    assert "owner" not in states
+
+
+def test_who_holds_the_lock_is_hidden(callers: Callers, add_node: AddNode) -> None:
+    held = add_node(owner=OWNER, lessee=LESSEE, reservation="conductor-7")
+    shown = callers("reader", LESSEE).get(f"/v1/nodes/{held['uuid']}").json
+    assert "conductor-7" not in str(shown["reservation"])
+    assert (
+        callers("reader", OWNER).get(f"/v1/nodes/{held['uuid']}").json["reservation"]
+        == "conductor-7"
+    )
+
+
+# -- what they may change --------------------------------------------------------------------
+
+ROLES = {
+    "admin": ("admin", None),
+    "member": ("member", None),
+    "reader": ("reader", None),
+    "owner-admin": ("admin", OWNER),
+    "owner-member": ("member", OWNER),
+    "owner-reader": ("reader", OWNER),
+    "lessee-admin": ("admin", LESSEE),
+    "lessee-member": ("member", LESSEE),
+    "lessee-reader": ("reader", LESSEE),
+}
+SYSTEM_MEMBERS = {"admin", "member"}
+OWNERS = {"owner-admin", "owner-member"}
+
+
+FIELDS: list[tuple[str, Any, set[str]]] = [
+    ("/extra/x", 1, SYSTEM_MEMBERS | OWNERS | {"lessee-admin", "lessee-member"}),
+    ("/description", "d", SYSTEM_MEMBERS | OWNERS | {"lessee-admin", "lessee-member"}),
+    ("/instance_info/x", 1, SYSTEM_MEMBERS | OWNERS | {"lessee-admin"}),
+    ("/instance_name", "x", SYSTEM_MEMBERS | OWNERS | {"lessee-admin"}),
+    ("/driver_info/x", 1, SYSTEM_MEMBERS | OWNERS),
+    ("/name", "other", SYSTEM_MEMBERS | OWNERS),
+    ("/lessee", "x", SYSTEM_MEMBERS | OWNERS),
+    ("/retired", True, SYSTEM_MEMBERS | OWNERS),
+    ("/retired_reason", None, SYSTEM_MEMBERS | OWNERS),
+    ("/network_data", {}, SYSTEM_MEMBERS | OWNERS),
+    ("/power_interface", "fake", SYSTEM_MEMBERS | {"owner-admin"}),
+    ("/driver", "redfish", SYSTEM_MEMBERS | {"owner-admin"}),
+    ("/owner", "x", SYSTEM_MEMBERS),
+    ("/conductor_group", "", SYSTEM_MEMBERS),
+    ("/shard", "x", {"admin"}),
+    ("/disable_power_off", True, {"admin"}),
+    ("/automated_clean", False, {"admin"}),
+    ("/automated_clean", "False", {"admin"}),
+    ("/automated_clean", True, SYSTEM_MEMBERS | OWNERS | {"lessee-admin", "lessee-member"}),
+]
+
+
+def test_each_field_has_its_rule(callers: Callers, add_node: AddNode) -> None:
+    wrong = []
+    for path, value, may in FIELDS:
+        did = set()
+        for name, (role, project) in ROLES.items():
+            row = add_node(owner=OWNER, lessee=LESSEE)
+            patch = [{"op": "add", "path": path, "value": name if path == "/name" else value}]
+            status = callers(role, project).patch(f"/v1/nodes/{row['uuid']}", patch).status
+            assert status in {200, 403}
+            did |= {name} if status == 200 else set()
+        wrong += [(path, value, did)] if did != may else []
+    assert not wrong
+
+
+def test_one_field_too_many_is_refused_whole(
+    callers: Callers, node: dict[str, Any], database: session.Database
+) -> None:
+    patch = [
+        {"op": "add", "path": "/extra/x", "value": 1},
+        {"op": "replace", "path": "/owner", "value": LESSEE},
+    ]
+    answer = callers("admin", LESSEE).patch(f"/v1/nodes/{node['uuid']}", patch)
+    assert answer.status == 403
+    assert "baremetal:node:update:owner" in answer.text
+    assert database.read(lambda conn: nodes.get(conn, node["uuid"])) == node
+
+
+def test_an_active_node_keeps_its_owner(callers: Callers, add_node: AddNode) -> None:
+    row = add_node(owner=OWNER, provision_state="active")
+    patch = [{"op": "replace", "path": "/owner", "value": STRANGER}]
+    assert callers("member").patch(f"/v1/nodes/{row['uuid']}", patch).status == 409
+    assert callers("admin").patch(f"/v1/nodes/{row['uuid']}", patch).status == 200
+
+
+@pytest.mark.parametrize(
+    "patch", [{}, None, [1], [{"op": "add"}], [{"path": 7}], [{"path": "x"}]], ids=repr
+)
+def test_strangers_learn_nothing_from_a_malformed_patch(
+    callers: Callers, node: dict[str, Any], patch: Any
+) -> None:
+    path = f"/v1/nodes/{node['uuid']}"
+    assert callers("admin", STRANGER).patch(path, patch).status == 404
+    assert callers("reader", LESSEE).patch(path, patch).status == 403
+
+
+# -- enrolling and forgetting ----------------------------------------------------------------
+
+
+def test_who_enrolls_for_a_project_owns(callers: Callers, conf: cfg.ConfigOpts) -> None:
+    body = {"driver": "fake-hardware"}
+    mine = callers("admin", OWNER).post("/v1/nodes", body)
+    assert (mine.status, mine.json["owner"]) == (201, OWNER)
+    other = callers("admin", OWNER).post("/v1/nodes", {**body, "owner": STRANGER})
+    assert other.status == 400
+    assert callers("member", OWNER).post("/v1/nodes", body).status == 403
+    assert callers("member").post("/v1/nodes", body).status == 403
+    system = callers("admin").post("/v1/nodes", {**body, "owner": STRANGER})
+    assert (system.status, system.json["owner"]) == (201, STRANGER)
+
+    conf.set_override("project_admin_can_manage_own_nodes", False, "api")
+    assert callers("admin", OWNER).post("/v1/nodes", body).status == 403
+    assert callers("admin").post("/v1/nodes", body).status == 201
+
+
+def test_forgetting(callers: Callers, node: dict[str, Any], conf: cfg.ConfigOpts) -> None:
+    path = f"/v1/nodes/{node['uuid']}"
+    assert callers("admin", STRANGER).delete(path).status == 404
+    for role, project in (("admin", LESSEE), ("member", OWNER), ("member", None)):
+        assert callers(role, project).delete(path).status == 403
+    assert callers("admin", OWNER).delete(path).status == 204
+    conf.set_override("project_admin_can_manage_own_nodes", False, "api")
+    assert callers("admin", OWNER).delete(path).status == 403
+    assert callers("admin").delete(path).status == 204
+
+
+def test_a_parent_is_a_node_that_the_caller_sees_and_of_one_owner(
+    callers: Callers, add_node: AddNode
+) -> None:
+    foreign = add_node(name="foreign", owner=STRANGER)["uuid"]
+    body = {"driver": "fake-hardware", "parent_node": foreign}
+    refused = callers("admin", OWNER).post("/v1/nodes", body)
+    missing = callers("admin", OWNER).post("/v1/nodes", {**body, "parent_node": NOBODY})
+    assert refused.status == missing.status == 400
+    assert refused.text == missing.text.replace(NOBODY, foreign)
+    own = add_node(owner=OWNER)["uuid"]
+    assert callers("admin", OWNER).post("/v1/nodes", {**body, "parent_node": own}).status == 201
+
+
+# -- what hangs below ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def port(database: session.Database, node: dict[str, Any]) -> dict[str, Any]:
+    row = {
+        "uuid": str(uuid.uuid4()),
+        "node_uuid": node["uuid"],
+        "address": "52:54:00:00:00:01",
+        "created_at": clock.now(),
+    }
+    database.write(lambda conn: ports.insert(conn, row))
+    return row
+
+
+def test_ports_follow_their_node(callers: Callers, port: dict[str, Any], add_node: AddNode) -> None:
+    path = f"/v1/ports/{port['uuid']}"
+    stranger, lessee, owner = (callers("admin", each) for each in (STRANGER, LESSEE, OWNER))
+    for refused in (
+        stranger.get(path),
+        stranger.get(f"/v1/nodes/{port['node_uuid']}/ports"),
+        stranger.get(f"/v1/ports?node={port['node_uuid']}"),
+        stranger.patch(path, [{"op": "add", "path": "/extra/x", "value": 1}]),
+        stranger.delete(path),
+    ):
+        assert refused.status == 404
+    for place in ("/v1/ports", "/v1/ports/detail", f"/v1/ports?address={port['address']}"):
+        assert stranger.get(place).json["ports"] == []
+        assert len(lessee.get(place).json["ports"]) == 1
+    assert lessee.get(path).status == 200
+    assert lessee.patch(path, [{"op": "add", "path": "/extra/x", "value": 1}]).status == 403
+    assert lessee.delete(path).status == 403
+    assert owner.patch(path, [{"op": "add", "path": "/extra/x", "value": 1}]).status == 200
+    mine = add_node(owner=STRANGER)["uuid"]
+    moved = [{"op": "replace", "path": "/node_uuid", "value": mine}]
+    assert owner.patch(path, moved).status == 400
+    assert owner.delete(path).status == 204
+
+
+def test_ports_are_added_to_own_nodes(callers: Callers, node: dict[str, Any]) -> None:
+    body = {"node_uuid": node["uuid"], "address": "52:54:00:00:00:09"}
+    refused = callers("admin", STRANGER).post("/v1/ports", body)
+    other = {**body, "node_uuid": NOBODY}
+    missing = callers("admin", STRANGER).post("/v1/ports", other)
+    assert refused.status == missing.status == 400
+    assert refused.text == missing.text.replace(other["node_uuid"], node["uuid"])
+    assert callers("member", OWNER).post("/v1/ports", body).status == 403
+    assert callers("manager", OWNER).post("/v1/ports", body).status == 201
+
+
+@pytest.mark.parametrize(
+    ("role", "project", "status"),
+    [("member", OWNER, 202), ("member", LESSEE, 403), ("manager", LESSEE, 202)],
+)
+def test_verbs_are_for_owners_and_managers_of_the_lessee(  # noqa: PLR0917  # the facts of a row
+    callers: Callers,
+    recorder: Recorder,
+    node: dict[str, Any],
+    role: str,
+    project: str,
+    status: int,
+) -> None:
+    path = f"/v1/nodes/{node['uuid']}/states/provision"
+    body = {"target": "clean", "clean_steps": [{"interface": "deploy", "step": "erase_devices"}]}
+    assert callers(role, project).put(path, body).status == status
+    assert len(recorder.calls) == (status == 202)
+
+
+# -- all routes ------------------------------------------------------------------------------
+
+_WORDS = {
+    "{component}": "chassis",
+    "{indicator}": "led",
+    "{trait}": "CUSTOM_A",
+    "{setting}": "BootMode",
+    "{entry}": NOBODY,
+    "{run}": "current",
+}
+_BODIES: dict[tuple[str, str], Any] = {
+    ("PUT", "/nodes/{ident}/states/provision"): {"target": "provide"},
+    ("PUT", "/nodes/{ident}/states/power"): {"target": "power on"},
+    ("PUT", "/nodes/{ident}/states/boot_mode"): {"target": "uefi"},
+    ("PUT", "/nodes/{ident}/states/secure_boot"): {"target": True},
+    ("PUT", "/nodes/{ident}/management/boot_device"): {"boot_device": "pxe"},
+    ("PUT", "/nodes/{ident}/traits"): {"traits": ["CUSTOM_A"]},
+    ("PUT", "/nodes/{ident}/traits/{trait}"): None,
+    ("POST", "/nodes/{ident}/vmedia"): {"device_type": "cdrom", "image_url": "http://x/y"},
+}
+
+
+def _ask(api: Client, route: routes.Route, ident: str, node: str) -> Response:
+    place = route.path.replace("{ident}", ident)
+    if place.endswith("indicators/{component}") and route.method == "PUT":
+        place = place.replace("{component}", "led@chassis")
+    for word, value in _WORDS.items():
+        place = place.replace(word, value)
+    query = {"/nodes/validate": f"?node={ident}"}.get(route.path, "")
+    if place.endswith("vendor_passthru"):
+        query = "?method=x"
+    body: Any = {} if route.method in {"POST", "PUT", "PATCH"} else None
+    if route.method == "PATCH" and "vendor_passthru" not in route.path:
+        body = [{"op": "add", "path": "/extra/x", "value": 1}]
+    if route.path == "/ports":
+        body = {"node_uuid": node, "address": "52:54:00:00:00:07"} if body is not None else None
+    if "indicators" in route.path and body is not None:
+        body = {"state": "on"}
+    body = _BODIES.get((route.method, route.path), body)
+    return api.request(route.method, f"/v1{place}{query}", body)
+
+
+def _fault(rule: policy.Rule, route: routes.Route, answer: Response) -> bool:
+    """Tell whether this is not what a stranger has to be answered."""
+    if (route.method, route.path) == ("POST", "/nodes"):
+        return answer.status != 400  # the body is empty: it would be their own
+    if (route.method, route.path) == ("POST", "/ports"):
+        return answer.status != 400 or "could not be found" not in answer.text
+    if rule.lists:
+        return answer.status != 200 or [] not in answer.json.values()
+    return answer.status not in {403, 404}
+
+
+def test_no_route_tells_or_does_anything_for_a_stranger(
+    callers: Callers, recorder: Recorder, database: session.Database, port: dict[str, Any]
+) -> None:
+    node, api, wrong = port["node_uuid"], callers("admin", STRANGER), []
+    guarded = [(each, policy.guard(each.method, each.path)) for each in _routes()]
+    with count_statements(database) as sent:
+        for route, rule in guarded:
+            if rule is None or rule.public:
+                continue
+            ident = port["uuid"] if route.path.startswith("/ports/") else node
+            answer = _ask(api, route, ident, node)
+            other = _ask(api, route, NOBODY, NOBODY)
+            same = answer.body == other.body.replace(NOBODY.encode(), ident.encode())
+            if not same or answer.status != other.status or _fault(rule, route, answer):
+                wrong.append((route.method, route.path, answer.status, answer.body))
+
+    assert wrong == []
+    assert recorder.calls == []
+    assert not [each for each in sent if not each.lstrip().upper().startswith("SELECT")]
+
+
+# -- what it costs ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("role", "project"), [("admin", None), ("admin", OWNER), ("admin", LESSEE)]
+)
+def test_rules_cost_no_statements(
+    callers: Callers, database: session.Database, node: dict[str, Any], role: str, project: str
+) -> None:
+    api, path = callers(role, project), f"/v1/nodes/{node['uuid']}"
+    patch = [{"op": "add", "path": "/extra/x", "value": 1}]
+    asks: list[tuple[int, Callable[[], Response]]] = [
+        (1, lambda: api.get(path)),
+        (1, lambda: api.get("/v1/nodes/detail")),
+        (3, lambda: api.patch(path, patch)),
+    ]
+    for most, ask in asks:
+        ask()
+        with count_statements(database) as sent:
+            assert ask().status == 200
+        assert len(sent) <= most, str(sent)
+
+
+# -- a policy file ---------------------------------------------------------------------------
+
+
+def test_a_policy_file_overrides_the_defaults(
+    database: session.Database,
+    recorder: Recorder,
+    conf: cfg.ConfigOpts,
+    node: dict[str, Any],
+    tmp_path: pathlib.Path,
+) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text('"baremetal:node:set_power_state": "role:admin and system_scope:all"\n')
+    enforcer.build(conf)  # registers the option
+    conf.set_override("policy_file", str(file), "oslo_policy")
+    inner = app.routed(database, recorder, conf)
+    callers = Callers(front.Front(inner, conf, Known(enforcer.Asker(conf))))
+    path = f"/v1/nodes/{node['uuid']}/states/power"
+    assert callers("admin", OWNER).put(path, {"target": "power on"}).status == 403
+    assert callers("admin").put(path, {"target": "power on"}).status == 202
+
+    file.write_text('"baremetal:node:get": "rule:none_such"\n')
+    with pytest.raises(config.ConfigError, match="policy_file"):
+        enforcer.build(conf)
+
+
+def test_a_ramdisk_needs_no_token_unless_the_policy_says_so(
+    callers: Callers, node: dict[str, Any]
+) -> None:
+    api = Client(callers.application)
+    assert api.get("/v1").status == 200
+    beat = api.post(
+        f"/v1/heartbeat/{node['uuid']}", {"callback_url": "http://x", "agent_token": "t"}
+    )
+    assert beat.status == 400  # by its handler
