@@ -355,8 +355,9 @@ class _Loader:
             if strange:
                 raise TypeError(f"supported names kinds that do not exist: {', '.join(strange)}")
         elif isinstance(found, base.Interface):
-            listed = steps.collect(found.kind, found, steps.StepKind.CLEAN)
-            _refuse_ties(listed, self._priorities)
+            listed = {kind: steps.collect(found.kind, found, kind) for kind in steps.StepKind}
+            _refuse_reserved(one for some in listed.values() for one in some)
+            _refuse_ties(listed[steps.StepKind.CLEAN], self._priorities)
 
 
 def _installed(group: str, names: Iterable[str]) -> Iterable[importlib.metadata.EntryPoint]:
@@ -378,6 +379,14 @@ def _instance(points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]
     if not isinstance(found, type) or not issubclass(found, wanted):
         raise TypeError(f"{values[0]} is not a class derived from {wanted.__name__}")
     return found()
+
+
+def _refuse_reserved(listed: Iterable[steps.Step]) -> None:
+    """Refuse an interface whose steps nobody could run: their names are the engine's own steps."""
+    for one in listed:
+        if one.name in plans.RESERVED:
+            names = ", ".join(sorted(plans.RESERVED))
+            raise ValueError(f"rename the step {one.title}: {names} are steps of the service")
 
 
 def _refuse_ties(clean_steps: Iterable[steps.Step], priorities: Mapping[str, float]) -> None:

@@ -32,6 +32,11 @@ class Tied(deploy.FakeDeploy):
     def scrub(self, task):
         pass
 
+class Restarting(deploy.FakeDeploy):
+    @base.deploy_step(priority=0)
+    def reboot(self, task):
+        pass
+
 def function():
     pass
 
@@ -59,5 +64,6 @@ misspelt = misspelt:Power
 
 [ironic_lite.hardware.interfaces.deploy]
 tied = outside:Tied
+restarting = outside:Restarting
 """
 MODULES = {"outside": _OUTSIDE, **_BROKEN}

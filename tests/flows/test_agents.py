@@ -71,6 +71,20 @@ def test_an_automated_clean_runs_what_the_agent_lists_among_the_rest(rig: Rig) -
     ]
 
 
+def test_steps_of_an_agent_that_bear_names_of_the_services_own_are_left_out(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A list that names ``reboot`` means the service's: the agent's could never be run."""
+    steps = [BURN, {**BURN, "step": "reboot", "priority": 5}, {**SCRUB, "step": "wait"}]
+    node = rig.node(fake_agent=agent(clean_steps=steps))
+    rig.ask("do_provisioning_action", node, action="provide")
+    assert rig.reaches(node, "available")["last_error"] is None
+    assert not {"deploy.reboot", "raid.wait"} & set(rig.started(node))
+    assert copy(rig, node) == {"deploy": [{**BURN, "requires_ramdisk": True}]}
+    assert "deploy.reboot of its agent is left out" in caplog.text
+    assert "raid.wait of its agent is left out" in caplog.text
+
+
 def test_while_the_ramdisk_runs_its_list_is_shown_as_by_ironic_and_then_it_goes(rig: Rig) -> None:
     node = rig.node(
         fake_agent=agent(clean_steps=[BURN, SCRUB]),

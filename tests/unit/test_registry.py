@@ -216,6 +216,14 @@ def test_an_interface_with_two_clean_steps_of_one_priority_is_refused(
 
 
 @pytest.mark.usefixtures("outside")
+def test_an_interface_with_a_step_that_only_the_service_could_run_is_refused() -> None:
+    found = registry.Registry.load(_with(deploy=["restarting"]))
+    (reason,) = found.failures.values()
+    assert "rename the step deploy.reboot" in reason
+    assert "power_off, power_on, reboot, wait" in reason
+
+
+@pytest.mark.usefixtures("outside")
 @pytest.mark.parametrize("priority", [98, 0])
 def test_an_override_that_parts_them_lets_the_interface_load(priority: float) -> None:
     found = registry.Registry.load(
