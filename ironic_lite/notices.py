@@ -79,9 +79,15 @@ DEPLOY_TEMPLATE = Shape(
     fields.DEPLOY_TEMPLATE,
     tuple(one.name for one in fields.DEPLOY_TEMPLATE if one.name != "links"),
 )
+ALLOCATION = Shape(
+    "AllocationCRUDPayload",
+    "1.1",
+    fields.ALLOCATION,
+    tuple(one.name for one in fields.ALLOCATION if one.name != "links"),
+)
 SHAPES = (
     *(NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED),
-    *(PORT, CHASSIS, DEPLOY_TEMPLATE),
+    *(PORT, CHASSIS, DEPLOY_TEMPLATE, ALLOCATION),
 )
 
 # -- the table -------------------------------------------------------------------------------
@@ -187,6 +193,7 @@ TABLE: tuple[Rule, ...] = (
     *_kept("port", PORT),
     *_kept("chassis", CHASSIS),
     *_kept("deploy_template", DEPLOY_TEMPLATE),
+    *_kept("allocation", ALLOCATION),
     # -- not told --
     _silent("flow_started", None, "moves of the node are told; a run has its steps"),
     _silent("flow_ended", None, "moves of the node are told; a run has its steps"),

@@ -17,7 +17,7 @@ from ironic_lite.api import happenings, idents, ownership, patches, schemas
 from ironic_lite.api.access import OWNERS
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
-from ironic_lite.db import events, nodes
+from ironic_lite.db import allocations, events, nodes
 from ironic_lite.db.session import Connection
 from ironic_lite.states import State
 
@@ -113,9 +113,13 @@ def _save(service: Service, request: Request, before: Row, written: Row) -> date
     # Names only: values may be secret.
     told = happenings.of(request.who, before["uuid"], "node_updated", {"fields": sorted(written)})
 
+    allocation = before["allocation_uuid"] if "allocation_uuid" in written else None
+
     def work(conn: Connection) -> None:
         values = {**written, "updated_at": at}
         nodes.edit(conn, before["uuid"], values, generation=before["generation"])
+        if allocation is not None:
+            allocations.forget(conn, allocation)
         events.add(conn, [told])
 
     _write(service, work)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -141,6 +142,19 @@ class Fleet:
         if not able:
             raise self._missing(driver, group)
         return self._asked(able)[0].host
+
+    def some_host(self) -> str:
+        """Return one of the living hosts, for what any of them can do.
+
+        :raises errors.NoConductor: nobody lives.
+        """
+        living = self.members()
+        if not living:
+            self.refresh()
+            living = self.members()
+        if not living:
+            raise errors.NoConductor(host="any", reason="none is alive")
+        return random.choice(self._asked(list(living))).host  # to spread the work, no secret
 
     def _able(self, driver: str, group: str) -> list[ring.Member]:
         """Return the living that can drive such nodes; if there are none, looked up anew."""

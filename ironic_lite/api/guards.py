@@ -17,6 +17,7 @@ _INSPECTING_CLOSED_SINCE = 39
 _INTERFACES = frozenset(f"{kind}_interface" for kind in fields.INTERFACE_KINDS)
 _RETIREMENT = frozenset({"/retired", "/retired_reason"})
 _FREEING = ("remove /instance_uuid",)
+_OR_MAINTENANCE = "or in maintenance"
 _CONNECTION = frozenset(
     {"portgroup_uuid", "pxe_enabled", "local_link_connection", "physical_network"}
 )
@@ -75,7 +76,7 @@ def _interfaces(change: Change) -> None:
     moved = sorted(_INTERFACES & change.changed)
     allowed = change.state in states.INTERFACES_CHANGEABLE or change.before.get("maintenance")
     if moved and not allowed:
-        raise _not_in_state(change, ", ".join(moved), "or in maintenance")
+        raise _not_in_state(change, ", ".join(moved), _OR_MAINTENANCE)
 
 
 def _resource_class(change: Change) -> None:
@@ -107,6 +108,10 @@ def _instance(change: Change) -> None:
     if held and wanted and held != wanted:
         reason = f"it is associated with instance {held}; remove /instance_uuid first"
         raise errors.Conflict(node=change.ident, reason=reason)
+    allocated = held and not wanted and change.before.get("allocation_uuid")
+    free = change.state in states.INTERFACES_CHANGEABLE or change.before.get("maintenance")
+    if allocated and not free:
+        raise _not_in_state(change, "instance_uuid of a node with an allocation", _OR_MAINTENANCE)
 
 
 def _driver(change: Change) -> None:

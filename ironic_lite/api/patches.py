@@ -110,8 +110,20 @@ def chassis(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
 
     :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
     """
-    operations = read(fields.CHASSIS, patch, version=version)
-    after = _apply(fields.CHASSIS, before, operations, version=version, what="chassis")
+    return resource(fields.CHASSIS, before, patch, version=version, what="chassis")
+
+
+def resource(
+    table: Table, before: Mapping[str, Any], patch: Any, *, version: int, what: str
+) -> Json:
+    """Return column -> new value of what a PATCH changes on a resource without rules of its own.
+
+    :param what: ``chassis``, ``allocation`` and so on, for the sentence.
+    :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
+    :raises errors.NotAcceptable: a field newer than ``version``.
+    """
+    operations = read(table, patch, version=version)
+    after = _apply(table, before, operations, version=version, what=what)
     return _differences(before, after)
 
 
@@ -279,6 +291,8 @@ def _follow(before: Mapping[str, Any], after: Json) -> None:
         after.setdefault("protected_reason", None)
     if after.get("maintenance") is False and before.get("maintenance"):
         after.update(maintenance_reason=None, fault=None)
+    if "instance_uuid" in after and after["instance_uuid"] is None:
+        after["allocation_uuid"] = None  # whoever takes the instance takes its allocation, too
     if "instance_info" in after and "instance_name" not in after:
         named = schemas.display_name(after["instance_info"])
         former = schemas.display_name(before.get("instance_info"))

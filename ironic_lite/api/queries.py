@@ -14,7 +14,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
-from ironic_lite import errors, fields, states, verbs
+from ironic_lite import allocations, errors, fields, states, verbs
 from ironic_lite.api import rules
 from ironic_lite.states import State
 
@@ -121,6 +121,10 @@ def _run_states(value: str, path: str) -> list[str]:
     return _several(value, path, lambda each, at: _one_of(each, at, "a run's state", RUN_STATES))
 
 
+def _allocation_state(value: str, path: str) -> str:
+    return _one_of(value, path, "the state of an allocation", tuple(allocations.State))
+
+
 def _one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
     if value not in known:
         reason = f"{value!r} is not {what}. Valid are: {', '.join(known)}"
@@ -173,6 +177,18 @@ PORTS = Resource(
 CHASSIS = Resource(fields.CHASSIS)
 
 DEPLOY_TEMPLATES = Resource(fields.DEPLOY_TEMPLATE, fields_since=55, detail_since=55, marker=_text)
+
+ALLOCATIONS = Resource(
+    fields.ALLOCATION,
+    (
+        Filter("node", 52, _text),
+        Filter("resource_class", 52, _text),
+        Filter("state", 52, _allocation_state),
+        Filter("owner", 60, _text),
+    ),
+    fields_since=52,
+    detail_since=52,
+)
 
 CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_text)
 

@@ -86,11 +86,12 @@ def text(value: Any, path: str, *, least: int = 0, length: int | None = None) ->
     return value
 
 
-def name(value: Any, path: str, *, version: int) -> str:
+def name(value: Any, path: str, *, version: int, reserved: frozenset[str] = RESERVED_NAMES) -> str:
     """Return a name that can stand in a URL: 1 to 255 of ``A-Z a-z 0-9 - . _ ~``, not like a UUID.
 
     Up to version 1.9 it must be a host name. Names of sub-resources would be unreachable.
 
+    :param reserved: those names, by default of what hangs below a node.
     :raises errors.InvalidParameter: any of this is not so.
     """
     given = text(value, path)
@@ -102,7 +103,7 @@ def name(value: Any, path: str, *, version: int) -> str:
             path=path,
             reason="invalid name",
         )
-    if given in RESERVED_NAMES:
+    if given in reserved:
         raise errors.InvalidParameter(
             f"{path}: the name {given!r} is reserved: it is part of the API's own paths.",
             path=path,

@@ -128,10 +128,37 @@ def _template_steps(value: Any, path: str, _version: int) -> list[Json]:
     return step_lists.of_template(value, path, "Schema error for deploy template")
 
 
+def _plain_name(value: Any, path: str, version: int) -> str:
+    """Nothing hangs below the resource that its name could hide."""
+    return rules.name(value, path, version=version, reserved=frozenset())
+
+
+def _traits(value: Any, path: str, _version: int) -> list[str]:
+    return rules.traits(value, path)
+
+
+def _idents(value: Any, path: str, _version: int) -> list[str]:
+    """Return UUIDs or names, each once, in their order."""
+    if len(value) > _MOST_IDENTS:
+        raise errors.InvalidParameter(path=path, reason=f"has more than {_MOST_IDENTS} entries")
+    return list(
+        dict.fromkeys(
+            rules.text(each, f"{path}/{place}", least=1, length=255)
+            for place, each in enumerate(value)
+        )
+    )
+
+
+_MOST_IDENTS = 10_000
+"""What one statement on all databases can ask for at once."""
+
 # Fields that have a name in common with those of other resources, and a rule of their own.
 _OWN: Mapping[Field, Check] = {
     fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _trait,
     fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
+    fields.by_name(fields.ALLOCATION)["name"]: _plain_name,
+    fields.by_name(fields.ALLOCATION)["traits"]: _traits,
+    fields.by_name(fields.ALLOCATION)["candidate_nodes"]: _idents,
 }
 
 # -- bodies of POST --------------------------------------------------------------------------
@@ -196,14 +223,30 @@ def deploy_template(body: Any, *, version: int) -> Json:
 
     :raises errors.InvalidParameter: an unknown or unwritable key, a bad value, no name, no steps.
     """
-    given = _writable(fields.DEPLOY_TEMPLATE, body, version=version, what="deploy template")
-    for name in ("name", "steps"):
+    table, needs = fields.DEPLOY_TEMPLATE, ("name", "steps")
+    return resource(table, body, version=version, what="deploy template", needs=needs)
+
+
+def resource(
+    table: tuple[Field, ...],
+    body: Any,
+    *,
+    version: int,
+    what: str,
+    needs: tuple[str, ...] = (),
+) -> Json:
+    """Return the column values of a POST that makes a resource, only those given.
+
+    :param what: ``chassis``, ``deploy template`` and so on, for the sentence.
+    :param needs: names of fields that must be there.
+    :raises errors.InvalidParameter: an unknown or unwritable key, a bad value, or one is missing.
+    :raises errors.NotAcceptable: a field newer than ``version``.
+    """
+    given = _writable(table, body, version=version, what=what)
+    for name in needs:
         if name not in given:
-            raise errors.InvalidParameter(
-                f"Schema error for deploy template: {name}: is required",
-                path=name,
-                reason="is required",
-            )
+            message = f"Schema error for {what}: {name}: is required"
+            raise errors.InvalidParameter(message, path=name, reason="is required")
     return given
 
 

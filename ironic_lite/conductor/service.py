@@ -13,8 +13,10 @@ from typing import Any
 
 from ironic_lite import clock, config, errors
 from ironic_lite.conductor import fileserver, outage
+from ironic_lite.conductor.allocating import Allocator
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.endpoints.agent import Agent
+from ironic_lite.conductor.endpoints.allocation import Allocation
 from ironic_lite.conductor.endpoints.machine import Machine
 from ironic_lite.conductor.endpoints.management import Management
 from ironic_lite.conductor.endpoints.provision import Provision
@@ -30,6 +32,7 @@ from ironic_lite.conductor.watch.leftovers import Leftovers
 from ironic_lite.conductor.watch.moved import Moved
 from ironic_lite.conductor.watch.orphans import Orphans
 from ironic_lite.conductor.watch.powersync import PowerSync
+from ironic_lite.conductor.watch.searches import Searches
 from ironic_lite.conductor.watch.sensors import Sensors
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.conductor.watch.timeouts import Timeouts
@@ -44,8 +47,12 @@ from ironic_lite.rpc.server import Server, answer_seconds
 LOG = logging.getLogger(__name__)
 
 
-class Endpoints(Provision, Machine, Management, Vendor, Agent):
+class Endpoints(Provision, Machine, Management, Vendor, Agent, Allocation):
     """Everything of ``rpc.interface.Conductor`` in one object."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        super().__init__(tasks)
+        self.allocator = Allocator(tasks.desk)
 
 
 class Service:
@@ -103,9 +110,11 @@ class Service:
         timeouts = Timeouts(self.tasks, self._fleet)
         trimming = Trimming(self.tasks, self._fleet)
         moved = Moved(self.tasks, self._fleet)
+        searches = Searches(self.tasks, self._fleet, self.endpoints.allocator)
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
             Sweep("orphans", seldom and min(seldom, often), self._orphans.sweep),
+            Sweep("allocations", seldom and min(seldom, often), searches.sweep),
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),

@@ -186,5 +186,7 @@ def refused(
         return missing
     if fault is Fault.DUPLICATE:
         key = _column(error, table) or "key"
-        return errors.Duplicate(what=what, key=key, value=values.get(key))
+        value = values.get(key)
+        said = f"An {what} with {key} {value} already exists." if what[0] in "aeiou" else None
+        return errors.Duplicate(said, what=what, key=key, value=value)
     return error

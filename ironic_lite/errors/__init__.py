@@ -18,7 +18,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- NodeProtected                 end the protection first
     +- NotFound                    404
     |  +- NodeNotFound, PortNotFound, ChassisNotFound, DriverNotFound, ConductorNotFound
-    |  +- DeployTemplateNotFound
+    |  +- DeployTemplateNotFound, AllocationNotFound
     +- NotAcceptable               406  newer than the version asked for
     +- Conflict                    409  retry when the other thing is over
     |  +- NodeLocked                    somebody works on the node
@@ -84,6 +84,7 @@ from ironic_lite.errors.machine import (
     TimedOut,
 )
 from ironic_lite.errors.refusals import (
+    AllocationNotFound,
     ChassisNotFound,
     ConductorNotFound,
     Conflict,
@@ -143,6 +144,7 @@ __all__ = [
     "AgentCommandFailed",
     "AgentRefused",
     "AgentUnreachable",
+    "AllocationNotFound",
     "BmcAccessDenied",
     "BmcBadAnswer",
     "BmcUnreachable",

@@ -106,6 +106,10 @@ class DeployTemplateNotFound(NotFound):
     text = "Deploy template {template} could not be found."
 
 
+class AllocationNotFound(NotFound):
+    text = "Allocation {allocation} could not be found."
+
+
 class DriverNotFound(NotFound):
     text = "Could not find the following driver(s) or hardware type(s): {driver}."
 

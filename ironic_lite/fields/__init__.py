@@ -9,7 +9,7 @@ from __future__ import annotations
 from ironic_lite.fields.field import Access, Field, Type
 from ironic_lite.fields.node import INTERFACE_KINDS, NODE
 from ironic_lite.fields.reading import brief, by_name, select, sort_column, visible
-from ironic_lite.fields.resources import CHASSIS, DEPLOY_TEMPLATE, PORT
+from ironic_lite.fields.resources import ALLOCATION, CHASSIS, DEPLOY_TEMPLATE, PORT
 from ironic_lite.fields.views import (
     BIOS_SETTING,
     CONDUCTOR,
@@ -20,6 +20,7 @@ from ironic_lite.fields.views import (
 )
 
 __all__ = [
+    "ALLOCATION",
     "BIOS_SETTING",
     "CHASSIS",
     "CONDUCTOR",

@@ -79,6 +79,6 @@ NODE: tuple[Field, ...] = (
     computed("traits", 37, Type.LIST),
     computed("links", 1, Type.LIST),
     computed("conductor", 49, Type.STRING),
-    computed("allocation_uuid", 52, Type.STRING),
+    Field("allocation_uuid", 52, access=R, sort=False, length=36),
     Field("chassis_uuid", length=36),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ironic_lite.fields.field import Access, Field, Type, computed, free_form, moment
 
 R = Access.READ
@@ -44,4 +46,23 @@ DEPLOY_TEMPLATE: tuple[Field, ...] = (
     free_form("extra", 55),
     computed("links", 55, Type.LIST),
     Field("steps", 55, Type.LIST, sort=False, secret=True, required=True),
+)
+
+ALLOCATION: tuple[Field, ...] = tuple(
+    dataclasses.replace(field, brief=True)
+    for field in (
+        Field("uuid", 52, access=Access.CREATE, required=True, length=36),
+        moment("created_at", 52),
+        moment("updated_at", 52),
+        Field("candidate_nodes", 52, Type.LIST, Access.CREATE, sort=False, empty=[]),
+        free_form("extra", 52),
+        Field("last_error", 52, access=R),
+        Field("name", 52),
+        Field("node_uuid", 52, access=R, length=36),
+        Field("owner", 60, access=Access.CREATE),
+        Field("resource_class", 52, access=Access.CREATE, length=80),
+        Field("state", 52, access=R, length=15),
+        Field("traits", 52, Type.LIST, Access.CREATE, sort=False, empty=[]),
+        computed("links", 52, Type.LIST),
+    )
 )

@@ -19,6 +19,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.2", "Boot mode, secure boot, NMI, indicators, virtual media, vendor passthru."),
     ("1.3", "set_target_raid_config, get_raid_logical_disk_properties."),
     ("1.4", "continue_inspection."),
+    ("1.5", "create_allocation."),
 )
 SINCE: Mapping[str, str] = {
     # method, or method.argument: the version that brought it; the others came with 1.0
@@ -41,6 +42,7 @@ SINCE: Mapping[str, str] = {
     "set_target_raid_config": "1.3",
     "get_raid_logical_disk_properties": "1.3",
     "continue_inspection": "1.4",
+    "create_allocation": "1.5",
 }
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
@@ -254,6 +256,15 @@ class Conductor(Protocol):
         self, context: Context, *, driver: str, vendor_method: str, http_method: str, info: Json
     ) -> Json:
         """Call a vendor's method that is about no single node; see ``vendor_passthru``."""
+
+    # -- allocations -------------------------------------------------------------------------
+
+    def create_allocation(self, context: Context, *, allocation: Json) -> None:
+        """Add an allocation and begin to look for its node; any conductor can.
+
+        :param allocation: its columns, ``created_at`` as ISO 8601 without a zone.
+        :raises errors.Duplicate: its uuid or name is taken.
+        """
 
     # -- the agent ---------------------------------------------------------------------------
 

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ironic_lite import fields, states, verbs
+from ironic_lite.db import allocations
 from ironic_lite.states import Kind, State
+from tests.db.rows import new_uuid
 from tests.flows.rig import listed, wait_for
 from tests.spec.cleaning import overdue, sweep, watched
 from tests.spec.operator import Json, Operator
@@ -145,9 +147,26 @@ def test_s4_14_time_outs_and_recovery_still_see_it(operator: Operator) -> None:
     operator.rig.reaches(left, "manageable")
 
 
+def test_s4_14_a_search_that_is_taken_over_leaves_it_out(operator: Operator) -> None:
+    about = {"power_state": ON, "resource_class": "big", "retired": True}
+    retired = operator.rig.node("available", **about)  # by other means: S4.3 refuses it
+    left = {"uuid": new_uuid(), "state": "allocating", "conductor": "gone"}
+    left["resource_class"] = "big"
+    operator.rig.database.write(lambda conn: allocations.insert(conn, left))
+    sweep(operator, "allocations")
+    found = wait_for(lambda: _settled(operator, left["uuid"]))
+    assert (found["state"], found["node_uuid"]) == ("error", None)
+    assert operator.shows(retired)["instance_uuid"] is None
+
+
+def _settled(operator: Operator, uuid: str) -> Json | None:
+    row = operator.rig.database.read(lambda conn: allocations.get(conn, uuid))
+    return None if row["state"] == "allocating" else row
+
+
 def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) -> None:
     rounds = {one.name for one in operator.rig.service._plan()}
-    leave_it_out = {"power sync", "power recovery", "sensors"}
+    leave_it_out = {"power sync", "power recovery", "sensors", "allocations"}
     see_it = {"time-outs", "orphans", "moved nodes", "joins and leaves"}
     assert rounds - {"old history", "old files"} == leave_it_out | see_it
 

@@ -12,6 +12,7 @@ TABLES = [
     (fields.PORT, models.ports),
     (fields.CHASSIS, models.chassis),
     (fields.DEPLOY_TEMPLATE, models.deploy_templates),
+    (fields.ALLOCATION, models.allocations),
     (fields.CONDUCTOR, models.conductors),
 ]
 # Listed by microversion, as the reference of the API words it.

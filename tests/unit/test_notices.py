@@ -337,6 +337,13 @@ KNOWN: dict[str, tuple[str, set[str]]] = {
         ),
     ),
     "ChassisCRUDPayload": ("1.0", names("description extra created_at updated_at uuid")),
+    "AllocationCRUDPayload": (
+        "1.1",
+        names(
+            "candidate_nodes created_at extra last_error name node_uuid owner resource_class "
+            "state traits updated_at uuid"
+        ),
+    ),
     "DeployTemplateCRUDPayload": ("1.0", names("name steps extra created_at updated_at uuid")),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ironic_lite.api import expose
 from ironic_lite.api.controllers import (
+    allocations,
     bios,
     bmc,
     chassis,
@@ -47,6 +48,8 @@ ALL: tuple[type[expose.Controller], ...] = (
     chassis.Chassis,
     chassis.Members,
     deploy_templates.DeployTemplates,
+    allocations.Allocations,
+    allocations.NodeAllocation,
     drivers.Drivers,
     vendor.DriverVendor,
     conductors.Conductors,

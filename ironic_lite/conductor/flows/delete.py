@@ -5,6 +5,7 @@ from __future__ import annotations
 from ironic_lite import errors
 from ironic_lite.conductor.flows import clean, faults
 from ironic_lite.conductor.task import Task
+from ironic_lite.db import allocations
 from ironic_lite.states import State
 from ironic_lite.steps import StepKind
 
@@ -25,11 +26,20 @@ def start(task: Task) -> None:
     task.node.instance_info = {}
     task.node.instance_uuid = None
     task.node.instance_name = None
+    _drop_allocation(task)
     task.notes.forget_agent()
     clean.request(task)
     # A retired machine never becomes available again (S4.5, C22).
     task.move("clean", goal=State.MANAGEABLE if task.node.retired else None)
     clean.prepare(task)
+
+
+def _drop_allocation(task: Task) -> None:
+    """Remove the allocation that the instance had, with the next save."""
+    gone = task.node.allocation_uuid
+    if gone is not None:
+        task.node.allocation_uuid = None
+        task.add_write(lambda conn: allocations.forget(conn, gone))
 
 
 def give_up(task: Task, why: errors.Error) -> None:

@@ -17,7 +17,7 @@ from ironic_lite.db.models.nodes import (
     ports,
     traits,
 )
-from ironic_lite.db.models.resources import deploy_templates
+from ironic_lite.db.models.resources import allocations, deploy_templates
 from ironic_lite.db.models.service import (
     conductors,
     events,
@@ -28,6 +28,7 @@ from ironic_lite.db.models.service import (
 
 __all__ = [
     "agent_steps",
+    "allocations",
     "bios_settings",
     "chassis",
     "columns",

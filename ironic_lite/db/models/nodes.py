@@ -80,6 +80,7 @@ nodes = sa.Table(
     sa.Column("disable_power_off", sa.Boolean, nullable=False, server_default=sa.false()),
     *(column.text(f"{kind}_interface") for kind in fields.INTERFACE_KINDS),
     *column.made(),
+    column.uuid("allocation_uuid"),  # as allocations.node_uuid says, written with it
     # Sweeps ask for free nodes that are due, and for all that one host holds.
     sa.Index("ix_nodes_reservation", "reservation", "wake_at"),
     sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),

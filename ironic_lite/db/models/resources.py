@@ -19,3 +19,28 @@ deploy_templates = sa.Table(
     *column.made(),
     **column.OPTIONS,
 )
+
+allocations = sa.Table(
+    "allocations",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name", unique=True),
+    # One node is of one allocation at most; a node that is deleted takes its allocation along.
+    sa.Column(
+        "node_uuid",
+        column.string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        unique=True,
+    ),
+    column.text("state", 15, nullable=False, index=True),
+    sa.Column("last_error", column.LongText),
+    column.text("resource_class", 80, index=True),
+    column.json("traits"),
+    column.json("candidate_nodes"),
+    column.text("owner", index=True),
+    column.text("conductor"),  # who looks for a node
+    column.json("extra"),
+    *column.made(),
+    **column.OPTIONS,
+)

@@ -1,0 +1,250 @@
+"""Queries on allocations: requests for a node, and who has got one.
+
+A node and its allocation name each other. Both are written in one transaction, the allocation's row
+first; `settle` needs the allocation still to look for a node, ``nodes.edit`` the node still to be
+as it was read. So no node is of two allocations, however many look at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import clock, errors
+from ironic_lite.allocations import Offer, State, Tally
+from ironic_lite.db import faults, models, paging
+from ironic_lite.db.session import Connection
+from ironic_lite.states import State as NodeState
+
+Row = dict[str, Any]
+Clause = sa.ColumnElement[bool]
+
+COLUMNS: tuple[str, ...] = models.columns(models.allocations)
+LISTING = paging.Listing(models.allocations)
+page = LISTING.page
+
+_ALLOCATION = models.allocations.c
+_NODE = models.nodes.c
+_TRAIT = models.traits.c
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_THIS = _ALLOCATION.uuid == sa.bindparam("k_uuid")
+_LOOKING = _ALLOCATION.state == State.ALLOCATING.value
+
+_INSERT = models.allocations.insert().inline()
+_UPDATE = models.allocations.update().where(_THIS)
+_SETTLE = models.allocations.update().where(_THIS, _LOOKING)
+_TAKE_OVER = _SETTLE.where(_ALLOCATION.conductor == sa.bindparam("k_before"))
+_UNSETTLED = (
+    sa.select(_ALLOCATION.uuid, _ALLOCATION.conductor).where(_LOOKING).order_by(_ALLOCATION.id)
+)
+_KNOWN = sa.select(_NODE.uuid, _NODE.name).where(
+    sa.or_(
+        _NODE.uuid.in_(sa.bindparam("k_uuids", expanding=True, type_=sa.String)),
+        _NODE.name.in_(sa.bindparam("k_names", expanding=True, type_=sa.String)),
+    )
+)
+
+
+@cache
+def _one(key: str, hold: bool) -> sa.Select[Any]:
+    found = sa.select(models.allocations).where(_ALLOCATION[key] == sa.bindparam("k_ident"))
+    return found.with_for_update() if hold else found
+
+
+@cache
+def _delete(key: str) -> sa.Delete:
+    return models.allocations.delete().where(_ALLOCATION[key] == sa.bindparam("k_ident"))
+
+
+def _key(ident: str) -> tuple[str, str]:
+    """Return the column that ``ident`` is of, and its value there."""
+    return ("uuid", ident.lower()) if _UUID.fullmatch(ident) else ("name", ident)
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def get(conn: Connection, ident: str, *, hold: bool = False) -> Row:
+    """Return one allocation as column -> value.
+
+    :param ident: UUID in any case, or name.
+    :param hold: nobody else changes the allocation before this transaction ends.
+    :raises errors.AllocationNotFound:
+    """
+    key, value = _key(ident)
+    return _found(conn, key, value, hold, errors.AllocationNotFound(allocation=ident))
+
+
+def of_node(conn: Connection, node_uuid: str, *, hold: bool = False) -> Row:
+    """Return the allocation of a node; as `get`.
+
+    :raises errors.AllocationNotFound: it has none.
+    """
+    missing = errors.AllocationNotFound(
+        f"Allocation for node {node_uuid} could not be found.", allocation=node_uuid
+    )
+    return _found(conn, "node_uuid", node_uuid, hold, missing)
+
+
+def _found(conn: Connection, key: str, value: str, hold: bool, missing: errors.Error) -> Row:
+    found = conn.execute(_one(key, hold), {"k_ident": value}).first()
+    if found is None:
+        raise missing
+    return dict(zip(COLUMNS, found, strict=True))
+
+
+def unsettled(conn: Connection) -> list[Row]:
+    """Return uuid and conductor of all allocations that look for a node, the oldest first."""
+    return [{"uuid": row.uuid, "conductor": row.conductor} for row in conn.execute(_UNSETTLED)]
+
+
+# -- nodes that suit -------------------------------------------------------------------------
+
+_OF_CLASS = _NODE.resource_class == sa.bindparam("k_class")
+_FREE = sa.and_(
+    _NODE.provision_state == NodeState.AVAILABLE.value,
+    _NODE.instance_uuid.is_(None),
+    _NODE.power_state.is_not(None),
+    _NODE.maintenance.is_(sa.false()),
+    _NODE.retired.is_(sa.false()),  # S4.13, also where somebody made one available by other means
+)
+_CANDIDATE = _NODE.uuid.in_(sa.bindparam("k_candidates", expanding=True, type_=sa.String))
+_OWNED = sa.or_(_NODE.owner == sa.bindparam("k_owner"), _NODE.lessee == sa.bindparam("k_owner"))
+_TRAITS = (
+    sa.select(sa.func.count()).select_from(models.traits).where(_TRAIT.node_uuid == _NODE.uuid)
+)
+_TRAITED = _TRAITS.where(
+    _TRAIT.trait.in_(sa.bindparam("k_traits", expanding=True, type_=sa.String))
+).scalar_subquery() == sa.bindparam("k_many", type_=sa.Integer)
+
+
+def _conditions(wanted: Mapping[str, Any]) -> tuple[list[Clause], list[Clause], Row]:
+    """Return whom an allocation may have, what they must have, and the values of both."""
+    values: Row = {"k_class": wanted["resource_class"]}
+    allowed: list[Clause] = []
+    fitting: list[Clause] = []
+    if wanted["candidate_nodes"]:
+        allowed.append(_CANDIDATE)
+        values["k_candidates"] = list(wanted["candidate_nodes"])
+    if wanted["owner"]:
+        allowed.append(_OWNED)
+        values["k_owner"] = wanted["owner"]
+    if wanted["traits"]:
+        fitting.append(_TRAITED)
+        traits = sorted(set(wanted["traits"]))
+        values.update(k_traits=traits, k_many=len(traits))
+    return allowed, fitting, values
+
+
+def offers(conn: Connection, wanted: Mapping[str, Any]) -> list[Offer]:
+    """Return the nodes that suit an allocation, locked ones too.
+
+    :param wanted: resource_class, traits, candidate_nodes and owner of the allocation.
+    """
+    allowed, fitting, values = _conditions(wanted)
+    statement = sa.select(
+        _NODE.uuid,
+        _NODE.name,
+        _NODE.generation,
+        _NODE.reservation.is_not(None),
+        _TRAITS.scalar_subquery(),
+    ).where(_OF_CLASS, _FREE, *allowed, *fitting)
+    return [
+        Offer(uuid, name, generation, bool(locked), traits)
+        for uuid, name, generation, locked, traits in conn.execute(statement, values)
+    ]
+
+
+def tally(conn: Connection, wanted: Mapping[str, Any]) -> Tally:
+    """Return how many nodes each condition of an allocation leaves; as `offers`."""
+    allowed, fitting, values = _conditions(wanted)
+    steps: tuple[list[Clause], ...] = ([], allowed, [*allowed, _FREE], [*allowed, _FREE, *fitting])
+    counts = (
+        sa.func.coalesce(sa.func.sum(sa.case((sa.and_(sa.true(), *one), 1), else_=0)), 0)
+        for one in steps
+    )
+    found = conn.execute(sa.select(*counts).where(_OF_CLASS), values).one()
+    return Tally(*(int(count) for count in found))
+
+
+def uuids_of(conn: Connection, idents: Collection[str]) -> dict[str, str]:
+    """Return ident -> UUID of the nodes with these UUIDs or names; who is not there is left out."""
+    uuids = {ident for ident in idents if _UUID.fullmatch(ident)}
+    given = {"k_uuids": [ident.lower() for ident in uuids], "k_names": list(set(idents) - uuids)}
+    known: dict[str, str] = {}
+    for uuid, name in conn.execute(_KNOWN, given):
+        known.update({uuid: uuid, name: uuid})
+    keys = {ident: ident.lower() if ident in uuids else ident for ident in idents}
+    return {ident: known[key] for ident, key in keys.items() if key in known}
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def insert(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Add an allocation; ``created_at`` is now unless given.
+
+    :raises errors.Duplicate: its uuid or name is taken, or its node has one; see the fact ``key``.
+    :raises errors.NodeNotFound: the node has gone.
+    """
+    row = {"created_at": clock.now(), **values}
+    try:
+        conn.execute(_INSERT, row)
+    except sa.exc.IntegrityError as error:
+        raise _refused(error, row) from error
+
+
+def update(conn: Connection, uuid: str, values: Mapping[str, Any]) -> None:
+    """Change an allocation; ``updated_at`` is now unless given.
+
+    :raises errors.Duplicate: its new name is taken.
+    :raises errors.AllocationNotFound:
+    """
+    if not _change(conn, _UPDATE, uuid, values):
+        raise errors.AllocationNotFound(allocation=uuid)
+
+
+def delete(conn: Connection, ident: str) -> None:
+    """Remove an allocation; its node is the caller's business.
+
+    :param ident: UUID in any case, or name.
+    :raises errors.AllocationNotFound:
+    """
+    key, value = _key(ident)
+    if not conn.execute(_delete(key), {"k_ident": value}).rowcount:
+        raise errors.AllocationNotFound(allocation=ident)
+
+
+def forget(conn: Connection, uuid: str) -> None:
+    """Remove an allocation whose node leaves it, if it is still there."""
+    conn.execute(_delete("uuid"), {"k_ident": uuid})
+
+
+def take_over(conn: Connection, uuid: str, *, before: str, after: str) -> bool:
+    """Let a conductor look for the node in place of another; tell whether it was that one's."""
+    return bool(_change(conn, _TAKE_OVER, uuid, {"conductor": after, "k_before": before}))
+
+
+def settle(conn: Connection, uuid: str, state: State, **values: Any) -> bool:
+    """End the search of an allocation; tell whether it was still looking.
+
+    :param values: ``node_uuid``, or ``last_error``.
+    """
+    return bool(_change(conn, _SETTLE, uuid, {"state": state.value, **values}))
+
+
+def _change(conn: Connection, statement: sa.Update, uuid: str, values: Mapping[str, Any]) -> int:
+    row = {"updated_at": clock.now(), **values, "k_uuid": uuid}
+    try:
+        return conn.execute(statement, row).rowcount
+    except sa.exc.IntegrityError as error:
+        raise _refused(error, row) from error
+
+
+def _refused(error: sa.exc.IntegrityError, row: Row) -> Exception:
+    missing = errors.NodeNotFound(node=row.get("node_uuid"))
+    return faults.refused(error, models.allocations, "allocation", row, missing)

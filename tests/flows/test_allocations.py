@@ -1,0 +1,288 @@
+"""Conductors look for nodes: races for the last one, locked nodes, and deaths in mid-search."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ironic_lite import clock, errors
+from ironic_lite.conductor.watch.searches import Searches
+from ironic_lite.db import allocations, models, nodes
+from ironic_lite.db.session import Database
+from tests.db.rows import new_uuid
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, wait_for
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
+)
+Build = Callable[..., Rig]
+Json = dict[str, Any]
+
+
+def free(rig: Rig, *traits: str, **values: Any) -> str:
+    """Add a node that may be taken."""
+    about = {"resource_class": "big", "power_state": "power off", **values}
+    uuid = rig.node("available", **about)
+    rows = [{"node_uuid": uuid, "trait": trait} for trait in traits]
+    if rows:
+        rig.database.write(lambda conn: conn.execute(models.traits.insert(), rows))
+    return uuid
+
+
+def ask(rig: Rig, **values: Any) -> str:
+    """Ask the conductor for a node, as the API does."""
+    about = {"uuid": new_uuid(), "resource_class": "big", **values}
+    about["created_at"] = clock.now().isoformat()
+    rig.endpoints.create_allocation(rig.who, allocation=about)
+    return str(about["uuid"])
+
+
+def got(rig: Rig, uuid: str) -> Json:
+    """Return an allocation that does not look any more."""
+
+    def settled() -> Json | None:
+        row = rig.database.read(lambda conn: allocations.get(conn, uuid))
+        return row if row["state"] != "allocating" else None
+
+    found: Json = wait_for(settled)
+    return found
+
+
+def consistent(rig: Rig, uuids: list[str]) -> list[str]:
+    """Return the nodes that these allocations have, each of one, and each of which says so."""
+    rows = [got(rig, uuid) for uuid in uuids]
+    taken = [row["node_uuid"] for row in rows if row["state"] == "active"]
+    assert len(set(taken)) == len(taken)
+    for row in rows:
+        if row["state"] == "active":
+            node = rig.get(row["node_uuid"])
+            assert (node["instance_uuid"], node["allocation_uuid"]) == (row["uuid"], row["uuid"])
+        else:
+            assert (row["node_uuid"], row["last_error"] is not None) == (None, True)
+    return taken
+
+
+# -- finding ---------------------------------------------------------------------------------
+
+
+def test_a_node_is_found_and_says_whose_it_is(rig: Rig) -> None:
+    plain = free(rig)
+    special = free(rig, "CUSTOM_A", "CUSTOM_B", instance_info={"kept": 1, "traits": ["OLD"]})
+    first = ask(rig, traits=["CUSTOM_A"], name="web")
+    assert consistent(rig, [first]) == [special]
+    row = got(rig, first)
+    assert (row["state"], row["last_error"], row["conductor"]) == ("active", None, "here")
+    assert rig.get(special)["instance_info"] == {"kept": 1, "traits": ["CUSTOM_A"]}
+    (event,) = rig.events(special, "node_updated")
+    assert event["data"] == {"fields": ["allocation_uuid", "instance_info", "instance_uuid"]}
+    assert (event["requester"], event["conductor"]) == ("tester", "here")
+    assert consistent(rig, [ask(rig)]) == [plain]
+    third = got(rig, ask(rig))
+    assert third["state"] == "error"
+    assert "no available nodes match the resource class big: of 2" in third["last_error"]
+
+
+def test_what_is_plain_is_taken_before_what_is_special(rig: Rig) -> None:
+    free(rig, "CUSTOM_GPU")
+    plain = {free(rig) for _ in range(4)}
+    assert set(consistent(rig, [ask(rig) for _ in range(4)])) == plain
+
+
+def test_a_second_of_the_same_name_is_refused(rig: Rig) -> None:
+    first = ask(rig, name="web")
+    got(rig, first)
+    with pytest.raises(errors.Duplicate, match="name web"):
+        ask(rig, name="web")
+    assert wait_for(lambda: not rig.endpoints.allocator.under_way)
+    assert wait_for(lambda: rig.service.desk.workers.busy == 0)
+
+
+def test_an_instance_of_another_node_gets_none(rig: Rig) -> None:
+    uuid = new_uuid()
+    rig.node("active", instance_uuid=uuid)
+    free(rig)
+    row = got(rig, ask(rig, uuid=uuid))
+    assert row["state"] == "error"
+    assert f"instance_uuid {uuid} already exists" in row["last_error"]
+
+
+def test_a_full_pool_refuses_and_nothing_is_kept(build: Build) -> None:
+    rig = build(conductor__workers_pool_size=4)
+    for _ in range(4):
+        rig.service.desk.workers.claim(reserved=True)
+    with pytest.raises(errors.NoFreeWorker):
+        ask(rig)
+    assert rig.database.read(allocations.unsettled) == []
+
+
+# -- races -----------------------------------------------------------------------------------
+
+
+def test_two_conductors_never_give_one_node_twice(build: Build) -> None:
+    rigs = [build(DEFAULT__host=f"host-{n}") for n in range(2)]
+    made = {free(rigs[0]) for _ in range(6)}
+    start, asked = threading.Barrier(10), []
+
+    def work(n: int) -> None:
+        start.wait(10)
+        asked.append(ask(rigs[n % 2]))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert set(consistent(rigs[0], asked)) == made
+
+
+def test_who_is_faster_in_the_last_moment_has_the_node(
+    build: Build, sqlite_database: Database
+) -> None:
+    """A PATCH comes between the look and the taking: the next node will do."""
+    rig = build()
+    first, second = free(rig), free(rig, "CUSTOM_A")
+    inner = rig.service.desk.database
+    thief = new_uuid()
+
+    class Slow:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(inner, name)
+
+        def write(self, work: Any, **more: Any) -> Any:
+            if rig.get(first)["instance_uuid"] is None and rig.database.read(allocations.unsettled):
+                rig.edit(first, instance_uuid=thief)
+            return inner.write(work, **more)
+
+    object.__setattr__(rig.service.desk, "database", Slow())
+    assert consistent(rig, [ask(rig)]) == [second]
+    assert rig.get(first)["instance_uuid"] == thief
+
+
+def test_a_locked_node_is_waited_for(build: Build) -> None:
+    rig = build(conductor__node_locked_retry_interval=0.02, conductor__node_locked_retry_attempts=5)
+    node = free(rig)
+    with rig.tasks.lock(rig.who, node):
+        row = got(rig, ask(rig))
+        assert row["state"] == "error"
+        assert "could not reserve any of 1 suitable nodes" in row["last_error"]
+    rig.service.desk.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
+    with rig.tasks.lock(rig.who, node):
+        uuid = ask(rig)
+        assert uuid in rig.endpoints.allocator.under_way
+    assert consistent(rig, [uuid]) == [node]
+
+
+def test_one_that_is_removed_while_it_looks_takes_nothing(build: Build) -> None:
+    rig = build(conductor__node_locked_retry_interval=0.02)
+    rig.service.desk.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
+    node = free(rig)
+    with rig.tasks.lock(rig.who, node):
+        uuid = ask(rig)
+        rig.database.write(lambda conn: allocations.delete(conn, uuid))
+    assert wait_for(lambda: not rig.endpoints.allocator.under_way)
+    assert rig.get(node)["instance_uuid"] is None
+
+
+# -- the end of a node's instance ------------------------------------------------------------
+
+
+def test_who_undeploys_removes_the_allocation(rig: Rig) -> None:
+    node = free(rig)
+    uuid = ask(rig)
+    got(rig, uuid)
+    assert rig.call("do_node_deploy", node)["provision_state"] == "active"
+    assert rig.call("do_node_tear_down", node)["provision_state"] == "available"
+    row = rig.get(node)
+    assert (row["allocation_uuid"], row["instance_uuid"]) == (None, None)
+    with pytest.raises(errors.AllocationNotFound):
+        rig.database.read(lambda conn: allocations.get(conn, uuid))
+    assert consistent(rig, [ask(rig)]) == [node]
+
+
+def test_who_deletes_a_node_removes_its_allocation(rig: Rig) -> None:
+    node = free(rig)
+    uuid = ask(rig)
+    got(rig, uuid)
+    rig.edit(node, maintenance=True)
+    rig.endpoints.destroy_node(rig.who, node_uuid=node)
+    with pytest.raises(errors.AllocationNotFound):
+        rig.database.read(lambda conn: allocations.get(conn, uuid))
+
+
+# -- deaths ----------------------------------------------------------------------------------
+
+
+def sweep(rig: Rig) -> None:
+    Searches(rig.tasks, rig.service._fleet, rig.endpoints.allocator).sweep()
+
+
+def mortal_rig(build: Build, database: Database, life: mortal.Life, host: str) -> Rig:
+    own = mortal.database(database, life)
+    rig = build(own, registry=drivers(), DEFAULT__host=host)
+    rig.database = database
+    return rig
+
+
+@pytest.mark.parametrize("commits", [1, 2], ids=["accepted", "given"])
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["another goes on", "itself goes on"])
+def test_no_search_is_lost_and_none_ends_twice(
+    build: Build, sqlite_database: Database, commits: int, elsewhere: bool
+) -> None:
+    """The conductor dies when it has taken the search, or when it has given the node."""
+    life = mortal.Life()
+    rig = mortal_rig(build, sqlite_database, life, "mortal")
+    node = free(rig)
+    life.arm(commit=commits)
+    uuid = new_uuid()
+    about = {"uuid": uuid, "resource_class": "big", "created_at": clock.now().isoformat()}
+    try:
+        rig.endpoints.create_allocation(rig.who, allocation=about)
+    except mortal.Died:
+        assert commits == 1
+    wait_for(lambda: life.dead)
+    rig.bury()
+    heir = build(sqlite_database, DEFAULT__host="heir" if elsewhere else "mortal")
+    if elsewhere:
+        gone = models.conductors.update().where(models.conductors.c.hostname == "mortal")
+        sqlite_database.write(lambda conn: conn.execute(gone, {"online": False}))
+    sweep(heir)
+    assert consistent(heir, [uuid]) == [node]
+    row = got(heir, uuid)
+    assert row["conductor"] == ("mortal" if commits == 2 or not elsewhere else "heir")
+    assert len(heir.events(node, "node_updated")) == 1
+    sweep(heir)
+    assert consistent(heir, [uuid]) == [node]
+
+
+def test_a_search_of_the_living_is_left_alone(build: Build, sqlite_database: Database) -> None:
+    rig, other = build(DEFAULT__host="one"), build(DEFAULT__host="two")
+    rig.service.desk.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
+    rig.service.desk.conf.set_override("node_locked_retry_interval", 0.02, "conductor")
+    node = free(rig)
+    with rig.tasks.lock(rig.who, node):
+        uuid = ask(rig)
+        sweep(other)
+        sweep(rig)
+        assert other.endpoints.allocator.under_way == frozenset()
+        row = sqlite_database.read(lambda conn: allocations.get(conn, uuid))
+        assert (row["state"], row["conductor"]) == ("allocating", "one")
+    assert consistent(rig, [uuid]) == [node]
+
+
+def test_a_conductor_that_stops_leaves_its_searches(build: Build) -> None:
+    rig = build(DEFAULT__host="one", conductor__node_locked_retry_interval=30)
+    node = free(rig)
+    with rig.tasks.lock(rig.who, node):
+        uuid = ask(rig)
+        assert wait_for(lambda: rig.service.desk.workers.busy == 1)
+        rig.service.stop(0.01)
+    heir = build(DEFAULT__host="two")
+    free_again = models.nodes.update().values(nodes.FREE)
+    heir.database.write(lambda conn: conn.execute(free_again))
+    sweep(heir)
+    assert consistent(heir, [uuid]) == [node]
+    assert got(heir, uuid)["conductor"] == "two"
