@@ -267,9 +267,9 @@ def endless(build: Callable[..., Rig], limit: int) -> Rig:
     return build(registry=registry, conductor__poll_timeout=limit)
 
 
-SLOW = {"fake_async_verbs": ["inspect", "rescue"], "fake_step_seconds": 3600}
-HOUR = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
-POLLED = {
+SLOW: dict[str, Any] = {"fake_async_verbs": ["inspect", "rescue"], "fake_step_seconds": 3600}
+HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
+POLLED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
     # state: before, method, arguments, what the fake machine is told, fail state
     "clean wait": (
         "manageable",
