@@ -139,7 +139,10 @@ def _words(path: str) -> list[str]:
 
 
 def _is_member(path: str) -> bool:
-    return path.endswith("}")
+    """Tell whether a path leads to one of a collection: by its name, or as the only one there."""
+    name, last = _collection(path), _words(path)[-1]
+    alone = name is not None and name.endswith(f"{last.upper()}S") and last not in _TABLES
+    return path.endswith("}") or alone
 
 
 def _collection(path: str) -> str | None:
@@ -151,9 +154,9 @@ def _collection(path: str) -> str | None:
         ends.pop()
     if not ends or ends[-1].startswith("{"):
         return None
-    before = [word for word in ends[:-1] if not word.startswith("{")]
+    before = [word.upper() for word in ends[:-1] if not word.startswith("{")]
     last = _TABLES.get(ends[-1], ends[-1]).upper()
-    for name in ("_".join([*(word.upper() for word in before[-1:]), last]), last):
+    for name in ("_".join([*before[-1:], last]), last, f"{last}S"):
         if isinstance(getattr(queries, name, None), queries.Resource):
             return name
     return None
