@@ -17,7 +17,7 @@ from ironic_lite import config
 from ironic_lite.api import policy
 from ironic_lite.api.access import Access
 
-_SCRIPT_OPTIONS = ("--namespace", "--output-file")
+_OURS = ("--config-file", "--config-dir")
 
 
 def rules() -> list[Any]:
@@ -60,14 +60,16 @@ def build(conf: cfg.ConfigOpts) -> Any:
 def for_scripts() -> Any:
     """Return the enforcer of the command line: the entry point oslo.policy.enforcer.
 
-    The scripts have read their own options before; what is left are those of the service.
+    The scripts read their own options; of ours they leave ``--config-file`` and ``--config-dir``.
     """
-    left, skip = [], False
-    for word in sys.argv[1:]:
-        if not skip and not word.startswith(_SCRIPT_OPTIONS):
-            left.append(word)
-        skip = not skip and word in _SCRIPT_OPTIONS
-    config.CONF(left, project=config.PROJECT, prog=config.API)
+    words, ours = iter(sys.argv[1:]), []
+    for word in words:
+        if word in _OURS:
+            ours += [word, next(words, "")]
+        elif word.startswith(tuple(f"{each}=" for each in _OURS)):
+            ours.append(word)
+    # The global ones, which the scripts look into afterwards; they have read theirs by now.
+    config.CONF(ours, project=config.PROJECT, prog=config.API)
     return build(config.CONF)
 
 

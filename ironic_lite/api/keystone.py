@@ -6,10 +6,12 @@ The middleware is asked for its verdict only: requests and answers do not pass t
 from __future__ import annotations
 
 import dataclasses
+import logging
 from http import HTTPStatus
 
 import webob.exc
 from keystonemiddleware import auth_token
+from keystonemiddleware import opts as ksm_opts
 from keystonemiddleware.auth_token import _request
 from oslo_config import cfg
 
@@ -17,6 +19,12 @@ from ironic_lite import config
 from ironic_lite.api import enforcer, exchange, faults, identify
 from ironic_lite.api.exchange import Environ
 from ironic_lite.context import Context
+
+LOG = logging.getLogger(__name__)
+
+_GROUP = "keystone_authtoken"
+_SECONDS = 10
+"""How long the identity service may take, unless the configuration says otherwise."""
 
 
 class Tokens:
@@ -27,6 +35,9 @@ class Tokens:
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._asker = enforcer.Asker(conf)
+        for group, opts in ksm_opts.list_auth_token_opts():
+            conf.register_opts(opts, group=group)
+        conf.set_default("http_connect_timeout", _SECONDS, group=_GROUP)
         try:
             self._middleware = auth_token.AuthProtocol(None, {"oslo_config_config": conf})
         except Exception as why:  # of keystoneauth's plugins, which raise what they like
@@ -48,6 +59,9 @@ class Tokens:
             refused = self._middleware.process_request(_request._AuthTokenRequest(asked))
         except webob.exc.HTTPException as why:
             refused = why
+        except Exception:  # of keystoneauth, which raises what the service makes it stumble over
+            LOG.exception("The identity service could not be asked for request %s", request_id)
+            raise _unavailable() from None
         if refused is not None:
             raise _refusal(refused)
         call.access = self._asker.access(asked)
@@ -68,4 +82,9 @@ def _refusal(answer: webob.Response) -> faults.Refusal:
     )
     if answer.status_int == HTTPStatus.UNAUTHORIZED:
         return faults.Refusal(answer.status_int, answer.body, kept)
-    return faults.login(answer.status_int, "The identity service cannot be asked just now.", kept)
+    return _unavailable(kept)
+
+
+def _unavailable(headers: faults.Headers = faults.NO_HEADERS) -> faults.Refusal:
+    text = "The identity service cannot be asked just now."
+    return faults.login(HTTPStatus.SERVICE_UNAVAILABLE, text, headers)

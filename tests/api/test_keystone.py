@@ -1,0 +1,203 @@
+"""Tokens of OpenStack Identity: the real middleware against a stand-in that knows some tokens."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from keystoneauth1 import fixture
+from oslo_config import cfg
+
+from ironic_lite import config
+from ironic_lite.api import app
+from ironic_lite.db import session
+from tests.api.client import Client, Response
+from tests.api.conftest import AddNode
+from tests.api.recorder import Recorder
+
+SERVICE = "token-of-the-service"
+
+
+class Identity:
+    """The part of the Identity API, version 3, that validates tokens."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, fixture.V3Token] = {}
+        self.asked: list[str] = []
+        self.broken = False
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if self.path.rstrip("/") in {"", "/v3"}:
+                    versions = fixture.DiscoveryList(outer.url, v2=False)
+                    self.answer(300, dict(versions))
+                    return
+                token = self.headers["X-Subject-Token"]
+                outer.asked.append(token)
+                if outer.broken or self.headers["X-Auth-Token"] != SERVICE:
+                    self.answer(500 if outer.broken else 403, {})
+                elif token in outer.tokens:
+                    self.answer(200, dict(outer.tokens[token]))
+                else:
+                    self.answer(404, {"error": {"code": 404}})
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                own = fixture.V3Token(user_name="ironic")
+                own.set_project_scope()
+                own.add_service("identity").add_standard_endpoints(
+                    public=outer.url, internal=outer.url, admin=outer.url
+                )
+                self.answer(201, dict(own), SERVICE)
+
+            def answer(self, status: int, body: dict[str, Any], token: str = "") -> None:
+                sent = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(sent)))
+                if token:
+                    self.send_header("X-Subject-Token", token)
+                self.end_headers()
+                self.wfile.write(sent)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self._thread.join()
+
+    def issue(self, name: str, *roles: str, project: str | None = None) -> None:
+        """Make a token of this name; without a project it is for the whole system."""
+        made = fixture.V3Token(user_id=f"user-of-{name}")
+        if project is None:
+            made.set_system_scope()
+        else:
+            made.set_project_scope(id=project)
+        for role in roles:
+            made.add_role(name=role)
+        self.tokens[name] = made
+
+
+@pytest.fixture(scope="module")
+def identity() -> Iterator[Identity]:
+    found = Identity()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def api(
+    database: session.Database,
+    recorder: Recorder,
+    identity: Identity,
+    tmp_path: pathlib.Path,
+) -> Iterator[Client]:
+    identity.broken, identity.asked[:] = False, []
+    identity.tokens.clear()
+    identity.issue("admin", "admin", "manager", "member", "reader")
+    identity.issue("mine", "member", "reader", project="p-mine")
+    identity.issue("other", "admin", "manager", "member", "reader", project="p-other")
+    file = tmp_path / "ironic-lite.conf"
+    file.write_text(
+        "[api]\nauth_strategy = keystone\n[keystone_authtoken]\n"
+        f"www_authenticate_uri = https://identity.example\nauth_url = {identity.url}\n"
+        "auth_type = password\nusername = ironic\npassword = s3rvice\nproject_name = service\n"
+        "user_domain_id = default\nproject_domain_id = default\nhttp_request_max_retries = 0\n"
+    )
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf(["--config-file", str(file)], project=config.PROJECT)
+    yield Client(app.build(database, recorder, conf))
+    conf.clear()
+
+
+def ask(api: Client, token: str | None, path: str = "/v1/nodes", **more: str) -> Response:
+    name = {} if token is None else {"X-Auth-Token": token}
+    return api.get(path, headers={**name, **more})
+
+
+def test_a_token_shows_its_projects_nodes(api: Client, add_node: AddNode) -> None:
+    mine, free = add_node(owner="p-mine"), add_node()
+    names = [each["uuid"] for each in ask(api, "mine").json["nodes"]]
+    assert names == [mine["uuid"]]
+    assert len(ask(api, "admin").json["nodes"]) == 2
+    assert ask(api, "other").json["nodes"] == []
+    assert ask(api, "mine", f"/v1/nodes/{free['uuid']}").status == 404
+    assert ask(api, "mine", "/v1/chassis").status == 403
+
+
+def test_who_asked_is_known_to_the_conductor(
+    api: Client, recorder: Recorder, add_node: AddNode
+) -> None:
+    path = f"/v1/nodes/{add_node(owner='p-mine')['uuid']}/states/power"
+    answer = api.put(path, {"target": "power on"}, headers={"X-Auth-Token": "mine"})
+    assert answer.status == 202
+    who = recorder.contexts[0]
+    assert (who.user, who.project, set(who.roles)) == (
+        "user-of-mine",
+        "p-mine",
+        {"member", "reader"},
+    )
+
+
+@pytest.mark.parametrize("token", [None, "", "forged"], ids=["none", "empty", "unknown"])
+def test_without_a_valid_token_nothing_is_told(api: Client, token: str | None) -> None:
+    for path in ("/v1/nodes", "/v1/none/such", "/metrics"):
+        answer = ask(api, token, path)
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"] == ('Keystone uri="https://identity.example"')
+        assert answer.json["error"]["code"] == 401
+        assert answer.headers["content-type"].startswith("application/json")
+        assert "x-openstack-request-id" in answer.headers
+
+
+def test_headers_of_a_verdict_cannot_be_forged(api: Client, add_node: AddNode) -> None:
+    add_node(owner="p-mine")
+    forged = {
+        "X-Identity-Status": "Confirmed",
+        "X-Roles": "admin,manager,member,reader",
+        "X-Project-Id": "p-mine",
+        "OpenStack-System-Scope": "all",
+        "X-Is-Admin-Project": "True",
+    }
+    assert ask(api, None, **forged).status == 401
+    assert ask(api, "other", **forged).json["nodes"] == []
+
+
+def test_public_paths_ask_nobody(api: Client, identity: Identity) -> None:
+    for path in ("/", "/v1"):
+        assert ask(api, None, path).status == 200
+    beat = api.post("/v1/heartbeat/6d5f0a6e-0000-4000-8000-000000000000", {"callback_url": "x"})
+    assert beat.status in {400, 404}
+    assert identity.asked == []
+
+
+def test_metrics_are_for_those_who_see_the_whole_system(api: Client) -> None:
+    assert ask(api, "mine", "/metrics").status == 403
+    assert ask(api, "admin", "/metrics").status == 200
+
+
+def test_an_identity_service_that_fails_is_503(api: Client, identity: Identity) -> None:
+    identity.broken = True
+    answer = ask(api, "never-seen")
+    assert answer.status == 503
+    assert answer.json["error"]["code"] == 503
+
+
+def test_a_validated_token_is_not_asked_for_again(api: Client, identity: Identity) -> None:
+    ask(api, "admin")
+    ask(api, "admin")
+    assert identity.asked.count("admin") == 1
