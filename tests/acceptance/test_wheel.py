@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import urllib.error
 import urllib.request
+import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import psutil
 import pytest
+from packaging import requirements
 
 from tests.ports import free_port
 
@@ -32,6 +36,8 @@ SCRIPTS = (
     "ironic-lite-netboot",
     "ironic-lite-status",
 )
+OWNERS = importlib.metadata.packages_distributions()
+"""The distributions that have files in a folder of packages."""
 PATIENCE = 30.0
 """Seconds the service may take to answer, and again to stop."""
 
@@ -52,7 +58,15 @@ def run(*command: str | pathlib.Path, cwd: pathlib.Path, timeout: float = 300) -
 
 
 def stranger() -> dict[str, str]:
-    ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "COVERAGE_", "PYTEST_", "OS_", "IRONIC_LITE")
+    ours = (
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+        "COVERAGE_",
+        "PYTEST_",
+        "OS_",
+        "IRONIC_LITE",
+    )
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
@@ -81,14 +95,71 @@ def wheel(elsewhere: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def environment(elsewhere: pathlib.Path, wheel: pathlib.Path) -> pathlib.Path:
-    """An environment with nothing in it but the wheel and what it depends on."""
+    """An environment with nothing in it but the wheel and what it depends on.
+
+    What it depends on has been had from a registry before, for the environment of the tests, and is
+    linked from there, file by file: all that the wheel's metadata ask for, and nothing else.
+    """
     folder = elsewhere / "venv"
-    run(sys.executable, "-m", "venv", folder, cwd=elsewhere)
-    run(folder / "bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=elsewhere)
+    venv.create(folder, symlinks=True)
+    packages = folder / sysconfig.get_path("purelib", vars={"base": ""}).lstrip("/")
+    for dist in dependencies(wheel):
+        link(dist, packages)
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        folder / "bin/python",
+        "install",
+        "--quiet",
+    )
+    run(*pip, "--no-deps", "--no-index", "--no-compile", wheel, cwd=elsewhere)
     return folder
 
 
-def test_the_wheel_carries_code_migrations_sample_and_unit_files(wheel: pathlib.Path) -> None:
+def dependencies(wheel: pathlib.Path) -> Iterable[importlib.metadata.Distribution]:
+    """Return the distributions that a wheel asks for, and those that these ask for.
+
+    :raises AssertionError: one of them is not of a version that is asked for.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
+        told = importlib.metadata.PathDistribution(zipfile.Path(archive, name).parent)  # type: ignore[arg-type]
+        left = [(requirements.Requirement(one), "") for one in told.requires or ()]
+    found: dict[str, importlib.metadata.Distribution] = {}
+    seen: set[tuple[str, str]] = set()
+    while left:
+        wanted, extra = left.pop()
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+            continue
+        dist = found.setdefault(wanted.name, importlib.metadata.distribution(wanted.name))
+        assert wanted.specifier.contains(dist.version, prereleases=True), str(wanted)
+        for part in {"", *wanted.extras} - {one for name, one in seen if name == wanted.name}:
+            seen.add((wanted.name, part))
+            left += [(requirements.Requirement(one), part) for one in dist.requires or ()]
+    return found.values()
+
+
+def link(dist: importlib.metadata.Distribution, packages: pathlib.Path) -> None:
+    """Link what a distribution has installed into another environment, but for its scripts.
+
+    A folder is linked as a whole where no other distribution has files in it.
+    """
+    for file in dist.files or ():
+        if ".." in file.parts:
+            continue
+        shared = len(set(OWNERS.get(file.parts[0], ()))) > 1
+        part = file if shared else pathlib.PurePosixPath(file.parts[0])
+        place = packages / part
+        if not place.is_symlink():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(pathlib.Path(str(dist.locate_file(part))))
+
+
+def test_the_wheel_carries_code_migrations_sample_and_unit_files(
+    wheel: pathlib.Path,
+) -> None:
     with zipfile.ZipFile(wheel) as archive:
         inside = set(archive.namelist())
     migrations = {
@@ -104,7 +175,10 @@ def test_the_wheel_carries_code_migrations_sample_and_unit_files(wheel: pathlib.
     }
     assert "ironic_lite/db/migrations/env.py" in migrations
     wanted = migrations | units | code
-    wanted |= {"ironic_lite/py.typed", "ironic_lite/etc/ironic-lite/ironic-lite.conf.sample"}
+    wanted |= {
+        "ironic_lite/py.typed",
+        "ironic_lite/etc/ironic-lite/ironic-lite.conf.sample",
+    }
     assert wanted - inside == set()
 
 
