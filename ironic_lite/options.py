@@ -322,7 +322,7 @@ API = (
         "max_changes",
         default=128,
         min=1,
-        help="Requests that change something and are in hand at once, from the body's first byte.",
+        help="Requests that change something and are in hand at once, their bodies received.",
     ),
     cfg.IntOpt(
         "max_agent_requests",
@@ -340,8 +340,15 @@ API = (
         "max_body_memory_mib",
         default=256,
         min=80,
-        help="MiB that the bodies of all requests in hand may take in a process of the API; those "
-        "up to 64 KiB are not counted. A request that would go beyond gets 503.",
+        help="MiB that the bodies of all requests in hand may take in a process of the API; the "
+        "first 16 KiB of each are not counted. A request that would go beyond gets 503.",
+    ),
+    cfg.IntOpt(
+        "body_timeout",
+        default=60,
+        min=1,
+        help="Seconds in which the body of a request must have come, and one more for each 64 KiB "
+        "of it. After that its client gets 408, and its connection is closed.",
     ),
     cfg.StrOpt(
         "ssl_cert_file", help="PEM file with the certificate chain; with ssl_key_file turns TLS on."

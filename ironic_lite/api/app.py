@@ -22,6 +22,7 @@ from ironic_lite.api import (
     exchange,
     front,
     identify,
+    overdue,
     probes,
     render,
     rooms,
@@ -44,7 +45,11 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
     """Pecan, with our table of routes in place of its walk over attributes."""
 
     def __init__(
-        self, table: routes.Table, service: Service, conf: cfg.ConfigOpts, places: rooms.Rooms
+        self,
+        table: routes.Table,
+        service: Service,
+        places: rooms.Rooms,
+        bodies: arrivals.Arrivals,
     ) -> None:
         super().__init__(
             root=table,
@@ -57,25 +62,33 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         )
         self.service = service
         self._rooms = places
-        self._arrivals = arrivals.Arrivals(memory=conf.api.max_body_memory_mib)
+        self._arrivals = bodies
 
     def __call__(
         self, environ: exchange.Environ, start_response: exchange.StartResponse
     ) -> Iterable[bytes]:
-        """Answer one request, in a place of the room that it belongs to.
+        """Answer one request, in a place of the room that it belongs to, once its body is there.
 
         :raises errors.Crowded: there is none.
+        :raises errors.Forbidden: the rule of its route does not let it pass.
+        :raises faults.Refusal: nothing answers there, or its body cannot be had.
         """
-        path = environ[exchange.CALL].path
-        with self._rooms.enter(rooms.room_of(environ["REQUEST_METHOD"], path)):
-            try:
+        call: exchange.Call = environ[exchange.CALL]
+        method = environ["REQUEST_METHOD"]
+        found = call.found = self.root.find(method, call.path, call.version.minor)
+        call.route = found.route.path or "/"
+        call.access.enter(found.rule)
+        try:
+            if method not in {"GET", "DELETE"} or found.route.reads:
+                call.body = self._arrivals.read(environ, found.route.limit)
+            with self._rooms.enter(rooms.room_of(method, call.path)):
                 answer: Iterable[bytes] = super().__call__(environ, start_response)
                 return answer
-            finally:
-                self._arrivals.forget(environ)
+        finally:
+            self._arrivals.forget(environ)
 
     def find_controller(self, state: Any) -> tuple[Any, list[Any], dict[str, Any]]:
-        """Return the handler and its arguments; the body is read, but not yet parsed.
+        """Return the handler and its arguments; the body is not yet parsed.
 
         Stock Pecan reads arguments out of every body and query, and guesses types, before it calls.
         """
@@ -84,12 +97,9 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         local.request, local.response = request, state.response
         request.answer = state.response
         request.pecan["content_type"] = "application/json"
-        found = self.root.find(request.method, request.path, request.version)
+        call: exchange.Call = request.environ[exchange.CALL]
+        found, request.body = call.found, call.body
         state.controller = local.controller = found.handler
-        request.environ[exchange.CALL].route = found.route.path or "/"
-        request.access.enter(found.rule)
-        if request.method not in {"GET", "DELETE"} or found.route.reads:
-            request.body = self._arrivals.read(request.environ, found.route.limit)
         return found.handler, [request, *found.words], {}
 
 
@@ -104,28 +114,42 @@ def listening(database: Database, conf: cfg.ConfigOpts) -> Notifier:
 
 
 def routed(
-    database: Database, client: Client, conf: cfg.ConfigOpts, told: Notifier | None = None
+    database: Database,
+    client: Client,
+    conf: cfg.ConfigOpts,
+    told: Notifier | None = None,
+    *,
+    late: overdue.Overdue | None = None,
 ) -> Application:
     """Return what `front` hands requests to.
 
     :param client: how conductors are called: `rpc.client.Client`.
     :param told: from `listening`, for a caller who closes it; None makes one.
+    :param late: see `arrivals.Arrivals`.
     """
     signatures.remember()
     told = told or listening(database, conf)
     places = rooms.Rooms(conf)
     service = Service(database, rooms.Client(client, places), Fleet(database, conf), conf, told)
     rows = (row for each in controllers.ALL for row in each(service).rows())
-    return Application(routes.Table(rows), service, conf, places)
+    bodies = arrivals.Arrivals(
+        memory=conf.api.max_body_memory_mib, seconds=conf.api.body_timeout, late=late
+    )
+    return Application(routes.Table(rows), service, places, bodies)
 
 
 def build(
-    database: Database, client: Client, conf: cfg.ConfigOpts, told: Notifier | None = None
+    database: Database,
+    client: Client,
+    conf: cfg.ConfigOpts,
+    told: Notifier | None = None,
+    *,
+    late: overdue.Overdue | None = None,
 ) -> front.Front:
     """Return the whole API as a WSGI application; the parameters are those of `routed`.
 
     :raises config.ConfigError: as `routed`, or [api]auth_strategy cannot be followed.
     """
-    inner = routed(database, client, conf, told)
+    inner = routed(database, client, conf, told, late=late)
     watched = probes.table(conf, lambda: inner.service)
     return front.Front(inner, conf, identify.way(conf), watched)

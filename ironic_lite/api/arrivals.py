@@ -1,29 +1,34 @@
-"""Take the body of a request off the wire, bounded in its size, and in what all bodies hold.
+"""Take the body of a request off the wire, bounded in its size, its time, and in what all hold.
 
-WSGI knows no time limit: a read returns when the client has sent, or is gone. So how many requests
-with a body are in hand is bounded as well, by `rooms`: else clients that stop in the middle of one
-would shut everybody out.
+It is taken before the request enters a room (`rooms`), so clients that stop in the middle of one
+keep nobody out; `overdue` sends them away.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import time
+from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api import faults
+from ironic_lite.api import faults, overdue
 
 KIB = 1024
 MIB = KIB * KIB
-_PART = 64 * KIB
-"""Bytes read at once; what a body has up to here is not counted: `rooms` bounds their number."""
+_PART = 16 * KIB
+"""Bytes read at once; what a body has up to here is not counted: there is a buffer of that size for
+each connection anyway, and max_connections bounds these."""
 _HELD = "ironic_lite.held"
 """Where the counted bytes of a request's body stand in its WSGI environment."""
 _DISCARDED = 16 * KIB * KIB
 """Bytes of a body too large that are read all the same; who sends more is cut off."""
+_SLOWEST = 64 * KIB
+"""Bytes that lengthen the time of a body by a second, once they have come."""
+_LAST = (("Connection", "close"),)
 _LENGTH = re.compile(r"[0-9]{1,18}")
 
 
@@ -32,13 +37,24 @@ class Arrivals:
 
     :param memory: MiB that the bodies of all requests in hand may take, until they are answered.
     :param patience: seconds that a body waits for others to be answered.
+    :param seconds: that a body may take, and one more for each 64 KiB of it that have come.
+    :param late: sees to the bodies that take longer; None where that is the server's affair.
     """
 
-    def __init__(self, *, memory: int = 256, patience: float = 1.0) -> None:
+    def __init__(
+        self,
+        *,
+        memory: int = 256,
+        patience: float = 1.0,
+        seconds: float = 60.0,
+        late: overdue.Overdue | None = None,
+    ) -> None:
         self._memory = memory
         self._held = 0
         self._left = threading.Condition()
         self._patience = patience
+        self._seconds = seconds
+        self._late = late
 
     @property
     def held(self) -> int:
@@ -50,7 +66,7 @@ class Arrivals:
 
         :param limit: in KiB.
         :raises faults.Refusal: 413 for a larger one, 400 for one shorter than its length says, or
-            with a length that is no number.
+            with a length that is no number, 408 for one that took too long: its client knows.
         :raises errors.Crowded: the bodies of others take too much.
         """
         stated = environ.get("CONTENT_LENGTH") or ""
@@ -60,15 +76,17 @@ class Arrivals:
             raise _refused("The Content-Length header is not a number.")
         length = int(stated) if stated else None
         most = limit * KIB
-        source = environ["wsgi.input"]
+        refusal = _too_late(self._seconds)
         if length is not None and length > most:
+            refusal = _too_large(limit)
             if not environ.get("HTTP_EXPECT"):  # else it has not begun to send
-                _discard(source, length)
-            raise _too_large(limit)
-        body = self._drained(environ, most + 1 if length is None else length)
+                self._discard(environ, length, refusal)
+            raise refusal
+        body = self._drained(environ, most + 1 if length is None else length, refusal)
         if len(body) > most:
-            _discard(source, _DISCARDED)
-            raise _too_large(limit)
+            refusal = _too_large(limit)
+            self._discard(environ, _DISCARDED, refusal)
+            raise refusal
         if length is not None and len(body) < length:
             raise _refused("The request body ends before the length that was announced.")
         return body
@@ -81,19 +99,46 @@ class Arrivals:
                 self._held -= size
                 self._left.notify_all()
 
-    def _drained(self, environ: dict[str, Any], size: int) -> bytes:
+    def _drained(self, environ: dict[str, Any], size: int, refusal: faults.Refusal) -> bytes:
         """Read ``size`` bytes or to the end: one read of a WSGI input may give less.
 
         What has come is counted, not what was announced: to announce costs nothing.
         """
-        source, left = environ["wsgi.input"], size
         parts: list[bytes] = []
-        while left > 0 and (part := source.read(min(left, _PART))):
-            if parts:
-                self._count(environ, len(part))
-            parts.append(part)
-            left -= len(part)
+        with self._awaited(environ, refusal) as arrival:
+            for part in _parts(environ["wsgi.input"], size, arrival):
+                if parts:
+                    self._count(environ, len(part))
+                parts.append(part)
         return b"".join(parts)
+
+    def _discard(self, environ: dict[str, Any], size: int, refusal: faults.Refusal) -> None:
+        """Read and forget some of a body that is refused anyway.
+
+        A client that is still sending would not see the refusal: its connection would break.
+        """
+        with self._awaited(environ, refusal) as arrival:
+            for _ in _parts(environ["wsgi.input"], min(size, _DISCARDED), arrival):
+                pass
+
+    @contextlib.contextmanager
+    def _awaited(
+        self, environ: dict[str, Any], refusal: faults.Refusal
+    ) -> Iterator[overdue.Arrival]:
+        """Have the block, which reads a body, end in time.
+
+        :raises faults.Refusal: what was given; its client has been told already.
+        """
+        arrival = overdue.Arrival(environ, seconds=self._seconds, rate=_SLOWEST, refusal=refusal)
+        if self._late is None:
+            yield arrival
+            return
+        self._late.add(arrival)
+        try:
+            yield arrival
+        finally:
+            if self._late.remove(arrival):
+                raise refusal
 
     def _count(self, environ: dict[str, Any], size: int) -> None:
         most = self._memory * MIB
@@ -108,14 +153,22 @@ class Arrivals:
             environ[_HELD] = environ.get(_HELD, 0) + size
 
 
-def _discard(source: Any, size: int) -> None:
-    """Read and forget up to ``size`` bytes of a body that is refused anyway.
-
-    A client that is still sending would not see the refusal: its connection would break.
-    """
-    left = min(size, _DISCARDED)
+def _parts(source: Any, size: int, arrival: overdue.Arrival) -> Iterator[bytes]:
+    left = size
     while left > 0 and (part := source.read(min(left, _PART))):
+        yield part
         left -= len(part)
+        arrival.size += len(part)
+
+
+def _too_late(seconds: float) -> faults.Refusal:
+    text = (
+        f"The request body did not come within {seconds:g} s ([api]body_timeout) and a second for "
+        "each 64 KiB; send it again over a new connection."
+    )
+    refusal = faults.guarded(HTTPStatus.REQUEST_TIMEOUT, text)
+    refusal.headers = _LAST
+    return refusal
 
 
 def _too_large(limit: int) -> faults.Refusal:

@@ -39,7 +39,8 @@ class Call:
 
     ``path`` starts below ``/v1`` and has no trailing slash; ``headers`` go on every answer.
     ``route`` is the path of the table that answers, once that is known. ``public`` says that nobody
-    has to log in for it; ``access`` is what the caller may do.
+    has to log in for it; ``access`` is what the caller may do. ``found`` and ``body`` are there
+    once it is routed, and its body has come.
     """
 
     path: str
@@ -51,6 +52,8 @@ class Call:
     watch: metrics.Watch = dataclasses.field(default_factory=metrics.Watch)
     public: bool = False
     access: Access = _EVERYTHING
+    found: Any = None
+    body: bytes = b""
 
 
 class Request:
@@ -156,13 +159,24 @@ def send(
     """Start a WSGI answer with the headers every answer has, and return its body."""
     call: Call = environ[CALL]
     _count(call, environ["REQUEST_METHOD"], status)
+    start_response(_PHRASES[status], _headers(call, status, body, headers))
+    return [body] if body and environ["REQUEST_METHOD"] != "HEAD" else []
+
+
+def _headers(
+    call: Call, status: int, body: bytes, headers: Iterable[tuple[str, str]]
+) -> list[tuple[str, str]]:
     shown = [*headers, *call.headers]
     if body and not any(name == _JSON[0] for name, _ in shown):
         shown.append(_JSON)
     if status != HTTPStatus.NO_CONTENT:
         shown.append(("Content-Length", str(len(body))))
-    start_response(_PHRASES[status], shown)
-    return [body] if body and environ["REQUEST_METHOD"] != "HEAD" else []
+    return shown
+
+
+def refusal_headers(environ: Environ, why: faults.Refusal) -> list[tuple[str, str]]:
+    """Return the headers of a refusal, for a server that sends it by itself."""
+    return _headers(environ[CALL], why.status, why.body, why.headers)
 
 
 def _count(call: Call, method: str, status: int) -> None:

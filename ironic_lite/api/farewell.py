@@ -63,7 +63,7 @@ def _empty(address: object) -> None:
     """Let no more connections come, and those that wait be accepted: to close the socket would
     break them. Whoever comes now is refused when it is closed.
     """
-    for _, one in _sockets(address):
+    for _, one in sockets(address):
         if not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             continue
         one.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _drop_all())
@@ -96,20 +96,36 @@ def stop_accepting(address: object) -> None:
         nowhere.bind("")  # a name that Linux makes up
         nowhere.listen(1)
         nowhere.setblocking(False)
-        for fd, one in _sockets(address):
+        for fd, one in sockets(address):
             if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 os.dup2(nowhere.fileno(), fd, inheritable=False)
 
 
 def _connected(address: object) -> bool:
-    return any(True for _ in _sockets(address))
+    return any(True for _ in sockets(address))
 
 
-def _sockets(address: object) -> Iterator[tuple[int, socket.socket]]:
-    """Yield the descriptors of this process that are sockets at our end of this address."""
+def sockets(address: object) -> Iterator[tuple[int, socket.socket]]:
+    """Yield the descriptors of this process that are sockets at our end of this address.
+
+    Each comes with a socket of its own, which is closed when the next is asked for.
+    """
     port = address[1] if isinstance(address, tuple) else address
     for name in os.listdir(_FDS):
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name))) as one:
+        with contextlib.suppress(OSError), _twin(int(name)) as one:
             here = one.getsockname()
             if isinstance(here, tuple) and here[1] == port:
                 yield int(name), one
+
+
+def _twin(fd: int) -> socket.socket:
+    """Return a second descriptor of a socket.
+
+    :raises OSError: it is none, or no more.
+    """
+    twin = os.dup(fd)
+    try:
+        return socket.socket(fileno=twin)
+    except OSError:
+        os.close(twin)
+        raise

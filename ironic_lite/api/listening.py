@@ -20,12 +20,14 @@ _FIRST_HANDED = 3  # SD_LISTEN_FDS_START
 MOST_WAITING = 2**31 - 1
 """Of connections that wait to be accepted: listen(2) takes net.core.somaxconn for what is more."""
 # Connections have these from the socket that accepts them: one whose other end has vanished, in the
-# middle of a request perhaps, is given up after a minute and a half.
+# middle of a request perhaps, is given up after a minute and a half, and so is one whose other end
+# does not take what it has asked for.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 90_000),
 )
 
 

@@ -7,10 +7,10 @@ import socket
 from typing import Any
 
 from granian import constants, http, log, net
-from granian.server.mp import MPServer
+from granian.server import mp
 from oslo_config import cfg
 
-from ironic_lite.api import app, farewell, front, identify, listening
+from ironic_lite.api import app, exchange, farewell, faults, front, identify, listening, overdue
 from ironic_lite.db import session
 from ironic_lite.rpc import client, transport
 
@@ -31,7 +31,8 @@ def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
     """
     database = session.configured(conf)
     told = app.listening(database, conf)
-    application = app.build(database, client.Client(transport.get()), conf, told)
+    late = overdue.Overdue(opened.getsockname())
+    application = app.build(database, client.Client(transport.get()), conf, told, late=late)
     kept = isinstance(opened, listening.Handed)
     farewell.prepare(opened.getsockname(), application.close, kept=kept)
     pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
@@ -68,7 +69,7 @@ def check(conf: cfg.ConfigOpts) -> None:
     identify.way(conf)
 
 
-class _Granian(MPServer):
+class _Granian(mp.MPServer):
     """Granian's worker without its master: the process that calls `run` is the worker.
 
     Granian's own master opens a socket for each worker with SO_REUSEPORT: a second service on the
@@ -82,5 +83,27 @@ class _Granian(MPServer):
         self._shd = holder(opened.detach(), False, self.backlog)
         self._ssp = self._sso = None
         self.runtime_mode = constants.RuntimeModes.mt
+        _make_answerable()
         worker = self._spawn_worker(0, self._spawn_wsgi_worker, lambda: application)
         worker.inner.run()
+
+
+def _make_answerable() -> None:
+    """Have granian leave an `overdue.Answer` in the environment of each request."""
+    inside: Any = mp  # it offers no way to what sends its answers
+    wrapped = inside._wsgi_call_wrap
+
+    def wrap(*args: Any, **kwargs: Any) -> Any:
+        inner = wrapped(*args, **kwargs)
+
+        def call(protocol: Any, scope: dict[str, Any]) -> Any:
+            def answer(environ: dict[str, Any], why: faults.Refusal) -> None:
+                headers = exchange.refusal_headers(environ, why)
+                protocol.response_bytes(why.status, headers, why.body)
+
+            scope[overdue.ANSWER] = answer
+            return inner(protocol, scope)
+
+        return call
+
+    inside._wsgi_call_wrap = wrap

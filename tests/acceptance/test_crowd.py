@@ -1,4 +1,6 @@
-"""More clients than an API has places for, and a conductor that has stopped: nobody hangs."""
+"""More clients than an API has places for, bodies that never come whole, and a conductor that has
+stopped: nobody hangs.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from tests.acceptance.service import API_UP, CONDUCTOR_UP, HOST, Service
 
 PLACES, CLIENTS, FEW = 16, 40, 2
 MORE = f"[api]\nmax_connections = {PLACES}\nmax_changes = {FEW}\n"
+HALF, SECONDS = 140, 2  # more than there are places for agents
 GET = b"GET /v1/nodes HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
@@ -32,6 +35,36 @@ def ask(found: Service, node: str) -> tuple[int, str]:
         session.trust_env = False
         answer = session.put(path, json={"target": "power on"}, timeout=service.PATIENCE)
     return answer.status_code, answer.headers.get("Retry-After", "")
+
+
+def half_a_heartbeat(found: Service, node: str) -> socket.socket:
+    line = socket.create_connection((HOST, found.port), service.PATIENCE)
+    head = f"POST /v1/heartbeat/{node} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    line.sendall(f'{head}Content-Length: 300\r\n\r\n{{"callback_url": '.encode())
+    return line
+
+
+def test_who_stops_in_the_middle_of_a_body_keeps_nobody_out_and_is_sent_away() -> None:
+    with (
+        service.service(f"[api]\nbody_timeout = {SECONDS}\n") as found,
+        contextlib.ExitStack() as on,
+    ):
+        program = found.start()
+        found.up()
+        node = found.create("node-1")
+        found.session.close()
+        [api] = program.pids(API_UP)
+        lines = [on.enter_context(half_a_heartbeat(found, node)) for _ in range(HALF)]
+        service.until(lambda: accepted(found, api) == HALF, "all of them connected")
+        whole = {"callback_url": "https://192.0.2.1:9999", "agent_version": "1", "agent_token": "t"}
+        answer = found.ask("POST", f"/v1/heartbeat/{node}", whole)
+        assert (answer.status_code, "agent_token" in answer.text) == (400, True), answer.text
+        found.session.close()
+        # They stay connected, all from one address; each is told why, and then closed by the API.
+        for line in lines:
+            assert line.recv(100).startswith(b"HTTP/1.1 408 ")
+        service.until(lambda: accepted(found, api) <= 1, "all of them closed")
+        assert found.get(f"/v1/nodes/{node}")["uuid"] == node
 
 
 def test_what_is_too_much_waits_outside_or_is_refused_and_reads_go_on() -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import io
 import threading
+import time
 from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.api import arrivals, faults
+from ironic_lite.api import app, arrivals, faults, overdue
+from ironic_lite.db.session import Database
+from tests.api.client import Client, call, environment
+from tests.api.recorder import Recorder
 
 KIB = 1024
 
@@ -96,3 +101,86 @@ def test_what_is_too_large_is_read_so_that_the_sender_sees_the_refusal() -> None
 def test_a_large_body_is_taken_whole() -> None:
     body = bytes(range(256)) * 1024
     assert arrivals.Arrivals().read(environ(io.BytesIO(body), len(body)), 1024) == body
+
+
+class Slow(io.RawIOBase):
+    """A client that sends a part of its body after each pause, for ever unless it goes."""
+
+    def __init__(self, part: bytes, pause: float) -> None:
+        self.part = part
+        self.pause = pause
+        self.gone = threading.Event()
+
+    def read(self, size: int = -1, /) -> bytes:
+        return b"" if self.gone.wait(self.pause) else self.part[:size]
+
+
+def told(late: overdue.Overdue, client: Slow, length: int | str) -> tuple[dict[str, Any], Any]:
+    """Return the environment of a request whose client goes as soon as it is answered, and a list
+    of what it was told.
+    """
+    said: list[faults.Refusal] = []
+
+    def answer(environ: dict[str, Any], why: faults.Refusal) -> None:
+        said.append(why)
+        client.gone.set()
+
+    given = environ(client, length, HTTP_TRANSFER_ENCODING="chunked")
+    return {**given, overdue.ANSWER: answer}, said
+
+
+@pytest.fixture
+def late() -> overdue.Overdue:
+    return overdue.Overdue(("127.0.0.1", 0), moment=0.05)
+
+
+@pytest.mark.parametrize("length", [200 * KIB, ""], ids=["announced", "in chunks"])
+def test_who_sends_too_slowly_is_told_and_what_came_is_forgotten(
+    late: overdue.Overdue, length: int | str
+) -> None:
+    waiting = arrivals.Arrivals(seconds=0.1, late=late)
+    given, said = told(late, Slow(b"x" * 8, 0.01), length)
+    why = refusal(waiting, given, 1024)
+    assert (why.status, dict(why.headers)["Connection"]) == (408, "close")
+    assert b"[api]body_timeout" in why.body
+    assert said == [why]
+    waiting.forget(given)
+    assert waiting.held == 0
+
+
+def test_who_goes_on_sending_gets_the_time_that_it_takes(late: overdue.Overdue) -> None:
+    client, size = Slow(b"x" * 16 * KIB, 0.05), 320 * KIB
+    given, said = told(late, client, size)
+    begin = time.monotonic()
+    assert len(arrivals.Arrivals(seconds=0.5, late=late).read(given, 1024)) == size
+    assert (time.monotonic() - begin > 0.5, said) == (True, [])
+
+
+def test_a_refusal_waits_no_longer_for_a_body_than_anything_else(late: overdue.Overdue) -> None:
+    given, said = told(late, Slow(b"x", 0.01), 2 * KIB)
+    why = refusal(arrivals.Arrivals(seconds=0.1, late=late), given)
+    assert (why.status, said) == (413, [why])
+
+
+def test_a_client_that_breaks_off_is_watched_no_longer(late: overdue.Overdue) -> None:
+    class Broken(io.RawIOBase):
+        def read(self, size: int = -1, /) -> bytes:
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        arrivals.Arrivals(late=late).read(environ(Broken()), 1)
+    assert not late._known
+
+
+def test_no_room_is_held_while_a_body_comes(
+    database: Database, recorder: Recorder, conf: cfg.ConfigOpts, stuck: Stuck
+) -> None:
+    conf.set_override("max_changes", 1, group="api")
+    api = Client(app.build(database, recorder, conf))
+    request = environment("POST", "/v1/nodes", b"x" * 100) | {"wsgi.input": stuck}
+    with futures.ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(call, api.app, request)
+        assert stuck.waiting.wait(60)
+        assert api.post("/v1/nodes", {}).status == 400
+        stuck.ended.set()
+        assert slow.result(60).status == 400
