@@ -458,6 +458,10 @@ _BODIES: dict[tuple[str, str], Any] = {
 }
 
 
+_THEIR_OWN = {("POST", "/nodes"), ("POST", "/allocations"), ("POST", "/runbooks")}
+"""What anybody may add, who then owns it."""
+
+
 def _ask(api: Client, route: routes.Route, ident: str, node: str) -> Response:
     place = route.path.replace("{ident}", ident)
     if place.endswith("indicators/{component}") and route.method == "PUT":
@@ -480,8 +484,8 @@ def _ask(api: Client, route: routes.Route, ident: str, node: str) -> Response:
 
 def _fault(rule: policy.Rule, route: routes.Route, answer: Response) -> bool:
     """Tell whether this is not what a stranger has to be answered."""
-    if (route.method, route.path) == ("POST", "/nodes"):
-        return answer.status != 400  # the body is empty: it would be their own
+    if (route.method, route.path) in _THEIR_OWN:
+        return answer.status != 400  # the body is empty
     if (route.method, route.path) == ("POST", "/ports"):
         return answer.status != 400 or "could not be found" not in answer.text
     if rule.lists:
