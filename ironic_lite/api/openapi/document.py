@@ -104,7 +104,7 @@ def _told(route: Route, function: Callable[..., Any]) -> Told:
     known = ROUTES.get(f"{route.method} {route.path}")
     if known is not None:
         return known
-    resource = _collection(route.path)
+    resource = resource_name(route.path)
     returns = function.__annotations__.get("return")
     if returns in _EMPTY:
         return Told()
@@ -140,12 +140,12 @@ def _words(path: str) -> list[str]:
 
 def _is_member(path: str) -> bool:
     """Tell whether a path leads to one of a collection: by its name, or as the only one there."""
-    name, last = _collection(path), _words(path)[-1]
+    name, last = resource_name(path), _words(path)[-1]
     alone = name is not None and name.endswith(f"{last.upper()}S") and last not in _TABLES
     return path.endswith("}") or alone
 
 
-def _collection(path: str) -> str | None:
+def resource_name(path: str) -> str | None:
     """Return the name of the resource in `queries` to which a path leads, None for none."""
     ends = [word for word in path.split("/") if word]
     if ends and ends[-1] == "detail":
@@ -182,7 +182,7 @@ def _parameters(route: Route, told: Told) -> list[Json]:
 
 def _asked(route: Route, told: Told) -> list[Json]:
     """Return the arguments of a query that the handler reads itself, by its table."""
-    name = _collection(route.path)
+    name = resource_name(route.path)
     if told.query or name is None:
         if not told.query:
             raise Undescribed(f"{route.method} {route.path}: its query is not described. {_HOW}")
@@ -203,7 +203,7 @@ def _body(route: Route, told: Told) -> Json | None:
         return told.takes
     if route.body == "typed":
         return _typed(route)
-    name = _collection(route.path)
+    name = resource_name(route.path)
     if name is None:
         raise Undescribed(f"{route.method} {route.path}: its body is not described. {_HOW}")
     table = getattr(queries, name).table
