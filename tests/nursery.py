@@ -50,6 +50,8 @@ class Request(NamedTuple):
 
     command: list[str]
     environment: dict[str, str]
+    folder: str
+    """Where it is run."""
 
 
 # -- for tests -------------------------------------------------------------------------------
@@ -138,11 +140,13 @@ def start(
     stdin: IO[bytes],
     stdout: IO[bytes],
     stderr: IO[bytes],
+    cwd: str | None = None,
     start_new_session: Literal[True] = True,
 ) -> Born:
     """Start a program.
 
     :param command: the path of its script, and its arguments.
+    :param cwd: the folder it is run in; None takes this process's.
     :param start_new_session: it always has one.
     """
     words = [os.fspath(word) for word in command]
@@ -150,7 +154,7 @@ def start(
     family = "ironic-lite" if name.startswith("ironic-lite") else name
     found = nursery(family, os.getpid(), tuple(sorted(lasting(env).items())))
     files = [one.fileno() for one in (stdin, stdout, stderr)]
-    return found.bear(Request(words, dict(env)), files)
+    return found.bear(Request(words, dict(env), cwd or os.getcwd()), files)
 
 
 def run(
@@ -178,6 +182,77 @@ def run(
             file.seek(0)
         said, complained = (file.read().decode() for file in files[1:])
     return subprocess.CompletedProcess(born.args, status, said, complained)
+
+
+# -- for shells ------------------------------------------------------------------------------
+
+_VISITOR = """\
+#!{python} -IS
+import json, os, socket, sys
+line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+line.connect({address!r})
+said = json.dumps([sys.argv, dict(os.environ), os.getcwd()]).encode()
+socket.send_fds(line, [said], [0, 1, 2])
+status = int(line.recv(16))
+sys.exit(status if status >= 0 else 128 - status)
+"""
+
+
+class Door:
+    """Where a shell has a program born, by a stand-in for its script that asks for it here.
+
+    :param folder: for the stand-in; it must have a short name, and comes first in the shell's PATH.
+    :param script: the program's own script.
+    :param env: what the program finds, but for the variables of the shell that begin with ``OS_``.
+    """
+
+    def __init__(self, folder: pathlib.Path, script: pathlib.Path, env: Mapping[str, str]) -> None:
+        self._script, self._env = script, env
+        address = str(folder / "door")
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(address)
+        self._listener.listen()
+        visitor = folder / script.name
+        visitor.write_text(_VISITOR.format(python=sys.executable, address=address))
+        visitor.chmod(0o755)
+        self._alive: list[Born] = []
+        self._threads = [threading.Thread(target=self._open, daemon=True)]
+        self._threads[0].start()
+
+    def close(self) -> None:
+        """End what is still running, and let nobody in any more."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
+        self._listener.close()
+        for born in self._alive:
+            born.send_signal(signal.SIGKILL)
+        for thread in self._threads:
+            thread.join()
+
+    def _open(self) -> None:
+        with contextlib.suppress(OSError):  # the end
+            while True:
+                visitor, _ = self._listener.accept()
+                self._threads.append(threading.Thread(target=self._let_in, args=(visitor,)))
+                self._threads[-1].start()
+
+    def _let_in(self, visitor: socket.socket) -> None:
+        with visitor, contextlib.ExitStack() as opened:
+            said, numbers, _, _ = socket.recv_fds(visitor, _REQUEST, 3)
+            files = [opened.enter_context(open(one, "r+b", buffering=0)) for one in numbers]
+            words, variables, folder = json.loads(said)
+            told = {key: value for key, value in variables.items() if key.startswith("OS_")}
+            born = start(
+                [self._script, *words[1:]],
+                env={**self._env, **told},
+                stdin=files[0],
+                stdout=files[1],
+                stderr=files[2],
+                cwd=folder,
+            )
+            self._alive.append(born)
+            with contextlib.suppress(OSError):  # who asked is gone
+                visitor.send(str(born.wait()).encode())
 
 
 # -- in the nursery --------------------------------------------------------------------------
@@ -257,6 +332,7 @@ def main(line: str, family: str) -> Any:
     for request in births(socket.socket(fileno=int(line))):
         os.environ.clear()
         os.environ.update(request.environment)
+        os.chdir(request.folder)
         sys.argv = request.command
         return scripts[pathlib.Path(request.command[0]).name].load()()
     return 0

@@ -7,17 +7,20 @@ comment ``# refused with STATUS``.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import os
 import pathlib
 import re
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 
+from tests import nursery
 from tests.acceptance import service
 
 DOCS = service.ROOT / "docs"
@@ -96,6 +99,17 @@ def script(page: pathlib.Path, folder: pathlib.Path, port: int) -> tuple[str, di
     return "\n".join(lines).replace(f":{PORT}/", f":{port}/"), excerpts
 
 
+@contextlib.contextmanager
+def warm_client() -> Iterator[pathlib.Path]:
+    """Give a folder whose ``baremetal`` starts at once; tests/spec start its script, too."""
+    with service.short_folder() as folder:
+        door = nursery.Door(folder, service.SCRIPTS / "baremetal", service.environment())
+        try:
+            yield folder
+        finally:
+            door.close()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_does_what_it_says(page: pathlib.Path, tmp_path: pathlib.Path) -> None:
     settings = [block.text for block in blocks(page) if block.kind == "ini"]
@@ -103,18 +117,20 @@ def test_a_page_does_what_it_says(page: pathlib.Path, tmp_path: pathlib.Path) ->
         found.start("ironic-lite")
         found.up()
         text, excerpts = script(page, tmp_path, found.port)
-        done = subprocess.run(
-            ["bash", "-c", text],
-            env=service.environment(
-                ANSWER=str(tmp_path / "answer"), PATH=f"{service.SCRIPTS}:{os.environ['PATH']}"
-            ),
-            cwd=tmp_path,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=2 * service.PATIENCE,
-            check=False,
-        )
+        with warm_client() as programs:
+            done = subprocess.run(
+                ["bash", "-c", text],
+                env=service.environment(
+                    ANSWER=str(tmp_path / "answer"),
+                    PATH=f"{programs}:{service.SCRIPTS}:{os.environ['PATH']}",
+                ),
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=2 * service.PATIENCE,
+                check=False,
+            )
     assert done.returncode == 0, done.stdout + done.stderr
     for number, excerpt in excerpts.items():
         answer = orjson.loads((tmp_path / str(number)).read_bytes())
