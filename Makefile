@@ -18,7 +18,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test vm-test life fuzz chaos lint services bench demo sample docs format clean
+.PHONY: help venv test vm-test life fuzz chaos outage lint services bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ fuzz: $(STAMP) ## send REQUESTS=300 requests of all sorts to each route, others 
 
 chaos: $(STAMP) ## break everything around the service under load, and judge; ARGS=--help tells more
 	$(VENV)/bin/python -m tests.chaos $(ARGS)
+
+outage: $(STAMP) ## kill a PostgreSQL and a MariaDB in mid-run, for longer than leases last
+	$(VENV)/bin/pytest tests/chaos/killed_database.py $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy --strict, import-linter, size bounds
 	$(VENV)/bin/ruff check .

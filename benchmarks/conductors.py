@@ -3,7 +3,8 @@
 Each node is asked to be cleaned by three steps that do nothing, as fast as the API takes requests
 over four connections; a refusal for want of a free worker is repeated. The clock runs until the
 last node is manageable again. All processes share the processors of one machine and one database:
-more conductors are faster only where a conductor, not the machine, is the bound.
+more conductors are faster only where a conductor, not the machine, is the bound. So it is measured
+a second time with steps that wait half a second each, as for a BMC, and few workers.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ from ironic_lite.db.session import Database
 NODES = 300
 STEPS = 3
 FLEETS = (1, 2, 3)
+SECONDS = 0.5
+WORKERS = 25
+FEW_WORKERS = f"workers_pool_size = {WORKERS}\nmax_concurrent_clean = 1000"
+AGAIN = 0.02
+"""Seconds until who was refused asks again, so that refusals cost the machine little."""
 CONNECTIONS = 4
 SETTINGS = """\
 [DEFAULT]
@@ -111,30 +117,50 @@ def rate(service: stage.Service, opened: Database, uuids: Sequence[str]) -> floa
             some, waiting = waiting[:CONNECTIONS], waiting[CONNECTIONS:]
             for client, uuid in zip(clients, some, strict=False):
                 client.send(stage.put(f"/v1/nodes/{uuid}/states/provision", body))
+            refused = len(waiting)
             for client, uuid in zip(clients, some, strict=False):
                 status, said = client.receive()
                 if status == HTTPStatus.SERVICE_UNAVAILABLE:
                     waiting.append(uuid)
                 elif status != HTTPStatus.ACCEPTED:
                     raise RuntimeError(f"status {status}: {said[:500]!r}")
+            if len(waiting) > refused:
+                time.sleep(AGAIN)
     stage.wait_until(lambda: not left(opened), "the end of the cleans")
     return len(uuids) / (time.perf_counter() - begin)
 
 
+def measured(count: int, *, seconds: float = 0.0, more: str = "") -> float:
+    """Return how many nodes a second go through a clean on so many conductors.
+
+    :param seconds: that each step waits.
+    :param more: further options of ``[conductor]``.
+    """
+    with stage.folder() as folder:
+        opened = stage.database(folder)
+        uuids = stage.fill(opened, NODES)
+        told = sa.update(models.nodes).values(driver_info={"fake_step_seconds": seconds})
+        if seconds:
+            opened.write(lambda conn: conn.execute(told))
+        hosts = [f"host-{number}" for number in range(count)]
+        with fleet(folder, hosts, more=more) as service:
+            found = rate(service, opened, uuids)
+        opened.close()
+    return found
+
+
 def main() -> int:
     """Measure and print; return the exit status."""
-    figures = []
-    for count in FLEETS:
-        with stage.folder() as folder:
-            opened = stage.database(folder)
-            uuids = stage.fill(opened, NODES)
-            hosts = [f"host-{number}" for number in range(count)]
-            with fleet(folder, hosts) as service:
-                found = rate(service, opened, uuids)
-            opened.close()
-        name = f"nodes through a clean of {STEPS} steps, {count} conductors"
-        figures.append(Figure(name, found, "nodes/s"))
-    return report(figures)
+    about = f"nodes through a clean of {STEPS} steps"
+    waits = f"... of {SECONDS:g} s, {WORKERS} workers each"
+    found = [Figure(f"{about}, {n} conductors", measured(n), "nodes/s") for n in FLEETS]
+    found += [
+        Figure(
+            f"{waits}, {n} conductors", measured(n, seconds=SECONDS, more=FEW_WORKERS), "nodes/s"
+        )
+        for n in FLEETS
+    ]
+    return report(found)
 
 
 if __name__ == "__main__":

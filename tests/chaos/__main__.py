@@ -21,7 +21,12 @@ from collections.abc import Sequence  # noqa: E402
 
 from tests.chaos import faults, records, report, servers, story  # noqa: E402
 
-STAGES = (("sqlite", "local"), ("postgresql", "rabbit"), ("mysql", "rabbit"))
+STAGES = (
+    ("sqlite", "local"),
+    ("postgresql", "rabbit"),
+    ("mysql", "rabbit"),
+    ("postgresql", "cluster"),
+)
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
@@ -29,7 +34,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60, help="of faults, in each stage")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--database", choices=("sqlite", "postgresql", "mysql"))
-    parser.add_argument("--rpc", choices=("local", "rabbit"))
+    parser.add_argument("--rpc", choices=("local", "rabbit", "cluster"))
     parser.add_argument("--faults", default=",".join(faults.GROUPS), help="groups, with commas")
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--conductors", type=int, default=3)

@@ -25,6 +25,7 @@ from ironic_lite import errors
 from ironic_lite.context import Context
 from ironic_lite.db import models
 from tests.chaos import clock, load
+from tests.chaos.cluster import Cluster
 from tests.chaos.fleet import LEASE, STOPPED, Fleet, Process
 from tests.chaos.load import Agents, Load
 from tests.chaos.proxy import Proxy
@@ -44,7 +45,8 @@ SERVERS = frozenset({"postgresql", "mysql"})
 class World:
     """All that can break.
 
-    :ivar has: what there is: the kind of database, ``rabbit``, ``small disk``, ``clocks``.
+    :ivar has: what there is: the kind of database, ``rabbit`` or ``cluster``, ``small disk``,
+        ``clocks``.
     """
 
     fleet: Fleet
@@ -56,6 +58,7 @@ class World:
     database_way: Proxy | None = None
     broker: RabbitMQ | None = None
     broker_way: Proxy | None = None
+    brokers: Cluster | None = None
     disk: pathlib.Path | None = None
     clocks: pathlib.Path | None = None
     call: Callable[[str, Context, str, dict[str, Any]], None] | None = None
@@ -264,6 +267,19 @@ def restart_broker(world: World, _dice: random.Random, lasts: float) -> Iterator
         world.broker.start()
 
 
+@contextlib.contextmanager
+def kill_member(world: World, dice: random.Random, lasts: float) -> Iterator[Struck]:
+    """One broker of a cluster is killed, and comes back; the others live."""
+    assert world.brokers is not None
+    member = dice.choice(world.brokers.members)
+    member.stop()
+    try:
+        time.sleep(lasts)
+        yield EVERYBODY
+    finally:
+        world.brokers.again(member)
+
+
 # -- the database ----------------------------------------------------------------------------
 
 
@@ -410,6 +426,7 @@ TABLE: tuple[Kind, ...] = (
         frozenset({"rabbit"}),
         True,
     ),
+    Kind("broker-member", "broker", kill_member, (1, 5), frozenset({"cluster"}), True),
     Kind("database-restart", "database", restart_database, (0, 4), SERVERS, True),
     Kind("database-cut", "database", functools.partial(cut, "database"), (0, 1), SERVERS, True),
     Kind("database-stall", "database", functools.partial(stall, "database"), (1, 8), SERVERS, True),

@@ -129,6 +129,7 @@ class Fleet:
     :param folder: short: sockets are in it.
     :param transport: a URL; None is ``local://``.
     :param more: what their environment has besides, for each of them by name.
+    :param settings: further lines of their configuration.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Fleet:
         database: str,
         transport: str | None,
         more: Callable[[str], Mapping[str, str]],
+        settings: str = "",
     ) -> None:
         self.folder = folder
         self.left: list[str] = []
@@ -146,7 +148,7 @@ class Fleet:
         self._closing = threading.Event()
         self.settings = folder / "chaos.conf"
         values = {"database": database, "transport": transport or f"local://{folder}/state/rpc"}
-        self.settings.write_text(SETTINGS.format(folder=folder, lease=LEASE, **values))
+        self.settings.write_text(SETTINGS.format(folder=folder, lease=LEASE, **values) + settings)
 
     def migrate(self) -> None:
         """Make the tables."""

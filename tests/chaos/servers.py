@@ -206,17 +206,23 @@ class MariaDB(Server):
 
 
 class RabbitMQ(Server):
-    """RabbitMQ, with a name server (epmd) of its own."""
+    """RabbitMQ, with a name server (epmd) of its own, or that of its peers.
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    :param names: the port of the name server.
+    """
+
+    def __init__(
+        self, folder: pathlib.Path, name: str = "rabbitmq", names: int | None = None
+    ) -> None:
         self._server = program("rabbitmq-server", "/usr/lib/rabbitmq/bin")
         self._control = program("rabbitmqctl", "/usr/lib/rabbitmq/bin")
         self._epmd = program("epmd")
-        super().__init__(folder, "rabbitmq", "rabbitmq")
-        self._names, self._cluster = free_port(), free_port()
+        super().__init__(folder, name, "rabbitmq")
+        self._names, self._cluster = names or free_port(), free_port()
+        self.node = f"chaos{self.port}@localhost"
         (self.folder / "plugins").write_text("[].\n")
-        (self.folder / "rabbitmq.conf").write_text("loopback_users = none\n")
-        self.start()
+        self.settings = self.folder / "rabbitmq.conf"
+        self.settings.write_text("loopback_users = none\n")
 
     def command(self) -> list[str]:
         """Return what starts it."""
@@ -228,7 +234,7 @@ class RabbitMQ(Server):
             "HOME": str(self.folder),
             "ERL_EPMD_PORT": str(self._names),
             "ERL_EPMD_ADDRESS": HOST,
-            "RABBITMQ_NODENAME": f"chaos{self.port}@localhost",
+            "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_NODE_IP_ADDRESS": HOST,
             "RABBITMQ_NODE_PORT": str(self.port),
             "RABBITMQ_DIST_PORT": str(self._cluster),
@@ -237,9 +243,21 @@ class RabbitMQ(Server):
             "RABBITMQ_LOG_BASE": str(self.folder / "log"),
             "RABBITMQ_PID_FILE": str(self.folder / "pid"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.folder / "plugins"),
-            "RABBITMQ_CONFIG_FILE": str(self.folder / "rabbitmq.conf"),
+            "RABBITMQ_CONFIG_FILE": str(self.settings),
             "RABBITMQ_CONF_ENV_FILE": os.devnull,
         }
+
+    def said(self, *words: str) -> str:
+        """Return what rabbitmqctl answers."""
+        answer: subprocess.CompletedProcess[str] = subprocess.run(
+            [self._control, "-q", *words],
+            capture_output=True,
+            check=False,
+            timeout=PATIENCE,
+            text=True,
+            **self._identity(),
+        )
+        return answer.stdout
 
     def close(self) -> None:
         """End it and its name server."""
@@ -279,6 +297,7 @@ def broker(folder: pathlib.Path) -> Iterator[RabbitMQ]:
     """
     server = RabbitMQ(folder)
     try:
+        server.start()
         yield server
     finally:
         server.close()

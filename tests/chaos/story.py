@@ -18,7 +18,7 @@ from ironic_lite.context import Context
 from ironic_lite.rpc import client, transport
 from ironic_lite.states import State
 from tests.acceptance.service import ROOT
-from tests.chaos import checker, clock, faults, machine, proxy, records, servers
+from tests.chaos import checker, clock, cluster, faults, machine, proxy, records, servers
 from tests.chaos.faults import World
 from tests.chaos.fleet import Fleet
 from tests.chaos.load import Agents, Load
@@ -78,6 +78,8 @@ def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
         _settle(world)
         settled = time.monotonic() - begun
         world.agents.stop()
+        if world.brokers is not None:
+            world.fleet.left.extend(world.brokers.flaws())
         world.fleet.end()
         found = _history(world, folder, broken)
         left = [kind for kind in faults.TABLE if kind.group in wishes.faults]
@@ -112,7 +114,7 @@ def _world(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
         url = _broker(wishes, folder, stack, parts, has)
         parts["clocks"] = _clocks(wishes, folder, has)
         more = functools.partial(_environment, folder, parts["clocks"])
-        fleet = Fleet(folder, database, url, more)
+        fleet = Fleet(folder, database, url, more, cluster.SETTINGS if "cluster" in has else "")
         stack.callback(fleet.clear)
         fleet.migrate()
         watch = Watch(direct)
@@ -124,7 +126,7 @@ def _world(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
         load = Load(ports, watch, wishes.seed, wishes.rate, threads=8)
         agents = Agents(ports, watch, folder / "journal")
         agents.start()
-        parts["call"] = _caller(url or f"local://{state}/rpc")
+        parts["call"] = _caller(url or f"local://{state}/rpc", fleet.settings)
         yield World(fleet, watch, load, agents, has, **parts)
 
 
@@ -150,6 +152,10 @@ def _broker(
 ) -> str | None:
     if wishes.rpc == "local":
         return None
+    if wishes.rpc == "cluster":
+        parts["brokers"] = brokers = stack.enter_context(cluster.cluster(folder))
+        has.add("cluster")
+        return brokers.url()
     server = stack.enter_context(servers.broker(folder))
     way = stack.enter_context(proxy.before(server.port))
     parts.update(broker=server, broker_way=way)
@@ -185,9 +191,9 @@ def _environment(folder: pathlib.Path, clocks: pathlib.Path | None, name: str) -
     return more
 
 
-def _caller(url: str) -> Any:
+def _caller(url: str, settings: pathlib.Path) -> Any:
     """Return what sends a message to a conductor, as the API does."""
-    config.CONF([], default_config_files=[], default_config_dirs=[])
+    config.CONF([], default_config_files=[str(settings)], default_config_dirs=[])
     ours = client.Client(transport.build(url))
 
     def call(host: str, context: Context, method: str, facts: dict[str, Any]) -> None:
