@@ -13,16 +13,16 @@ _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 def install(folder: pathlib.Path, *names: str) -> pathlib.Path:
     """Build the packages of these names and return the folder they are installed in."""
-    target = folder / "site"
+    target, wheels = folder / "site", folder / "wheels"
+    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     for name in names:
-        source = folder / name
-        unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-        shutil.copytree(HERE / name, source, ignore=unwanted)
-        wheels = folder / f"{name}-wheels"
-        offline = ("--no-index", "--no-deps")
-        _run("wheel", *offline, "--no-build-isolation", "--wheel-dir", str(wheels), str(source))
-        (wheel,) = wheels.glob("*.whl")
-        _run("install", *offline, "--target", str(target), str(wheel))
+        shutil.copytree(HERE / name, folder / name, ignore=unwanted)
+    offline = ("--no-index", "--no-deps")
+    sources = [str(folder / name) for name in names]
+    _run("wheel", *offline, "--no-build-isolation", "--wheel-dir", str(wheels), *sources)
+    built = [str(wheel) for wheel in wheels.glob("*.whl")]
+    assert len(built) == len(names)
+    _run("install", *offline, "--target", str(target), *built)
     return target
 
 
