@@ -33,7 +33,7 @@ from ironic_lite.images import once, reach, sources
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 MOST_SECONDS = 3600.0
-"""What one download may take."""
+"""What one download may take, redirections and headers included."""
 _MIB = 1024 * 1024
 _CHUNK = 1024 * 1024
 _TAGS = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
@@ -156,9 +156,10 @@ def _local(file: pathlib.Path) -> pathlib.Path:
 def _refresh(source: sources.Source, file: pathlib.Path) -> pathlib.Path:
     tags = _tags(file)
     headers = {_TAGS[name]: value for name, value in tags.items()}
+    end = time.monotonic() + MOST_SECONDS
     try:
         with (
-            reach.session(_blocked()) as session,
+            reach.session(_blocked(), seconds=MOST_SECONDS, size=_limit()) as session,
             session.get(
                 source.url,
                 headers=headers | {"Accept-Encoding": "identity"},
@@ -175,7 +176,8 @@ def _refresh(source: sources.Source, file: pathlib.Path) -> pathlib.Path:
                 raise errors.DownloadFailed(url=source.shown, reason=reason)
             _store(source, answer, file)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as why:
-        raise errors.DownloadFailed(url=source.shown, reason=_reason(why)) from None
+        over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
+        raise errors.DownloadFailed(url=source.shown, reason=over or _reason(why)) from None
     return file
 
 
@@ -248,12 +250,16 @@ def _store(source: sources.Source, answer: requests.Response, file: pathlib.Path
 
 def _most(source: sources.Source, answer: requests.Response, folder: pathlib.Path) -> int:
     """Return how many bytes an answer may have; make room for it among what is there."""
-    most = int(config.CONF.conductor.image_cache_size) * _MIB
+    most = _limit()
     promised = int(_promised(answer) or 0)
     if promised > most:
         raise _too_large(source, most)
     tidy(folder, most - promised)
     return most
+
+
+def _limit() -> int:
+    return int(config.CONF.conductor.image_cache_size) * _MIB
 
 
 def _promised(answer: requests.Response) -> str | None:
@@ -300,7 +306,7 @@ def _removed(file: pathlib.Path) -> bool:
 
 
 def _copy(source: sources.Source, answer: requests.Response, out: BinaryIO, *, most: int) -> None:
-    end, size = time.monotonic() + MOST_SECONDS, 0
+    size = 0
     promised = _promised(answer)
     packed = answer.headers.get("Content-Encoding", "identity").strip().lower()
     if packed not in {"", "identity"}:
@@ -312,9 +318,6 @@ def _copy(source: sources.Source, answer: requests.Response, out: BinaryIO, *, m
         size += len(chunk)
         if size > most:
             raise _too_large(source, most)
-        if time.monotonic() > end:
-            reason = f"it took longer than {MOST_SECONDS:g} s"
-            raise errors.DownloadFailed(url=source.shown, reason=reason)
         out.write(chunk)
     if promised is not None and int(promised) != size:
         reason = f"its server broke off after {size} of {promised} bytes"

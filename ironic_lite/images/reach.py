@@ -1,4 +1,5 @@
-"""Sessions of HTTP that connect to no blocked network, whatever a name or redirection leads to.
+"""Sessions of HTTP that connect to no blocked network, whatever a name or redirection leads to,
+and that end in time, whatever servers do.
 
 The address that is judged is the one of the connection itself, so a name that answers once so and
 once otherwise gains nothing. Proxies of the environment are not used: they would connect for us.
@@ -7,6 +8,7 @@ once otherwise gains nothing. Proxies of the environment are not used: they woul
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +17,12 @@ import requests.adapters
 import urllib3.connection
 import urllib3.connectionpool
 
+from ironic_lite import answers
 from ironic_lite.images import sources
 
 MOST_REDIRECTS = 5
+_HEADERS = 1024 * 1024
+"""Bytes that an answer may have beside its body: http.client allows a hundred lines of 64 KiB."""
 
 
 class Closed(OSError):
@@ -51,32 +56,54 @@ def _judged(sock: socket.socket, blocked: Sequence[sources.Network]) -> socket.s
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
-    def __init__(self, blocked: Sequence[sources.Network]) -> None:
-        self._blocked = blocked
+    def __init__(self, blocked: Sequence[sources.Network], seconds: float, size: int) -> None:
+        self._blocked = tuple(blocked)
+        end, most = time.monotonic() + seconds, size + _HEADERS
+
+        def bounds(timeout: float | None) -> answers.Bounds:
+            left = max(0.0, end - time.monotonic())
+            return answers.Bounds(most, left if timeout is None else min(left, timeout), left)
+
+        self._answer = answers.bounded(bounds)
         super().__init__()
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
         self.poolmanager.pool_classes_by_scheme = {
-            "http": _pool(urllib3.connectionpool.HTTPConnectionPool, _Http, self._blocked),
-            "https": _pool(urllib3.connectionpool.HTTPSConnectionPool, _Https, self._blocked),
+            "http": self._pool(urllib3.connectionpool.HTTPConnectionPool, _Http),
+            "https": self._pool(urllib3.connectionpool.HTTPSConnectionPool, _Https),
         }
 
+    def _pool(self, kind: type[Any], connection: type[Any]) -> type[Any]:
+        facts = {"blocked": self._blocked, "response_class": self._answer}
+        bound = type(connection.__name__, (connection,), facts)
+        return type(kind.__name__, (kind,), {"ConnectionCls": bound})
 
-def _pool(kind: type[Any], connection: type[Any], blocked: Sequence[sources.Network]) -> type[Any]:
-    bound = type(connection.__name__, (connection,), {"blocked": tuple(blocked)})
-    return type(kind.__name__, (kind,), {"ConnectionCls": bound})
+
+class _Session(requests.Session):
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Return where an answer leads to; what it has besides is not read, it may be any size."""
+        target = super().get_redirect_target(resp)
+        if target is not None:
+            resp._content = b""
+            resp._content_consumed = True
+            resp.close()
+        return target
 
 
-def session(blocked: Sequence[sources.Network]) -> requests.Session:
+def session(blocked: Sequence[sources.Network], *, seconds: float, size: int) -> requests.Session:
     """Return a session for the addresses of images; the caller closes it and sets time-outs.
 
     A connection into one of ``blocked`` raises ``requests.ConnectionError`` with ``Closed`` in it.
+
+    :param seconds: for all that it does, from now on. The time-out for a read is also that for the
+        headers of an answer as a whole.
+    :param size: bytes that an answer may have.
     """
-    made = requests.Session()
+    made = _Session()
     made.trust_env = False
     made.max_redirects = MOST_REDIRECTS
-    adapter = _Adapter(blocked)
+    adapter = _Adapter(blocked, seconds, size)
     made.mount("http://", adapter)
     made.mount("https://", adapter)
     return made

@@ -1,10 +1,12 @@
 """Files of the network: one download for all, bounded, and never half of one."""
 
 import concurrent.futures
+import contextlib
 import gzip
 import http.server
 import os
 import pathlib
+import socketserver
 import threading
 import time
 from collections.abc import Iterator
@@ -237,6 +239,55 @@ def test_a_server_that_sends_a_byte_now_and_then_is_left(
         cache.fetch(web.url)
     assert "Waited" not in web.more
     web.patience.set()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nX: "
+CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;"
+LEADS_ON = b"HTTP/1.1 302 Found\r\nLocation: /other\r\n\r\n"
+FOUND = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfound"
+
+
+@contextlib.contextmanager
+def trickling(begin: bytes) -> Iterator[str]:
+    """A server that begins an answer, and then sends a byte of it now and then, without end; what
+    is at /other it gives at once.
+    """
+    gone = threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            asked = self.request.recv(65536)
+            self.request.sendall(FOUND if asked.startswith(b"GET /other ") else begin)
+            with contextlib.suppress(OSError):
+                while not gone.wait(0.02):
+                    self.request.sendall(b"x")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/image.raw"
+        gone.set()
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [(HEAD, "ReadTimeoutError"), (CHUNKS, "took longer")],
+    ids=["headers", "the-length-of-a-chunk"],
+)
+def test_a_server_that_trickles_is_left_whatever_it_is_at(
+    begin: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What trickles there is never read to its end, so nobody could look at a clock in between."""
+    monkeypatch.setattr(cache, "MOST_SECONDS", 0.6)
+    monkeypatch.setattr(cache, "SILENCE_SECONDS", 0.3)
+    with trickling(begin) as url, pytest.raises(errors.DownloadFailed, match=said):
+        cache.fetch(url)
+
+
+def test_what_a_redirection_has_besides_is_not_waited_for() -> None:
+    with trickling(LEADS_ON) as url:
+        assert cache.fetch(url).read_bytes() == b"found"
 
 
 @pytest.mark.parametrize(
