@@ -71,6 +71,22 @@ CASES = {
     "service": Case(
         "active", "do_node_service", {"service_steps": listed(*SERVICE)}, {"active": None}, SERVICE
     ),
+    "service that waits": Case(
+        "active",
+        "do_node_service",
+        {"service_steps": listed(*SERVICE)},
+        {"active": None},
+        SERVICE,
+        WAITS,
+    ),
+    "failing service": Case(
+        "active",
+        "do_node_service",
+        {"service_steps": listed(*SERVICE)},
+        {"service failed": "active"},
+        SERVICE,
+        {**WAITS, "fake_fail_steps": {SERVICE[0]: "no"}},
+    ),
     "inspect": Case("manageable", "inspect_hardware", {}, {"manageable": None}),
     "inspect that waits": Case(
         "manageable", "inspect_hardware", {}, {"manageable": None}, [], SLOW_VERBS
@@ -114,6 +130,15 @@ class Theatre:
     def restart(self) -> Rig:
         """Start the conductor ``here`` again."""
         return self._build(self._database)
+
+    def heir(self, host: str) -> Rig:
+        """Start who comes after: the same one, or another when the leases have ended."""
+        if host == "here":
+            return self.restart()
+        self.forget()
+        other = self._build(DEFAULT__host=host)
+        other.service._orphans.sweep()
+        return other
 
     def forget(self) -> None:
         """Let so much time pass that ``here`` counts as dead and its leases have ended."""
@@ -191,13 +216,14 @@ def test_after_a_restart_every_flow_comes_to_its_end(
     assert deaths >= 1
 
 
+@pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
 def test_another_conductor_brings_every_flow_to_its_end(
-    theatre: Theatre, build: Callable[..., Rig], name: str
+    theatre: Theatre, build: Callable[..., Rig], name: str, what: str
 ) -> None:
     case, deaths = CASES[name], 0
     for n in itertools.count(1):
-        died = theatre.die(case, "commit", n)
+        died = theatre.die(case, what, n)
         theatre.forget()
         if died is None:
             break
@@ -212,25 +238,36 @@ def test_another_conductor_brings_every_flow_to_its_end(
     assert deaths >= 1
 
 
-def test_a_step_that_must_not_run_twice_fails_the_deployment(
-    theatre: Theatre, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("host", ["here", "there"])
+@pytest.mark.parametrize("what", ["commit", "call"])
+@pytest.mark.parametrize("name", ["deploy", "deploy that waits", "service", "service that waits"])
+def test_a_step_that_must_not_run_twice_fails_its_run(
+    theatre: Theatre, monkeypatch: pytest.MonkeyPatch, name: str, what: str, host: str
 ) -> None:
+    """One that waits when its conductor dies has begun once, and goes on."""
     monkeypatch.setattr(stepper, "_rerunnable", lambda *_: False)
-    case, seen = CASES["deploy"], set()
+    case, seen = CASES[name], set()
+    kind = name.split(maxsplit=1)[0]
     for n in itertools.count(1):
-        died = theatre.die(case, "commit", n)
+        died = theatre.die(case, what, n)
         if died is None:
             break
-        rig, node = theatre.restart(), died[1]
+        rig, node = theatre.heir(host), died[1]
         row = rests(rig, node)
         seen.add(row["provision_state"])
-        assert max(Counter(rig.started(node)).values(), default=0) <= 1
-        if row["provision_state"] == "deploy failed":
+        steps = {
+            step["ordinal"]: step["attempt"] for run in rig.runs(node) for step in run["steps"]
+        }
+        assert max(steps.values(), default=0) <= 1
+        assert len(rig.started(node)) <= len(case.steps)
+        if row["provision_state"] == f"{kind} failed":
             assert "must not be run twice" in row["last_error"]
-            assert row["deploy_step"]["step"] in row["last_error"]
             assert rig.run(node)["state"] == "failed"
+            told = [one["data"]["step"] for one in rig.events(node, "step_ended")]
+            assert told[-1] in row["last_error"]
         rig.bury()
-    assert "deploy failed" in seen
+    assert f"{kind} failed" in seen
+    assert seen <= {case.before, "active", f"{kind} failed"}
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
