@@ -1,6 +1,7 @@
 """Files that machines and BMCs fetch by HTTP, below ``[deploy]http_root``: whole, or not there.
 
-Names that hold secrets of one machine are not to be guessed; `secret_name` makes them.
+Names that hold secrets of one machine are not to be guessed; `secret_name` makes them. They are in
+folders that a web server can enter, but nobody else on this machine can list.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from typing import Any
 from ironic_lite import config, errors
 
 _NAME_BYTES = 16
-_FOLDER_MODE = 0o755
+MEDIA, IMAGES = "media", "images"
+"""Folders below `root` whose files have secret names."""
+_FOLDER_MODE, _CLOSED_MODE = 0o755, 0o711
+_LISTED = 0o044
 _FILE_MODE = 0o644
 
 
@@ -43,7 +47,11 @@ def reached(place: pathlib.Path) -> pathlib.Path:
     :raises errors.LocalFileError: it cannot be made.
     """
     with _told(place):
-        place.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        closed = place.name in (MEDIA, IMAGES) and place.parent == folder()
+        place.mkdir(mode=_CLOSED_MODE if closed else _FOLDER_MODE, parents=True, exist_ok=True)
+        about = place.stat()
+        if closed and about.st_mode & _LISTED and about.st_uid == os.geteuid():
+            place.chmod(about.st_mode & 0o7777 & ~_LISTED)  # an older release has made it
     return place
 
 
@@ -101,7 +109,7 @@ def write(file: pathlib.Path, content: str | bytes) -> None:
     :raises errors.LocalFileError, errors.DiskFull: it cannot be written.
     """
     with _told(file):
-        file.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        reached(file.parent)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")
         made = pathlib.Path(name)
         try:
@@ -119,7 +127,7 @@ def place(source: pathlib.Path, file: pathlib.Path) -> None:
     :raises errors.LocalFileError, errors.DiskFull: it cannot be put there.
     """
     with _told(file):
-        file.parent.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+        reached(file.parent)
         made = file.with_name(f".new-{secrets.token_hex(8)}")
         try:
             if not _linked(source, made):

@@ -171,6 +171,22 @@ def test_bmcs_may_find_files_elsewhere(root: pathlib.Path) -> None:
     assert published.url("a", {"external_http_url": "http://x/"}) == "http://x/a"
 
 
+@pytest.mark.parametrize("before", [None, 0o755, 0o2770], ids=["new", "older", "a-group's"])
+@pytest.mark.parametrize("name", [published.MEDIA, published.IMAGES])
+def test_nobody_else_lists_secret_names(root: pathlib.Path, name: str, before: int | None) -> None:
+    folder = published.root() / name
+    if before is not None:
+        folder.mkdir()
+        folder.chmod(before)
+    published.write(folder / "secret", b"x")
+    mode = folder.stat().st_mode & 0o7777
+    assert mode == {None: 0o711, 0o755: 0o711, 0o2770: 0o2730}[before]
+    assert (folder / "secret").stat().st_mode & 0o777 == 0o644
+    assert folder.parent.stat().st_mode & 0o055 == 0o055  # whoever serves it gets there
+    published.write(root / "other" / name / "common", b"x")
+    assert (root / "other" / name).stat().st_mode & 0o777 == 0o755
+
+
 def test_a_large_file_is_the_same_file_if_others_may_read_it(root: pathlib.Path) -> None:
     source = root.parent / "kernel"
     source.write_bytes(CONTENT)

@@ -16,7 +16,7 @@ from ironic_lite.images import cache, checksums, configdrive, judged, published
 
 Json = dict[str, Any]
 
-FOLDER = "images"
+FOLDER = published.IMAGES
 """Below http_root."""
 NOTE = "served_image_secret"
 """The name of the image that is served for a node, which nobody else is to know."""

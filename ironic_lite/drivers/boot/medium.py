@@ -16,7 +16,7 @@ from ironic_lite.images import cache, configdrive, iso, published
 
 LOG = logging.getLogger(__name__)
 
-FOLDER = "media"
+FOLDER = published.MEDIA
 """Below http_root."""
 
 SUFFIX = ".iso"
