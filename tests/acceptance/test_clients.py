@@ -1,0 +1,164 @@
+"""Clients that other people wrote for Ironic, as they come, against real processes.
+
+openstacksdk's own tests are run by `test_sdk`; curl by the pages of the documentation.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import nursery
+from tests.acceptance import service
+from tests.acceptance.service import Service
+from tests.spec.wire import baremetal, to_run
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import openstack.config
+    from metalsmith import InstanceState, Provisioner, exceptions, instance_config, sources
+
+# One worker starts the service once.
+pytestmark = pytest.mark.xdist_group("clients")
+
+Json = dict[str, Any]
+PATIENCE = 60
+ISO_OF_NOTHING = "https://images.example/root.img"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Service]:
+    """The service, one for all tests."""
+    with service.service() as found:
+        found.start()
+        found.up()
+        yield found
+
+
+def machine(running: Service, name: str, **fields: Any) -> str:
+    """Create a node that can be deployed; returns its UUID."""
+    node = running.create(name, **{"resource_class": "baremetal", **fields})
+    running.provision(name, "manage", "manageable")
+    running.provision(name, "provide", "available")
+    return node
+
+
+# -- python-ironicclient ---------------------------------------------------------------------
+
+
+def said(running: Service, *words: str) -> Any:
+    """Run a command that works; returns the JSON it prints, or its text if it prints none."""
+    silent = {"set", "unset", "delete", "add", "remove"} & {*words[:4]} or words[1] in VERBS
+    done = baremetal(running.url, *words, *(() if silent else ("-f", "json")))
+    assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
+    return done.stdout if silent else json.loads(done.stdout)
+
+
+VERBS = frozenset(
+    {
+        *("manage", "provide", "deploy", "undeploy", "rebuild", "adopt", "inspect", "clean"),
+        *("abort", "rescue", "unrescue", "power", "reboot", "maintenance", "passthru", "boot"),
+    }
+)
+
+
+def test_the_command_line_takes_its_endpoint_from_its_arguments(running: Service) -> None:
+    words = ["--os-auth-type", "none", "--os-endpoint", running.url, "driver", "list", "-f", "json"]
+    started = to_run(running.url, *words)
+    env = {key: value for key, value in started["env"].items() if not key.startswith("OS_")}
+    done = nursery.run(started["args"], env=env, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "fake-hardware" in [one["name"] for one in json.loads(done.stdout)]
+
+
+def test_the_command_line_leads_a_whole_life(running: Service) -> None:
+    made = said(running, "node", "create", "--driver", "fake-hardware", "--name", "cli-1")
+    assert (made["provision_state"], made["name"]) == ("enroll", "cli-1")
+    said(running, "node", "manage", "--wait", str(PATIENCE), "cli-1")
+    said(running, "node", "set", "--extra", "rack=7", "--resource-class", "big", "cli-1")
+    said(running, "node", "add", "trait", "cli-1", "CUSTOM_GOLD")
+    shown = said(running, "node", "show", "cli-1", "--fields", "extra", "traits", "resource_class")
+    assert shown == {"extra": {"rack": 7}, "traits": ["CUSTOM_GOLD"], "resource_class": "big"}
+    steps = '[{"interface": "deploy", "step": "erase_devices"}]'
+    said(running, "node", "clean", "--wait", str(PATIENCE), "--clean-steps", steps, "cli-1")
+    said(running, "node", "provide", "--wait", str(PATIENCE), "cli-1")
+    said(running, "node", "set", "--instance-info", f"image_source={ISO_OF_NOTHING}", "cli-1")
+    said(running, "node", "deploy", "--wait", str(PATIENCE), "cli-1")
+    (listed,) = said(running, "node", "list", "--provision-state", "active")
+    assert (listed["name"], listed["power_state"]) == ("cli-1", "power on")
+    said(running, "node", "reboot", "cli-1")
+    running.settled("cli-1", "active")
+    said(running, "node", "undeploy", "--wait", str(PATIENCE), "cli-1")
+    history = said(running, "node", "history", "list", "cli-1")
+    assert "Deployment has ended well" in "".join(one["event"] for one in history)
+    said(running, "node", "delete", "cli-1")
+    gone = baremetal(running.url, "node", "show", "cli-1")
+    assert (gone.returncode, gone.stderr[:29]) == (1, "Node cli-1 could not be found")
+
+
+def test_the_command_line_keeps_what_stands_beside_nodes(running: Service) -> None:
+    node = running.create("cli-2")
+    rack = said(running, "chassis", "create", "--description", "a rack")
+    said(running, "node", "set", "--chassis-uuid", rack["uuid"], "cli-2")
+    port = said(running, "port", "create", "--node", node, "52:54:00:aa:bb:01")
+    assert [one["uuid"] for one in said(running, "port", "list", "--node", node)] == [port["uuid"]]
+    said(running, "port", "set", "--extra", "cable=3", port["uuid"])
+    assert said(running, "port", "show", port["uuid"])["extra"] == {"cable": 3}
+    steps = '[{"interface": "bios", "step": "factory_reset", "args": {}, "priority": 150}]'
+    made = said(running, "deploy", "template", "create", "CUSTOM_CLI", "--steps", steps)
+    assert said(running, "deploy", "template", "show", "CUSTOM_CLI")["uuid"] == made["uuid"]
+    (one,) = said(running, "conductor", "list")
+    assert (one["hostname"], one["alive"]) == ("tester", True)
+    known = said(running, "driver", "property", "list", "redfish")
+    assert "redfish_address" in {one["property"] for one in known}
+    valid = {one["Interface"]: one["Result"] for one in said(running, "node", "validate", "cli-2")}
+    assert valid["power"] is True
+    for words in (("port", port["uuid"]), ("deploy", "template", "CUSTOM_CLI"), ("node", "cli-2")):
+        *kind, name = words
+        said(running, *kind, "delete", name)
+    said(running, "chassis", "delete", rack["uuid"])
+
+
+# -- metalsmith ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def smith(running: Service) -> Provisioner:
+    """Metalsmith, by a cloud that asks for no login."""
+    region = openstack.config.OpenStackConfig(load_yaml_config=False, load_envvars=False).get_one(
+        auth_type="none", auth={"endpoint": running.url}, baremetal_endpoint_override=running.url
+    )
+    return Provisioner(cloud_region=region)
+
+
+def test_metalsmith_reserves_provisions_shows_and_gives_back(
+    running: Service, smith: Provisioner
+) -> None:
+    properties = {"local_gb": 100, "capabilities": "boot_mode:uefi", "cpu_arch": "x86_64"}
+    node = machine(running, "smith-1", properties=properties)
+    reserved = smith.reserve_node("baremetal", hostname="web-1", capabilities={"boot_mode": "uefi"})
+    assert (reserved.id, reserved.instance_info["capabilities"]) == (node, {"boot_mode": "uefi"})
+    image = sources.HttpWholeDiskImage(ISO_OF_NOTHING, checksum="0" * 64)
+    config = instance_config.GenericConfig(ssh_keys=["ssh-ed25519 AAAA"])
+    instance = smith.provision_node(reserved, image, config=config, wait=PATIENCE)
+    assert (instance.state, instance.hostname) == (InstanceState.ACTIVE, "web-1")
+    info = running.get(f"/v1/nodes/{node}")["instance_info"]
+    assert (info["image_source"], info["root_gb"]) == (ISO_OF_NOTHING, 99)
+    assert [one.uuid for one in smith.list_instances()] == [instance.uuid]
+    assert smith.show_instance("web-1").node.id == node
+    given_back = smith.unprovision_node("web-1", wait=PATIENCE)
+    assert (given_back.provision_state, given_back.allocation_id) == ("available", None)
+    assert smith.list_instances() == []
+    with pytest.raises(exceptions.InstanceNotFound):
+        smith.show_instance("web-1")
+
+
+def test_metalsmith_says_when_no_machine_fits(running: Service, smith: Provisioner) -> None:
+    with pytest.raises(exceptions.NodesNotFound):
+        smith.reserve_node("huge", capabilities={"boot_mode": "bios"})
+    with pytest.raises(exceptions.ReservationFailed, match="huge"):
+        smith.reserve_node("huge")
