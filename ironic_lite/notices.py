@@ -85,9 +85,15 @@ ALLOCATION = Shape(
     fields.ALLOCATION,
     tuple(one.name for one in fields.ALLOCATION if one.name != "links"),
 )
+RUNBOOK = Shape(
+    "RunbookCRUDPayload",
+    "1.1",
+    fields.RUNBOOK,
+    tuple(one.name for one in fields.RUNBOOK if one.name != "links"),
+)
 SHAPES = (
     *(NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED),
-    *(PORT, CHASSIS, DEPLOY_TEMPLATE, ALLOCATION),
+    *(PORT, CHASSIS, DEPLOY_TEMPLATE, ALLOCATION, RUNBOOK),
 )
 
 # -- the table -------------------------------------------------------------------------------
@@ -194,6 +200,7 @@ TABLE: tuple[Rule, ...] = (
     *_kept("chassis", CHASSIS),
     *_kept("deploy_template", DEPLOY_TEMPLATE),
     *_kept("allocation", ALLOCATION),
+    *_kept("runbook", RUNBOOK),
     # -- not told --
     _silent("flow_started", None, "moves of the node are told; a run has its steps"),
     _silent("flow_ended", None, "moves of the node are told; a run has its steps"),

@@ -134,9 +134,28 @@ def deploy_template(before: Mapping[str, Any], patch: Any, *, version: int) -> J
 
     :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
     """
-    table = fields.DEPLOY_TEMPLATE
+    return _of_steps(fields.DEPLOY_TEMPLATE, before, patch, version, "deploy template")
+
+
+def runbook(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
+    """Return column -> new value of what a PATCH changes on a runbook; as `deploy_template`.
+
+    Who makes a runbook public takes it from its owner.
+
+    :raises errors.InvalidParameter: also for a public runbook that shall have an owner.
+    """
+    after = _of_steps(fields.RUNBOOK, before, patch, version, "runbook")
+    if after.get("public") and before.get("owner") and "owner" not in after:
+        after["owner"] = None
+    whole = {**before, **after}
+    if whole.get("public") and whole.get("owner"):
+        raise errors.InvalidParameter(path="owner", reason="a public runbook has no owner")
+    return after
+
+
+def _of_steps(table: Table, before: Mapping[str, Any], patch: Any, version: int, what: str) -> Json:
     operations = read(table, patch, version=version)
-    after = _apply(table, before, operations, version=version, what="deploy template")
+    after = _apply(table, before, operations, version=version, what=what)
     if "steps" in after:
         held = {steps.title(step): step["args"] for step in before["steps"]}
         for step in after["steps"]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_lite import errors, verbs
+from ironic_lite import errors, runbooks, verbs
 from ironic_lite.api import schemas, step_lists
 from ironic_lite.context import Context
 from ironic_lite.rpc import interface
@@ -46,7 +46,10 @@ _MAINTENANCE_FIRST = frozenset({"deploy", "rebuild"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """A request: the verb's row, the body's keys without null ones, the node, and the version."""
+    """A request: the verb's row, the body's keys without null ones, the node, and the version.
+
+    The node has its ``traits`` where a runbook is asked for.
+    """
 
     verb: verbs.Verb
     body: Mapping[str, Any]
@@ -103,7 +106,10 @@ def _runbook(asked: Asked) -> None:
     if "runbook" in asked.body:
         _new_enough(asked, "runbook")
         _belongs(asked, "runbook")
-        raise errors.NotFound(what="Runbook", ident=asked.body["runbook"])
+        for key in ("clean_steps", "service_steps", "disable_ramdisk"):
+            if key in asked.body:
+                reason = f"cannot be given together with {key}: the runbook has its own"
+                raise errors.InvalidParameter(path="runbook", reason=reason)
 
 
 def _ramdisk(asked: Asked) -> None:
@@ -167,19 +173,33 @@ def verb(target: str, node: Mapping[str, Any]) -> verbs.Verb:
     return found
 
 
-def check(asked: Asked, conf: cfg.ConfigOpts) -> None:
+def check(asked: Asked, conf: cfg.ConfigOpts, runbook: Callable[[str], Mapping[str, Any]]) -> Asked:
     """Refuse what can be refused without the conductor; the order decides which refusal is told.
 
+    :param runbook: returns the runbook that is asked for, all its columns.
+    :returns: what is asked, the steps of a runbook in its place.
     :raises errors.Error: 400, 403, 404, 406 or 409, as the check says.
     """
     for rule in _BEFORE_STEPS:
         rule(asked)
+    if "runbook" in asked.body:
+        asked = _opened(asked, runbook(asked.body["runbook"]))
     for key, kind in _STEPS.items():
         if key in asked.body:
             disallowed = conf.api[f"disallow_{kind}_steps"]
             step_lists.of_request(kind, asked.body[key], disallowed=disallowed)
     for rule in _AFTER_STEPS:
         rule(asked)
+    return asked
+
+
+def _opened(asked: Asked, book: Mapping[str, Any]) -> Asked:
+    """Return the request as if it had listed the steps of its runbook."""
+    runbooks.check(book, asked.node["uuid"], asked.node["traits"], asked.version)
+    key = next(key for key in asked.verb.needs if key != "runbook")
+    kept = {name: value for name, value in asked.body.items() if name != "runbook"}
+    told = {key: runbooks.steps(book), "disable_ramdisk": bool(book["disable_ramdisk"])}
+    return dataclasses.replace(asked, body={**kept, **told})
 
 
 def _belongs(asked: Asked, key: str) -> None:

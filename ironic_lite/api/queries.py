@@ -190,6 +190,14 @@ ALLOCATIONS = Resource(
     detail_since=52,
 )
 
+RUNBOOKS = Resource(
+    fields.RUNBOOK,
+    (Filter("project", 92, _text),),
+    fields_since=92,
+    detail_since=92,
+    marker=_text,
+)
+
 CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_text)
 
 HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import errors, fields, verbs
+from ironic_lite import errors, fields, runbooks, verbs
 from ironic_lite.api import rules, shapes, step_lists
 from ironic_lite.fields import Field, Type
 
@@ -133,6 +133,15 @@ def _plain_name(value: Any, path: str, version: int) -> str:
     return rules.name(value, path, version=version, reserved=frozenset())
 
 
+def _runbook_name(value: Any, path: str, version: int) -> str:
+    plain = version >= runbooks.TRAITS_SINCE
+    return _plain_name(value, path, version) if plain else rules.trait(value, path)
+
+
+def _runbook_steps(value: Any, path: str, _version: int) -> list[Json]:
+    return step_lists.of_runbook(value, path, "Schema error for runbook")
+
+
 def _traits(value: Any, path: str, _version: int) -> list[str]:
     return rules.traits(value, path)
 
@@ -156,6 +165,8 @@ _MOST_IDENTS = 10_000
 _OWN: Mapping[Field, Check] = {
     fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _trait,
     fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
+    fields.by_name(fields.RUNBOOK)["name"]: _runbook_name,
+    fields.by_name(fields.RUNBOOK)["steps"]: _runbook_steps,
     fields.by_name(fields.ALLOCATION)["name"]: _plain_name,
     fields.by_name(fields.ALLOCATION)["traits"]: _traits,
     fields.by_name(fields.ALLOCATION)["candidate_nodes"]: _idents,

@@ -56,6 +56,19 @@ _DEPLOY_STEP = {
 }
 
 
+_RUNBOOK_STEP = {
+    "type": "object",
+    "properties": {
+        "interface": {"enum": list(STEP_INTERFACES)},
+        "step": _STEP,
+        "args": _OBJECT,
+        "order": _DEPLOY_STEP["properties"]["priority"],  # type: ignore[index]
+    },
+    "required": ["interface", "step", "order"],
+    "additionalProperties": False,
+}
+
+
 def _steps(one: Json) -> Json:
     return {"type": "array", "items": one, "maxItems": MOST_STEPS}
 
@@ -78,6 +91,7 @@ _SCHEMAS: Mapping[str, Json] = {
     "service_steps": _steps(_LISTED_STEP),
     "deploy_steps": _steps(_DEPLOY_STEP),
     "steps": {**_steps(_DEPLOY_STEP), "minItems": 1},  # of a deploy template
+    "runbook_steps": {**_steps(_RUNBOOK_STEP), "minItems": 1},
     "configdrive": {
         "type": "object",
         "properties": {

@@ -46,14 +46,28 @@ def of_template(given: Any, root: str, lead: str) -> list[Json]:
     :raises errors.InvalidParameter: not a list of deploy steps, none at all, or one of them twice.
     """
     shapes.check("steps", given, root, lead)
+    _check_each_once(StepKind.DEPLOY, given, root, lead)
+    return [{**step, "priority": int(step["priority"])} for step in given]
+
+
+def of_runbook(given: Any, root: str, lead: str) -> list[Json]:
+    """Return the steps of a runbook, checked, each with ``args`` and with ``order`` as an integer.
+
+    :raises errors.InvalidParameter: as `of_template`.
+    """
+    shapes.check("runbook_steps", given, root, lead)
+    _check_each_once(StepKind.CLEAN, given, root, lead)
+    return [{**step, "args": step.get("args", {}), "order": int(step["order"])} for step in given]
+
+
+def _check_each_once(kind: StepKind, given: list[Json], root: str, lead: str) -> None:
     seen: set[str] = set()
     for position, step in enumerate(given):
         title = steps.title(step)
         if title in seen:
             raise _refused(f"{root}/{position}", f"step {title} is given more than once", lead)
         seen.add(title)
-        _check_reserved(StepKind.DEPLOY, step, f"{root}/{position}", lead)
-    return [{**step, "priority": int(step["priority"])} for step in given]
+        _check_reserved(kind, step, f"{root}/{position}", lead)
 
 
 def refuse_disallowed(

@@ -18,7 +18,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- NodeProtected                 end the protection first
     +- NotFound                    404
     |  +- NodeNotFound, PortNotFound, ChassisNotFound, DriverNotFound, ConductorNotFound
-    |  +- DeployTemplateNotFound, AllocationNotFound
+    |  +- DeployTemplateNotFound, AllocationNotFound, RunbookNotFound
     +- NotAcceptable               406  newer than the version asked for
     +- Conflict                    409  retry when the other thing is over
     |  +- NodeLocked                    somebody works on the node
@@ -109,6 +109,7 @@ from ironic_lite.errors.refusals import (
     NoValidDefaultForInterface,
     NoValidHost,
     PortNotFound,
+    RunbookNotFound,
     TooLarge,
     Unauthorized,
     UnsupportedDriverExtension,
@@ -189,6 +190,7 @@ __all__ = [
     "Pinned",
     "PortNotFound",
     "PowerFailure",
+    "RunbookNotFound",
     "StepFailed",
     "StepsUnavailable",
     "Stopping",

@@ -110,6 +110,10 @@ class AllocationNotFound(NotFound):
     text = "Allocation {allocation} could not be found."
 
 
+class RunbookNotFound(NotFound):
+    text = "Runbook {runbook} could not be found."
+
+
 class DriverNotFound(NotFound):
     text = "Could not find the following driver(s) or hardware type(s): {driver}."
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ironic_lite.fields.field import Access, Field, Type
 from ironic_lite.fields.node import INTERFACE_KINDS, NODE
 from ironic_lite.fields.reading import brief, by_name, select, sort_column, visible
-from ironic_lite.fields.resources import ALLOCATION, CHASSIS, DEPLOY_TEMPLATE, PORT
+from ironic_lite.fields.resources import ALLOCATION, CHASSIS, DEPLOY_TEMPLATE, PORT, RUNBOOK
 from ironic_lite.fields.views import (
     BIOS_SETTING,
     CONDUCTOR,
@@ -31,6 +31,7 @@ __all__ = [
     "NODE",
     "PORT",
     "RUN",
+    "RUNBOOK",
     "WHOLE_RUN",
     "Access",
     "Field",

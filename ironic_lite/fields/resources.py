@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ironic_lite.fields.field import Access, Field, Type, computed, free_form, moment
+from ironic_lite.fields.field import Access, Field, Type, computed, flag, free_form, moment
 
 R = Access.READ
 
@@ -65,4 +65,19 @@ ALLOCATION: tuple[Field, ...] = tuple(
         Field("traits", 52, Type.LIST, Access.CREATE, sort=False, empty=[]),
         computed("links", 52, Type.LIST),
     )
+)
+
+RUNBOOK: tuple[Field, ...] = (
+    Field("uuid", 92, access=Access.CREATE, brief=True, required=True, length=36),
+    moment("created_at", 92),
+    moment("updated_at", 92),
+    Field("name", 92, brief=True, required=True),
+    Field("description", 112),
+    flag("disable_ramdisk", 92),
+    free_form("extra", 92),
+    Field("owner", 92),
+    flag("public", 92),
+    computed("links", 92, Type.LIST),
+    Field("steps", 92, Type.LIST, sort=False, secret=True, required=True),
+    Field("traits", 112, Type.LIST, R, sort=False, empty=[]),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -80,3 +81,54 @@ def test_the_command_line_allocates(operator: Operator, url: str) -> None:
     said(url, "allocation", "set", "--name", "web-2", "web-1")
     said(url, "allocation", "delete", "web-2")
     assert wait_for(lambda: operator.shows(node)["allocation_uuid"] is None)
+
+
+# -- runbooks --------------------------------------------------------------------------------
+
+STEPS = [
+    {"interface": "deploy", "step": "erase_devices", "args": {}, "order": 2},
+    {"interface": "management", "step": "reset_bmc", "args": {}, "order": 1},
+]
+
+
+def traited(operator: Operator, state: str) -> str:
+    node = operator.enroll(state)
+    assert operator.api.put(f"/v1/nodes/{node}/traits/CUSTOM_A").status == 204
+    return node
+
+
+def done(operator: Operator, node: str, state: str) -> list[str]:
+    """Return the steps of the node's newest run, once it rests."""
+    operator.rig.reaches(node, state)
+    return [f"{one['interface']}.{one['step']}" for one in operator.rig.run(node)["steps"]]
+
+
+def test_openstacksdk_cleans_by_a_runbook(operator: Operator, cloud: Any) -> None:
+    node = traited(operator, "manageable")
+    book = cloud.create_runbook(name="CUSTOM_A", steps=STEPS)
+    assert [one.name for one in cloud.runbooks()] == ["CUSTOM_A"]
+    assert cloud.update_runbook(book, extra={"a": 1}).extra == {"a": 1}
+    operator.api.put("/v1/runbooks/CUSTOM_A/traits/CUSTOM_A")
+    assert operator.asks(node, "clean", runbook=book.id).status == 202  # the library cannot
+    steps = done(operator, node, "manageable")
+    assert steps == ["management.reset_bmc", "deploy.erase_devices"]
+    cloud.delete_runbook(book)
+    assert list(cloud.runbooks()) == []
+
+
+def test_the_command_line_serves_by_a_runbook(
+    operator: Operator, url: str, tmp_path: pathlib.Path
+) -> None:
+    node = traited(operator, "active")
+    listed = tmp_path / "steps.json"
+    steps = [{"interface": "vendor", "step": "log_passthrough", "args": {}, "order": 1}]
+    listed.write_text(json.dumps(steps))
+    made = said(url, "runbook", "create", "--name", "CUSTOM_A", "--steps", str(listed))
+    assert made["steps"] == steps
+    assert said(url, "runbook", "list")[0]["name"] == "CUSTOM_A"
+    said(url, "runbook", "set", "CUSTOM_A", "--extra", "a=1")
+    operator.api.put("/v1/runbooks/CUSTOM_A/traits/CUSTOM_A")
+    done_ = baremetal(url, "node", "service", node, "--runbook", "CUSTOM_A")
+    assert done_.returncode == 0, done_.stderr
+    assert done(operator, node, "active") == ["vendor.log_passthrough"]
+    said(url, "runbook", "delete", "CUSTOM_A")

@@ -13,6 +13,7 @@ TABLES = [
     (fields.CHASSIS, models.chassis),
     (fields.DEPLOY_TEMPLATE, models.deploy_templates),
     (fields.ALLOCATION, models.allocations),
+    (fields.RUNBOOK, models.runbooks),
     (fields.CONDUCTOR, models.conductors),
 ]
 # Listed by microversion, as the reference of the API words it.

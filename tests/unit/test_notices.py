@@ -344,6 +344,13 @@ KNOWN: dict[str, tuple[str, set[str]]] = {
             "state traits updated_at uuid"
         ),
     ),
+    "RunbookCRUDPayload": (
+        "1.1",
+        names(
+            "created_at description disable_ramdisk extra name owner public steps traits "
+            "updated_at uuid"
+        ),
+    ),
     "DeployTemplateCRUDPayload": ("1.0", names("name steps extra created_at updated_at uuid")),
 }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors, hardware, raid
-from ironic_lite.api import documents, expose, idents, provisioning, schemas, types
+from ironic_lite.api import books, documents, expose, idents, provisioning, schemas, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.rpc import interface
 from ironic_lite.states import State, check_at_rest
@@ -70,10 +71,12 @@ class States(expose.Controller):
         """Ask for a verb; the answer says that the conductor has begun, or why it will not."""
         body = schemas.provision(request.json)
         rules = provisioning.rules(body)
-        node = idents.fetch(self.service, request, ident, provisioning.COLUMNS, rules=rules)
+        columns, traits = provisioning.COLUMNS, "runbook" in body
+        node = idents.fetch(self.service, request, ident, columns, with_traits=traits, rules=rules)
         verb = provisioning.verb(body["target"], node)
         asked = provisioning.Asked(verb, body, node, request.version)
-        provisioning.check(asked, self.service.conf)
+        find = functools.partial(books.to_use, self.service, request)
+        asked = provisioning.check(asked, self.service.conf, find)
         conductor = self.service.conductor_of(node)
         provisioning.send(conductor, request.who, asked)
         _point_to_states(request, ident)

@@ -180,6 +180,9 @@ ROUTES: Mapping[str, Told] = {
     "GET /nodes/{ident}/traits": Told(_object(traits=parts.STRINGS)),
     "PUT /nodes/{ident}/traits": Told(takes=_object(traits=parts.STRINGS)),
     "PUT /nodes/{ident}/traits/{trait}": Told(takes={"type": ["object", "null"]}),
+    "GET /runbooks/{ident}/traits": Told(_object(traits=parts.STRINGS)),
+    "PUT /runbooks/{ident}/traits": Told(takes=_object(traits=parts.STRINGS)),
+    "PUT /runbooks/{ident}/traits/{trait}": Told(takes={"type": ["object", "null"]}),
     "GET /nodes/{ident}/bios/{setting}": Told({"type": "object"}),
     "GET /drivers": Told(
         _object(drivers={"type": "array", "items": _DRIVER}),

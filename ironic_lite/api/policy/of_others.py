@@ -233,7 +233,7 @@ _RUNBOOK_RULES = (
         "baremetal:runbook:get",
         any_of(READER, of("reader", "runbook.owner"), "role:service"),
         "Show a runbook.",
-        ("GET /runbooks/{ident}",),
+        ("GET /runbooks/{ident}", "GET /runbooks/{ident}/traits"),
         RUNBOOK,
     ),
     Rule(
@@ -253,7 +253,14 @@ _RUNBOOK_RULES = (
         "baremetal:runbook:update",
         RUNBOOKS,
         "Change runbooks.",
-        ("PATCH /runbooks/{ident}",),
+        (
+            "PATCH /runbooks/{ident}",
+            *(
+                f"{verb} /runbooks/{{ident}}/traits{one}"
+                for verb in ("PUT", "DELETE")
+                for one in ("", "/{trait}")
+            ),
+        ),
         RUNBOOK,
     ),
     Rule(

@@ -17,7 +17,7 @@ from ironic_lite.db.models.nodes import (
     ports,
     traits,
 )
-from ironic_lite.db.models.resources import allocations, deploy_templates
+from ironic_lite.db.models.resources import allocations, deploy_templates, runbooks
 from ironic_lite.db.models.service import (
     conductors,
     events,
@@ -42,6 +42,7 @@ __all__ = [
     "nodes",
     "ports",
     "run_steps",
+    "runbooks",
     "runs",
     "traits",
 ]

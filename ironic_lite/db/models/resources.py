@@ -44,3 +44,21 @@ allocations = sa.Table(
     *column.made(),
     **column.OPTIONS,
 )
+
+runbooks = sa.Table(
+    "runbooks",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name", unique=True, nullable=False),
+    column.text("description"),
+    # Read and written with their runbook, as the steps of a template.
+    column.json("steps", nullable=False),
+    column.json("traits"),
+    column.flag("disable_ramdisk"),
+    column.flag("public"),
+    column.text("owner", index=True),
+    column.json("extra"),
+    *column.made(),
+    **column.OPTIONS,
+)

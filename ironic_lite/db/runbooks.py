@@ -1,0 +1,27 @@
+"""Queries on runbooks: lists of steps that nodes with a trait of theirs may be told to do."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db import models, paging
+from ironic_lite.db.families import Family
+
+_BOOK = models.runbooks.c
+LISTING = paging.Listing(
+    models.runbooks,
+    {
+        "project": paging.Bound(
+            sa.or_(
+                _BOOK.owner == sa.bindparam("project", type_=sa.String), _BOOK.public.is_(sa.true())
+            )
+        )
+    },
+)
+page = LISTING.page
+"""As ``paging.Listing.page``; the filter ``project`` picks what it owns, and what is public."""
+
+FAMILY = Family(models.runbooks, "runbook", lambda ident: errors.RunbookNotFound(runbook=ident))
+COLUMNS = FAMILY.columns
+get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
