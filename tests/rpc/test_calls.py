@@ -244,6 +244,7 @@ def test_a_conductor_killed_during_a_call_is_no_conductor_long_before_the_time_o
     with pytest.raises(errors.ConductorSilent, match="victim"):
         caller.call(ctxt, "held", host="victim", timeout=3600)
     killer()
+    process.wait()
     # Behind a broker its queue is still there: the next message may be taken by its next life.
     gone = errors.ConductorAbsent if url.startswith("local") else errors.ConductorSilent
     with pytest.raises(gone, match="victim"):
