@@ -92,6 +92,16 @@ def test_an_address_is_shown_without_what_signs_it() -> None:
     assert masking.address("https://images/a.iso") == "https://images/a.iso"
 
 
+def test_what_signs_an_image_is_shown_to_who_reads_the_node_and_survives_being_sent_back() -> None:
+    """Clients compare it with what they want; docs/security.rst says what follows from that."""
+    signed = "https://me:sesame@images/a.iso?expires=9&signature=cafe"
+    stored = {"image_source": signed, "image_checksum": "00"}
+    shown = masking.field("instance_info", stored)
+    assert shown["image_source"] == signed.replace("sesame", masking.MASK)
+    sent = {**shown, "image_checksum": "11"}
+    assert masking.restore("instance_info", sent, stored) == {**stored, "image_checksum": "11"}
+
+
 def test_configdrive_and_image_url_are_hidden_in_instance_info_alone() -> None:
     held = {"configdrive": "H4sI", "image_url": "http://temporary/", "image_source": "http://x/"}
     assert masking.field("instance_info", held) == {
