@@ -40,9 +40,9 @@ test: $(STAMP) ## run the whole test suite; as root on Debian, install ipmitool 
 vm-test: $(STAMP) ## take a virtual machine from power-off to a running image and a rescue (root, QEMU, 20 minutes)
 	@scripts/vm.sh $(VENV) $(ARGS)
 
-life: $(STAMP) ## lead LIVES=500 random lives, others each time; die at each moment of the work of agents
+life: $(STAMP) ## lead LIVES=500 random lives, others each time; die at each moment of the work of agents and of recoveries
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
-		tests/flows/test_any_life.py tests/flows/test_agents_die.py $(ARGS)
+		tests/flows/test_any_life.py tests/flows/test_agents_die.py tests/flows/test_dies_again.py $(ARGS)
 
 fuzz: $(STAMP) ## send REQUESTS=300 requests of all sorts to each route, others each time, and judge the answers
 	FUZZ_EXAMPLES=$(REQUESTS) $(VENV)/bin/pytest -o faulthandler_timeout=0 tests/api/test_openapi.py $(ARGS)

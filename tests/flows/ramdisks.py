@@ -60,6 +60,14 @@ class Machine:
         self._ids = itertools.count(1)
         self.url = ""
 
+    def fresh(self, node: str) -> None:
+        """Be the machine of another node, off, with nothing done yet."""
+        self.node = node
+        self._switch(base.POWER_OFF)
+        self.boots = self.runs = "disk"
+        self._token, self.lost = None, False
+        self.ran.clear()
+
     # -- its BMC -----------------------------------------------------------------------------
 
     def around(self, _kind: str, name: str, call: Callable[[], Any]) -> Any:

@@ -12,20 +12,24 @@ import pytest
 
 from ironic_lite import config, states
 from ironic_lite.conductor.watch import alarm
-from ironic_lite.db.session import Database
+from ironic_lite.db import models, nodes
+from ironic_lite.db.session import Connection, Database
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import client, direct, steps
 from ironic_lite.states import Kind
 from tests.flows import mortal, ramdisks
-from tests.flows.rig import Rig, wait_for
+from tests.flows.rig import Rig, listed, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
 )
-STEP = 1 if os.environ.get("ANY_LIFE_EXAMPLES") else 2
-"""Of every second moment a conductor dies here; of each in `make life`."""
+STEPS = {"here": 1, "there": 1} if os.environ.get("ANY_LIFE_EXAMPLES") else {"here": 2, "there": 5}
+"""Of every second moment a conductor dies here, of every fifth if another one comes after it; of
+each in `make life`."""
 ERASE = {"step": "erase", "interface": "deploy", "priority": 10}
 RENEW = {"step": "renew", "interface": "deploy", "priority": 20, "reboot_requested": True}
+CHECK = {"step": "check", "interface": "deploy", "priority": 0}
+TUNE = {"step": "tune", "interface": "deploy", "priority": 0}
 IMAGE = {
     "image_source": "http://192.0.2.80/jammy.raw",
     "image_checksum": "a" * 64,
@@ -52,6 +56,10 @@ CASES = {
         "manageable", "do_provisioning_action", {"action": "provide"}, "available",
         ("renew", "erase"),
     ),
+    "service": Case(
+        "active", "do_node_service", {"service_steps": listed("deploy.check", "deploy.tune")},
+        "active", ("check", "tune"),
+    ),
 }  # fmt: skip
 
 
@@ -69,35 +77,41 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def machine() -> Iterator[ramdisks.Machine]:
-    """A machine whose agent has two clean steps."""
-    with ramdisks.running(ramdisks.Machine(clean=[ERASE, RENEW])) as found:
+    """A machine whose agent has two clean steps, and two for servicing."""
+    made = ramdisks.Machine(clean=[ERASE, RENEW], service=[CHECK, TUNE])
+    with ramdisks.running(made) as found:
         yield found
 
 
 class Stage:
-    """Where conductors called ``here`` die, and are started again."""
+    """Where conductors called ``here`` die; they, or others, come after."""
 
     def __init__(
         self, build: Callable[..., Rig], database: Database, machine: ramdisks.Machine
     ) -> None:
         self._build, self._database, self._machine = build, database, machine
 
-    def start(self, life: mortal.Life) -> Rig:
+    def start(self, life: mortal.Life, host: str = "here") -> Rig:
+        if host != "here":
+            self._database.write(forget)
         rig = self._build(
             mortal.database(self._database, life),
             registry=ramdisks.registry(self._machine, direct.DirectDeploy(), life),
             agent__require_tls=False,
+            DEFAULT__host=host,
         )
         rig.database = self._database
         self._machine.service = rig.service
+        if host != "here":
+            rig.service._orphans.sweep()
         return rig
 
-    def die(self, case: Case, what: str, n: int) -> tuple[Rig, str, bool]:
+    def die(self, case: Case, what: str, n: int, heir: str) -> tuple[Rig, str, bool]:
         """Play the case with a conductor that dies at the n-th; whether it did comes last."""
         life = mortal.Life()
         rig = self.start(life)
         node = rig.node(case.before, instance_info=IMAGE)
-        self._machine.node = node
+        self._machine.fresh(node)
         life.arm(**{what: n})
         with contextlib.suppress(mortal.Died):
             rig.ask(case.method, node, **case.args)
@@ -106,7 +120,7 @@ class Stage:
             return rig, node, False
         rig.bury()
         assert rig.service.desk.workers.wait_idle(5)
-        again = self.start(mortal.Life())
+        again = self.start(mortal.Life(), heir)
         wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
         return again, node, True
 
@@ -123,19 +137,28 @@ def at_rest(rig: Rig, node: str) -> bool:
     return row["reservation"] is None and kind in (Kind.STABLE, Kind.FAIL)
 
 
+def forget(conn: Connection) -> None:
+    """Let all conductors be long gone, and their leases with them."""
+    conn.execute(models.conductors.delete())
+    held = models.nodes.c.reservation.is_not(None)
+    conn.execute(models.nodes.update().where(held), {"lock_expires": nodes.ENDED})
+
+
+@pytest.mark.parametrize("heir", STEPS)
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
 def test_whenever_a_conductor_dies_the_agents_work_comes_to_its_end(
-    stage: Stage, machine: ramdisks.Machine, name: str, what: str
+    stage: Stage, machine: ramdisks.Machine, name: str, what: str, heir: str
 ) -> None:
-    case, deaths = CASES[name], 0
-    for n in itertools.count(1, STEP):
-        machine.ran.clear()
-        rig, node, died = stage.die(case, what, n)
+    case, deaths, lost = CASES[name], 0, 0
+    for n in itertools.count(1, STEPS[heir]):
+        rig, node, died = stage.die(case, what, n, heir)
         row = rig.get(node)
         if machine.lost:  # who was told the token died before it could pass it on
-            assert row["provision_state"] in ("wait call-back", "clean wait")
-        elif row["provision_state"] == case.before:
+            lost += 1
+            assert row["provision_state"] in ("wait call-back", "clean wait", "service wait")
+        elif not rig.runs(node):
+            assert row["provision_state"] == case.before
             assert died
             assert machine.ran == []
         else:
@@ -150,4 +173,5 @@ def test_whenever_a_conductor_dies_the_agents_work_comes_to_its_end(
         if not died:
             break
         deaths += 1
-    assert deaths * STEP >= 10
+    assert deaths * STEPS[heir] >= 10
+    assert lost <= 2

@@ -20,6 +20,7 @@ from ironic_lite.db.session import Database
 from ironic_lite.drivers.fake.boot import FakeBoot
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers
+from tests.flows.test_agents_die import forget
 
 MAC = "52:54:00:00:00:01"
 API = "http://192.0.2.1:6385"
@@ -327,12 +328,14 @@ def test_a_token_is_given_where_it_is_asked_for(rig: Rig, fresh: bool) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("heir", ["here", "there"])
 @pytest.mark.parametrize("what", ["commit", "call"])
 def test_a_conductor_may_die_at_any_moment(
     build: Callable[..., Rig],
     sqlite_database: Database,
     booted: Booted,
     what: str,
+    heir: str,
 ) -> None:
     """The node ends in a stable state with nothing half written, and can be inspected again."""
     ends = []
@@ -350,7 +353,9 @@ def test_a_conductor_may_die_at_any_moment(
             rig.ask("continue_inspection", node, inventory=inventory(mac), plugin_data={})
         assert rig.service.desk.workers.wait_idle(5)
         rig.bury()
-        again = build(sqlite_database)
+        if heir != "here":
+            sqlite_database.write(forget)
+        again = build(sqlite_database, DEFAULT__host=heir)
         again.service._orphans.sweep()
         row = again.settled(node)
         if row["provision_state"] == "inspect wait":

@@ -19,6 +19,7 @@ from ironic_lite.drivers.registry import Registry
 from ironic_lite.states import Kind
 from tests.flows import mortal, ramdisks
 from tests.flows.rig import Rig, drivers, wait_for
+from tests.flows.test_agents_die import forget
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -84,12 +85,15 @@ def machine() -> Iterator[Rescued]:
 
 
 class Stage:
-    """Where conductors called ``here`` die, and are started again."""
+    """Where conductors called ``here`` die; they, or others, come after."""
 
     def __init__(self, build: Callable[..., Rig], database: Database, machine: Rescued) -> None:
         self._build, self._database, self._machine = build, database, machine
 
-    def start(self, life: mortal.Life) -> Rig:
+    def start(self, life: mortal.Life, host: str = "here") -> Rig:
+        if host != "here":
+            self._database.write(forget)
+
         def around(kind: str, name: str, call: Callable[[], Any]) -> Any:
             life.check()
             found = self._machine.around(kind, name, call)
@@ -99,12 +103,14 @@ class Stage:
         inner = cast(Registry, Drivers(drivers()))
         registry = cast(Registry, mortal.Drivers(inner, around, more=CALLS))
         database = mortal.database(self._database, life)
-        rig = self._build(database, registry=registry, agent__require_tls=False)
+        rig = self._build(database, registry=registry, agent__require_tls=False, DEFAULT__host=host)
         rig.database = self._database
         self._machine.service = rig.service
+        if host != "here":
+            rig.service._orphans.sweep()
         return rig
 
-    def die(self, what: str, n: int) -> tuple[Rig, str, bool]:
+    def die(self, what: str, n: int, heir: str) -> tuple[Rig, str, bool]:
         """Rescue with a conductor that dies at the n-th; whether it did comes last."""
         life = mortal.Life()
         rig = self.start(life)
@@ -120,7 +126,7 @@ class Stage:
             return rig, node, False
         rig.bury()
         assert rig.service.desk.workers.wait_idle(5)
-        again = self.start(mortal.Life())
+        again = self.start(mortal.Life(), heir)
         wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
         return again, node, True
 
@@ -139,14 +145,15 @@ def at_rest(rig: Rig, node: str) -> bool:
     return row["reservation"] is None and kind in STABLE
 
 
+@pytest.mark.parametrize("heir", ["here", "there"])
 @pytest.mark.parametrize("what", ["commit", "call"])
 def test_whenever_a_conductor_dies_a_rescue_ends_and_can_be_undone(
-    build: Callable[..., Rig], sqlite_database: Database, machine: Rescued, what: str
+    build: Callable[..., Rig], sqlite_database: Database, machine: Rescued, what: str, heir: str
 ) -> None:
     """Nobody waits for an agent that was told the password and will never speak again."""
     stage, ends = Stage(build, sqlite_database, machine), []
     for n in itertools.count(1):
-        rig, node, died = stage.die(what, n)
+        rig, node, died = stage.die(what, n, heir)
         row = rig.get(node)
         ends.append(row["provision_state"])
         if machine.lost:  # who was told the token died before it could pass it on
