@@ -209,6 +209,7 @@ TABLE: tuple[Rule, ...] = (
     _silent("agent_changed", None, "the steps begin anew; what comes of it is told"),
     _silent("abort_requested", None, "the move that ends the run is told"),
     _silent("management", None, "Ironic has none; what comes of an order is read from the node"),
+    _silent("network", None, "the network service tells of it; nobody here has done anything"),
     _silent("taken_over", None, "the node goes on as it was; what comes of it is told"),
 )
 

@@ -69,6 +69,24 @@ _RUNBOOK_STEP = {
 }
 
 
+_WORD = {"type": "string", "maxLength": 255}
+_WORD_OR_NULL = {"type": ["string", "null"], "maxLength": 255}
+_EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"enum": ["network.bind_port", "network.unbind_port", "network.delete_port"]},
+        "port_id": _WORD,
+        "mac_address": _WORD,
+        "status": _WORD,
+        "device_id": _WORD_OR_NULL,
+        "binding:host_id": _WORD_OR_NULL,
+        "binding:vnic_type": _WORD_OR_NULL,
+    },
+    "required": ["event", "port_id", "mac_address", "status"],
+    "additionalProperties": False,
+}
+
+
 def _steps(one: Json) -> Json:
     return {"type": "array", "items": one, "maxItems": MOST_STEPS}
 
@@ -111,6 +129,15 @@ _SCHEMAS: Mapping[str, Json] = {
             "services": _named("type"),
         },
         "required": ["links", "networks", "services"],
+    },
+    # What the network service of OpenStack sends.
+    "events": {
+        "type": "object",
+        "properties": {
+            "events": {"type": "array", "items": _EVENT, "minItems": 1, "maxItems": 1000}
+        },
+        "required": ["events"],
+        "additionalProperties": False,
     },
     "local_link_connection": {
         "type": "object",

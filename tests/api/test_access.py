@@ -454,6 +454,8 @@ _BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/nodes/{ident}/management/boot_device"): {"boot_device": "pxe"},
     ("PUT", "/nodes/{ident}/traits"): {"traits": ["CUSTOM_A"]},
     ("PUT", "/nodes/{ident}/traits/{trait}"): None,
+    ("PUT", "/runbooks/{ident}/traits"): {"traits": ["CUSTOM_A"]},
+    ("PUT", "/runbooks/{ident}/traits/{trait}"): None,
     ("POST", "/nodes/{ident}/vmedia"): {"device_type": "cdrom", "image_url": "http://x/y"},
 }
 

@@ -180,6 +180,7 @@ ROUTES: Mapping[str, Told] = {
     "GET /nodes/{ident}/traits": Told(_object(traits=parts.STRINGS)),
     "PUT /nodes/{ident}/traits": Told(takes=_object(traits=parts.STRINGS)),
     "PUT /nodes/{ident}/traits/{trait}": Told(takes={"type": ["object", "null"]}),
+    "POST /events": Told(takes=shapes.schema("events")),
     "GET /runbooks/{ident}/traits": Told(_object(traits=parts.STRINGS)),
     "PUT /runbooks/{ident}/traits": Told(takes=_object(traits=parts.STRINGS)),
     "PUT /runbooks/{ident}/traits/{trait}": Told(takes={"type": ["object", "null"]}),

@@ -1,0 +1,67 @@
+"""What others tell of: the network service, of the ports that it has bound."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite.api import expose, happenings, rules, shapes
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import events, ports
+from ironic_lite.db.session import Connection
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+_SINCE = 54
+_KEPT = ("port_id", "mac_address", "status", "device_id")
+
+
+class Events(expose.Controller):
+    """/v1/events, which only takes."""
+
+    @expose.expose("POST", "/events", since=_SINCE, status=HTTPStatus.NO_CONTENT, body=expose.WHOLE)
+    def tell(self, request: Request) -> None:
+        """Write events down among those of the nodes whose ports they are about.
+
+        Nothing waits for them yet. Those about no port of ours are logged alone.
+        """
+        told = _read(request.json)
+        macs = {one["mac_address"] for one in told}
+
+        def write(conn: Connection) -> dict[str, str]:
+            owners = ports.owners(conn, macs)
+            known = [one for one in told if one["mac_address"] in owners]
+            events.add(conn, [_row(request, owners[one["mac_address"]], one) for one in known])
+            return owners
+
+        owners = self.service.database.write(write)
+        for one in told:
+            node = owners.get(one["mac_address"], "none")
+            LOG.info("Event %s of port %s: node %s", one["event"], one["port_id"], node)
+
+
+def _row(request: Request, node_uuid: str, one: Json) -> Json:
+    data = {name: one[name] for name in _KEPT if one.get(name) is not None}
+    row = happenings.of(request.who, node_uuid, "network", data)
+    return {**row, "event": one["event"].partition(".")[2]}
+
+
+def _read(body: Any) -> list[Json]:
+    """Return the events of a body, checked.
+
+    :raises errors.InvalidParameter: naming the path of the fault.
+    """
+    shapes.check("events", body, "", "Invalid events")
+    told: list[Json] = []
+    for place, one in enumerate(body["events"]):
+        path = f"events/{place}"
+        read = {**one, "port_id": rules.uuid(one["port_id"], f"{path}/port_id")}
+        read["mac_address"] = rules.mac(one["mac_address"], f"{path}/mac_address")
+        if one.get("device_id") is not None:
+            read["device_id"] = rules.uuid(one["device_id"], f"{path}/device_id")
+        rules.text(one["status"], f"{path}/status")
+        told.append(read)
+    return told
