@@ -6,9 +6,12 @@ conductor in one process: a few requests to each route. ``make fuzz`` sends many
 
 from __future__ import annotations
 
+import ast
 import os
+import pathlib
 import re
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
@@ -22,6 +25,7 @@ from schemathesis.specs.openapi import checks as conformance
 
 from ironic_lite import fields
 from ironic_lite.api import controllers, expose, openapi, policy, queries
+from ironic_lite.api.openapi import parts
 from ironic_lite.db.session import Database
 from tests.api.client import Client
 from tests.whole import Whole
@@ -114,6 +118,19 @@ def test_rows_of_answers_are_of_routes_that_are_there() -> None:
 
     routed = {f"{route.method} {route.path}" for route, _ in ROWS}
     assert set(answers.ROUTES) - routed == set()
+
+
+def test_every_status_that_the_api_refuses_with_is_told() -> None:
+    folder = pathlib.Path(controllers.__file__).parents[1]
+    named = {
+        HTTPStatus[node.attr]
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in HTTPStatus.__members__
+    }
+    refusals = {one for one in named if one >= HTTPStatus.BAD_REQUEST}
+    # A method that a path does not have is none that is described.
+    assert refusals - {HTTPStatus.METHOD_NOT_ALLOWED} <= {*parts.statuses()}
 
 
 def test_the_document_is_served_at_every_version(api: Client, told: Json) -> None:

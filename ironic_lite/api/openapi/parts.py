@@ -162,6 +162,10 @@ VERSION_HEADER: Json = {
     "schema": {"type": "string", "pattern": r"^(latest|1\.[1-9][0-9]{0,2})$"},
     "example": versions.MAX_VERSION,
 }
+_EARLY = (
+    # of bodies that do not come; the others are in the table of errors, too
+    HTTPStatus.REQUEST_TIMEOUT,
+)
 _FAULT: Json = {
     "description": "Older clients read a string in a string: error_message holds the JSON object.",
     "anyOf": [
@@ -180,12 +184,8 @@ _FAULT: Json = {
 
 
 def statuses() -> list[int]:
-    """Return the status codes of all refusals, by the table of errors; 500 is a fault of ours."""
-    found = {int(one.status) for one in _errors(errors.Error)}
-    # Of versions, of bodies before they are read, and of those who must log in.
-    found |= {HTTPStatus.NOT_ACCEPTABLE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
-    found |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-    return sorted(int(one) for one in found - {HTTPStatus.INTERNAL_SERVER_ERROR})
+    """Return the status codes of all refusals: those of the table of errors, and earlier ones."""
+    return sorted({int(one.status) for one in _errors(errors.Error)} | {*map(int, _EARLY)})
 
 
 def _errors(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:
