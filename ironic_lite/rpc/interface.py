@@ -12,6 +12,10 @@ from typing import Any, Protocol
 
 from ironic_lite.context import Context
 
+WRONG_TOKEN = "is not this node's token"
+"""Why a conductor refuses the ``agent_token`` of a heartbeat. The API refuses with the same words
+where there is no node, so that strangers do not learn which there are."""
+
 HISTORY: tuple[tuple[str, str], ...] = (
     # version, what it brought
     ("1.0", "The first contract: everything below."),

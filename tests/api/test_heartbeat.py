@@ -10,6 +10,7 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.api.controllers import heartbeat
 from ironic_lite.db import session
+from ironic_lite.rpc import interface
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
 from tests.api.recorder import Recorder
@@ -155,7 +156,7 @@ def test_the_way_to_the_conductor_is_looked_up_once(
         assert beat(api, node).status == 202
     assert len(sent) == 0, sent
     recorder.answers["heartbeat"] = errors.NodeNotFound(node=node["uuid"])
-    assert beat(api, node).status == 404
+    assert beat(api, node).status == 400
     recorder.answers["heartbeat"] = None
     with count_statements(database) as sent:
         assert beat(api, node).status == 202
@@ -184,16 +185,28 @@ def test_the_conductors_refusal_is_handed_on(
     assert beat(api, node).status == status
 
 
-def test_an_unknown_node_has_no_agent(api: Client, recorder: Recorder) -> None:
-    assert beat(api, {"uuid": ABSENT}).status == 404
-    assert recorder.calls == []
+@pytest.mark.parametrize(
+    "ident", [ABSENT, "rack2", "no name at all!", "x" * 300], ids=["uuid", "name", "none", "long"]
+)
+def test_who_is_no_agent_learns_nothing_of_which_nodes_there_are(
+    api: Client, node: Json, recorder: Recorder, ident: str
+) -> None:
+    """An unknown node and a wrong token get the same answer, word for word."""
+    wrong = errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
+    recorder.answers["heartbeat"] = wrong
+    known = [beat(api, node), beat(api, {"uuid": node["name"]})]
+    unknown = beat(api, {"uuid": ident.replace(" ", "%20")})
+    assert len(recorder.calls) == 2
+    assert {(answer.status, answer.body) for answer in (*known, unknown)} == {(400, unknown.body)}
+    for bad in ({"agent_token": ...}, {"callback_url": "ftp://x"}, {"agent_version": ...}):
+        assert beat(api, node, **bad).body == beat(api, {"uuid": ABSENT}, **bad).body
 
 
 def test_who_guesses_nodes_or_tokens_too_often_is_refused(
     api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 2, "api")
-    assert beat(api, {"uuid": ABSENT}).status == 404
+    assert beat(api, {"uuid": ABSENT}).status == 400
     why = errors.InvalidParameter(path="agent_token", reason="is not this node's")
     recorder.answers["heartbeat"] = why
     assert beat(api, node).status == 400

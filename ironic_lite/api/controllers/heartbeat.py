@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import logging
 import re
 import time
 import urllib.parse
@@ -20,6 +21,9 @@ from ironic_lite import errors
 from ironic_lite.api import expose, idents, strangers, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
+from ironic_lite.rpc import interface
+
+LOG = logging.getLogger(__name__)
 
 _SINCE = 22
 LIMIT = 64
@@ -68,7 +72,10 @@ class Heartbeat(strangers.Open):
         agent_status: str | None = None,
         agent_status_message: str | None = None,
     ) -> None:
-        """Take a heartbeat in and hand it to the node's conductor."""
+        """Take a heartbeat in and hand it to the node's conductor.
+
+        A node that is not there, and a token that is not the node's, get the same answer.
+        """
         if callback_url is None:
             raise errors.MissingParameter(path="callback_url")
         given: dict[str, Any] = {
@@ -80,12 +87,19 @@ class Heartbeat(strangers.Open):
         }
         _check_body(request, given)
         self._check_url(callback_url)
-        row = self._route(request, ident)
-        conductor = self.service.conductor_of(row)
         try:
-            conductor.heartbeat(
-                request.who, node_uuid=row["uuid"], callback_url=callback_url, **given
-            )
+            self._hand_on(request, ident, callback_url=callback_url, **given)
+        except errors.NodeNotFound:
+            LOG.info("A heartbeat was refused: there is no node %s", ascii(ident))
+            raise errors.InvalidParameter(
+                path="agent_token", reason=interface.WRONG_TOKEN
+            ) from None
+
+    def _hand_on(self, request: Request, ident: str, **given: str | None) -> None:
+        row = self._route(request, ident)
+        conductor: Any = self.service.client.conductor(self.service.fleet.host_for(row))
+        try:
+            conductor.heartbeat(request.who, node_uuid=row["uuid"], **given)
         except errors.Error:
             self._routes.pop(ident, None)
             raise

@@ -15,6 +15,7 @@ from ironic_lite.conductor.flows.resume import asleep, halted, resume, resume_ch
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
+from ironic_lite.rpc import interface
 from ironic_lite.states import State
 
 MOST_WAIT = 16
@@ -191,7 +192,7 @@ def _check(task: Task, token: str, url: str, verify_ca: str | None) -> None:
     """
     known = task.notes.token
     if known is None or not hmac.compare_digest(known.encode(), token.encode()):
-        raise errors.InvalidParameter(path="agent_token", reason="is not this node's token")
+        raise errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
     if task.desk.conf.agent.require_tls and not url.startswith("https://"):
         reason = "must be https ([agent]require_tls)"
         raise errors.InvalidParameter(path="callback_url", reason=reason)
