@@ -67,6 +67,24 @@ PORT = Shape(
     fields.PORT,
     tuple(one.name for one in fields.PORT if one.name not in ("internal_info", "links")),
 )
+PORTGROUP = Shape(
+    "PortgroupCRUDPayload",
+    "1.3",
+    fields.PORTGROUP,
+    tuple(one.name for one in fields.PORTGROUP if one.name not in ("internal_info", "links")),
+)
+VOLUME_CONNECTOR = Shape(
+    "VolumeConnectorCRUDPayload",
+    "1.0",
+    fields.VOLUME_CONNECTOR,
+    tuple(one.name for one in fields.VOLUME_CONNECTOR if one.name != "links"),
+)
+VOLUME_TARGET = Shape(
+    "VolumeTargetCRUDPayload",
+    "1.0",
+    fields.VOLUME_TARGET,
+    tuple(one.name for one in fields.VOLUME_TARGET if one.name != "links"),
+)
 CHASSIS = Shape(
     "ChassisCRUDPayload",
     "1.0",
@@ -93,7 +111,8 @@ RUNBOOK = Shape(
 )
 SHAPES = (
     *(NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED),
-    *(PORT, CHASSIS, DEPLOY_TEMPLATE, ALLOCATION, RUNBOOK),
+    *(PORT, PORTGROUP, VOLUME_CONNECTOR, VOLUME_TARGET, CHASSIS, DEPLOY_TEMPLATE),
+    *(ALLOCATION, RUNBOOK),
 )
 
 # -- the table -------------------------------------------------------------------------------
@@ -197,6 +216,9 @@ TABLE: tuple[Rule, ...] = (
         "The traits of a node have been set, added or removed.",
     ),
     *_kept("port", PORT),
+    *_kept("portgroup", PORTGROUP),
+    *_kept("volume_connector", VOLUME_CONNECTOR),
+    *_kept("volume_target", VOLUME_TARGET),
     *_kept("chassis", CHASSIS),
     *_kept("deploy_template", DEPLOY_TEMPLATE),
     *_kept("allocation", ALLOCATION),

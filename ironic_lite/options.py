@@ -217,6 +217,11 @@ DEFAULT = (
         "are still of. The API then asks nothing of conductors that this release does not know. "
         "Unset, all are of this release.",
     ),
+    cfg.StrOpt(
+        "default_portgroup_mode",
+        default="active-backup",
+        help="Mode of portgroups that are created without one: a bonding mode of Linux.",
+    ),
     cfg.ListOpt(
         "enabled_hardware_types",
         default=["ipmi", "redfish", "fake-hardware"],

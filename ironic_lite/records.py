@@ -118,7 +118,23 @@ class Port(Record):
     uuid: str
     address: str
     node_uuid: str
+    portgroup_uuid: str | None
+    physical_network: str | None
     pxe_enabled: bool
+    extra: dict[str, Any]
+    internal_info: dict[str, Any]
+
+
+class Portgroup(Record):
+    """Network interface cards of a node that work as one."""
+
+    __slots__ = ()
+
+    id: int
+    uuid: str
+    address: str | None
+    node_uuid: str
+    physical_network: str | None
     extra: dict[str, Any]
     internal_info: dict[str, Any]
 

@@ -247,6 +247,8 @@ INTERFACES_CHANGEABLE = frozenset(
     {S.ENROLL, S.INSPECTING, S.INSPECTWAIT, S.MANAGEABLE, S.AVAILABLE}
 )
 DELETABLE = frozenset({S.MANAGEABLE, S.ENROLL, S.ADOPTFAIL, S.AVAILABLE})
+VOLUMES_REMOVABLE = DELETABLE - {S.AVAILABLE}
+"""Where the volumes of a machine can be removed although it is not switched off."""
 LOOKUP_ALLOWED = frozenset(
     {
         S.DEPLOYING,

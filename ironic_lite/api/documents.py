@@ -51,6 +51,9 @@ NODES = Resource(
     ),
 )
 PORTS = Resource("ports", fields.PORT)
+PORTGROUPS = Resource("portgroups", fields.PORTGROUP, below=(("ports", 23),))
+VOLUME_CONNECTORS = Resource("volume/connectors", fields.VOLUME_CONNECTOR)
+VOLUME_TARGETS = Resource("volume/targets", fields.VOLUME_TARGET)
 CHASSIS = Resource("chassis", fields.CHASSIS, below=(("nodes", 1),))
 DEPLOY_TEMPLATES = Resource("deploy_templates", fields.DEPLOY_TEMPLATE)
 ALLOCATIONS = Resource("allocations", fields.ALLOCATION)
@@ -79,6 +82,11 @@ class Plan:
     drops: tuple[str, ...]
     below: tuple[str, ...]
     texts: tuple[str, ...]
+
+    @property
+    def listed(self) -> str:
+        """The key of a list's body under which the rows are: the last word of the place."""
+        return self.collection.rpartition("/")[2]
 
     def show(self, row: Row, linker: Linker) -> Row:
         """Return one row as the wire has it, as `show_all`."""

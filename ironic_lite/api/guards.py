@@ -14,6 +14,7 @@ from ironic_lite import errors, fields, states
 from ironic_lite.states import State
 
 _INSPECTING_CLOSED_SINCE = 39
+_OFF = "power off"
 _INTERFACES = frozenset(f"{kind}_interface" for kind in fields.INTERFACE_KINDS)
 _RETIREMENT = frozenset({"/retired", "/retired_reason"})
 _FREEING = ("remove /instance_uuid",)
@@ -158,6 +159,28 @@ def check_node(change: Change) -> None:
 # -- ports -----------------------------------------------------------------------------------
 
 
+def check_inspected(owner: Mapping[str, Any], what: str, *, version: int) -> None:
+    """Refuse to change what an inspection may be writing itself, in maintenance too.
+
+    :param what: of the node, for the sentence, such as ``its ports``.
+    :raises errors.Conflict: the node is being inspected.
+    """
+    inspected = State(owner["provision_state"]) is State.INSPECTING
+    if inspected and version >= _INSPECTING_CLOSED_SINCE:
+        reason = f"{what} cannot be changed while it is being inspected"
+        raise errors.Conflict(node=owner["uuid"], reason=reason)
+
+
+def check_switched_off(owner: Mapping[str, Any], what: str) -> None:
+    """Refuse to change the volumes of a machine that may be using them.
+
+    :param what: the act, for the sentence.
+    :raises errors.InvalidState: the machine is not known to be off.
+    """
+    if owner["power_state"] != _OFF:
+        raise errors.InvalidState(verb=what, node=owner["uuid"], state=owner["power_state"])
+
+
 def check_port(changed: frozenset[str], owner: Mapping[str, Any], *, version: int) -> None:
     """Check the change of a port against the state of its node.
 
@@ -168,9 +191,8 @@ def check_port(changed: frozenset[str], owner: Mapping[str, Any], *, version: in
     :raises errors.Conflict: the state forbids it.
     """
     state = State(owner["provision_state"])
-    if changed and state is State.INSPECTING and version >= _INSPECTING_CLOSED_SINCE:
-        reason = "its ports cannot be changed while it is being inspected"
-        raise errors.Conflict(node=owner["uuid"], reason=reason)
+    if changed:
+        check_inspected(owner, "its ports", version=version)
     if owner.get("maintenance"):
         return
     used = state is State.ACTIVE or owner.get("instance_uuid")
@@ -181,4 +203,19 @@ def check_port(changed: frozenset[str], owner: Mapping[str, Any], *, version: in
     if moved and state not in _CONNECTION_STATES:
         allowed = ", ".join(sorted(_CONNECTION_STATES))
         reason = f"{', '.join(moved)} can only be changed in the states {allowed}"
+        raise errors.Conflict(node=owner["uuid"], reason=f"{reason} or in maintenance")
+
+
+def check_portgroup(changed: frozenset[str], owner: Mapping[str, Any], *, version: int) -> None:
+    """Check the change of a portgroup against the state of its node.
+
+    :param changed: column names.
+    :param owner: the node's uuid, provision_state and maintenance.
+    :raises errors.Conflict: the state forbids it.
+    """
+    check_inspected(owner, "its portgroups", version=version)
+    state = State(owner["provision_state"])
+    if "node_uuid" in changed and not owner["maintenance"] and state not in _CONNECTION_STATES:
+        allowed = ", ".join(sorted(_CONNECTION_STATES))
+        reason = f"the node of a portgroup can only be changed in the states {allowed}"
         raise errors.Conflict(node=owner["uuid"], reason=f"{reason} or in maintenance")

@@ -105,7 +105,7 @@ def answer(
     """
     last = rows[-1][shown.key] if rows else ""
     linker = documents.linker(shown, request.base)
-    return body(request, query, shown.collection, shown.show_all(list(rows), linker), last)
+    return body(request, query, shown.listed, shown.show_all(list(rows), linker), last)
 
 
 def body(request: Request, query: queries.Query, name: str, shown: list[Json], last: str) -> Json:

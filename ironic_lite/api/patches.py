@@ -105,14 +105,6 @@ def port(before: Mapping[str, Any], patch: Any, *, version: int, owner: Mapping[
     return changed
 
 
-def chassis(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
-    """Return column -> new value of what a PATCH changes on a chassis.
-
-    :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
-    """
-    return resource(fields.CHASSIS, before, patch, version=version, what="chassis")
-
-
 def resource(
     table: Table, before: Mapping[str, Any], patch: Any, *, version: int, what: str
 ) -> Json:
@@ -124,6 +116,9 @@ def resource(
     """
     operations = read(table, patch, version=version)
     after = _apply(table, before, operations, version=version, what=what)
+    for each in table:
+        if each.type is Type.OBJECT and each.secret and each.name in after:
+            after[each.name] = masking.restore(each.name, after[each.name], before[each.name])
     return _differences(before, after)
 
 

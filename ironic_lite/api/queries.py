@@ -174,6 +174,24 @@ PORTS = Resource(
     ),
 )
 
+PORTGROUPS = Resource(
+    fields.PORTGROUP,
+    (
+        Filter("node", 1, _text),
+        Filter("address", 1, rules.mac),
+        Filter("shard", 106, _several),
+        # Ironic never enforced its version.
+        Filter("conductor_groups", 1, partial(_several, each=_group)),
+    ),
+)
+
+VOLUME_CONNECTORS = Resource(
+    fields.VOLUME_CONNECTOR, (Filter("node", 1, _text),), fields_since=32, detail_since=32
+)
+VOLUME_TARGETS = Resource(
+    fields.VOLUME_TARGET, (Filter("node", 1, _text),), fields_since=32, detail_since=32
+)
+
 CHASSIS = Resource(fields.CHASSIS)
 
 DEPLOY_TEMPLATES = Resource(fields.DEPLOY_TEMPLATE, fields_since=55, detail_since=55, marker=_text)

@@ -16,6 +16,7 @@ _WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "t", "true", "on", "y", "yes"), True),
     **dict.fromkeys(("0", "f", "false", "off", "n", "no"), False),
 }
+_MOST_INTEGER = (1 << 31) - 1
 _UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.I)
 _NAME = re.compile(r"[A-Za-z0-9._~-]{1,255}")
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
@@ -52,6 +53,17 @@ def boolean(value: Any, path: str) -> bool:
     if found is None:
         raise errors.InvalidParameter(path=path, reason=f"{value!r} is not a boolean")
     return found
+
+
+def integer(value: Any, path: str) -> int:
+    """Return a whole number that every database can hold.
+
+    :raises errors.InvalidParameter: not so.
+    """
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not -_MOST_INTEGER <= value <= _MOST_INTEGER or value != int(value):
+        raise errors.InvalidParameter(path=path, reason="is not a whole number of 32 bits")
+    return int(value)
 
 
 def uuid_like(text: str) -> bool:

@@ -55,6 +55,8 @@ def _stored(field: Field, value: Any, version: int) -> Any:
         return rules.boolean(value, field.name)
     if field.type is Type.STRING:
         rules.text(value, field.name)
+    if field.type is Type.INTEGER:
+        return rules.integer(value, field.name)
     special = _OWN.get(field) or _SPECIAL.get(field.name)
     return special(value, field.name, version) if special else value
 
@@ -116,6 +118,10 @@ _SPECIAL: Mapping[str, Check] = {
     "network_data": _network_data,
     "address": _mac,
     "local_link_connection": _local_link,
+    "connector_id": _not_empty,
+    "type": _not_empty,
+    "volume_id": _not_empty,
+    "volume_type": _not_empty,
     **{f"{kind}_interface": _not_empty for kind in fields.INTERFACE_KINDS},
 }
 
@@ -219,23 +225,6 @@ def port(body: Any, *, version: int) -> Json:
         )
     smart_nic(given)
     return given
-
-
-def chassis(body: Any, *, version: int) -> Json:
-    """Return the column values of POST /v1/chassis, only those given.
-
-    :raises errors.InvalidParameter: an unknown or unwritable key, or a bad value.
-    """
-    return _writable(fields.CHASSIS, body, version=version, what="chassis")
-
-
-def deploy_template(body: Any, *, version: int) -> Json:
-    """Return the column values of POST /v1/deploy_templates, only those given.
-
-    :raises errors.InvalidParameter: an unknown or unwritable key, a bad value, no name, no steps.
-    """
-    table, needs = fields.DEPLOY_TEMPLATE, ("name", "steps")
-    return resource(table, body, version=version, what="deploy template", needs=needs)
 
 
 def resource(

@@ -157,6 +157,7 @@ _WIRE_TYPES: Mapping[Type, list[str]] = {
     Type.BOOLEAN: ["boolean", "string", "null"],  # words are read by rules.boolean
     Type.OBJECT: ["object", "null"],
     Type.LIST: ["array", "null"],
+    Type.INTEGER: ["integer", "null"],
 }
 
 

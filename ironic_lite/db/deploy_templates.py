@@ -8,19 +8,19 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import models, paging
+from ironic_lite.db import models
 from ironic_lite.db.families import Family
 from ironic_lite.db.session import Connection
 
-LISTING = paging.Listing(models.deploy_templates)
-page = LISTING.page
+Row = dict[str, Any]
+
 FAMILY = Family(
     models.deploy_templates,
     "deploy template",
     lambda ident: errors.DeployTemplateNotFound(template=ident),
 )
-COLUMNS = FAMILY.columns
 get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
+page = FAMILY.page
 
 _TEMPLATE = models.deploy_templates.c
 _NAMED = (
@@ -30,7 +30,7 @@ _NAMED = (
 )
 
 
-def named(conn: Connection, names: Collection[str]) -> list[dict[str, Any]]:
+def named(conn: Connection, names: Collection[str]) -> list[Row]:
     """Return the templates with these names, by name, each as ``{"name": ..., "steps": [...]}``.
 
     A name without a template is no fault. No names: no statement.

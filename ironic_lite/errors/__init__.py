@@ -19,6 +19,7 @@ The branch tells a caller what to do, so branches are few::
     +- NotFound                    404
     |  +- NodeNotFound, PortNotFound, ChassisNotFound, DriverNotFound, ConductorNotFound
     |  +- DeployTemplateNotFound, AllocationNotFound, RunbookNotFound
+    |  +- PortgroupNotFound, VolumeConnectorNotFound, VolumeTargetNotFound
     +- NotAcceptable               406  newer than the version asked for
     +- Conflict                    409  retry when the other thing is over
     |  +- NodeLocked                    somebody works on the node
@@ -108,11 +109,14 @@ from ironic_lite.errors.refusals import (
     NotFound,
     NoValidDefaultForInterface,
     NoValidHost,
+    PortgroupNotFound,
     PortNotFound,
     RunbookNotFound,
     TooLarge,
     Unauthorized,
     UnsupportedDriverExtension,
+    VolumeConnectorNotFound,
+    VolumeTargetNotFound,
 )
 from ironic_lite.errors.root import (
     Error,
@@ -189,6 +193,7 @@ __all__ = [
     "NotFound",
     "Pinned",
     "PortNotFound",
+    "PortgroupNotFound",
     "PowerFailure",
     "RunbookNotFound",
     "StepFailed",
@@ -201,5 +206,7 @@ __all__ = [
     "Unavailable",
     "UnknownMethod",
     "UnsupportedDriverExtension",
+    "VolumeConnectorNotFound",
+    "VolumeTargetNotFound",
     "from_data",
 ]

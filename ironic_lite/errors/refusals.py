@@ -98,6 +98,18 @@ class PortNotFound(NotFound):
     text = "Port {port} could not be found."
 
 
+class PortgroupNotFound(NotFound):
+    text = "Portgroup {portgroup} could not be found."
+
+
+class VolumeConnectorNotFound(NotFound):
+    text = "Volume connector {connector} could not be found."
+
+
+class VolumeTargetNotFound(NotFound):
+    text = "Volume target {target} could not be found."
+
+
 class ChassisNotFound(NotFound):
     text = "Chassis {chassis} could not be found."
 

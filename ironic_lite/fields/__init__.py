@@ -6,6 +6,7 @@ in ``db.models``, a migration and a test.
 
 from __future__ import annotations
 
+from ironic_lite.fields.belongings import PORTGROUP, VOLUME_CONNECTOR, VOLUME_TARGET
 from ironic_lite.fields.field import Access, Field, Type
 from ironic_lite.fields.node import INTERFACE_KINDS, NODE
 from ironic_lite.fields.reading import brief, by_name, select, sort_column, visible
@@ -30,8 +31,11 @@ __all__ = [
     "INTERFACE_KINDS",
     "NODE",
     "PORT",
+    "PORTGROUP",
     "RUN",
     "RUNBOOK",
+    "VOLUME_CONNECTOR",
+    "VOLUME_TARGET",
     "WHOLE_RUN",
     "Access",
     "Field",

@@ -15,6 +15,7 @@ class Type(enum.Enum):
     OBJECT = "object"
     LIST = "array"
     NUMBER = "number"
+    INTEGER = "integer"
     TIME = "time"
 
 

@@ -29,7 +29,7 @@ TABLES: Mapping[str, str] = {
     "HISTORY": "events",
     "FIRMWARE": "firmware_components",
 }
-PARENTS = {"nodes": "node_uuid", "chassis": "chassis_uuid"}
+PARENTS = {"nodes": "node_uuid", "chassis": "chassis_uuid", "portgroups": "portgroup_uuid"}
 """First word of a path, and the column by which the rows below belong to one of those."""
 VALUES: Mapping[str, Any] = {
     # column: what the wire can show; others get something of their type
@@ -144,7 +144,7 @@ def _value(database: Database, column: sa.Column[Any], number: int) -> Any:
     kinds: Mapping[type, Any] = {
         str: f"x{number}"[: getattr(column.type, "length", None) or 20],
         bool: False,
-        int: number % 1000,
+        int: number % 10**9,  # some are unique
         float: 1.0,
         dict: [],
     }

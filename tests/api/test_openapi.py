@@ -155,8 +155,11 @@ class Machines:
         self.known: dict[str, list[str]] = {"nodes": [*self.nodes, "n-manageable"]}
         port = {"node_uuid": self.nodes[0], "address": "52:54:00:00:00:01"}
         steps = [{"interface": "deploy", "step": "deploy", "args": {}, "priority": 1}]
+        connector = {"node_uuid": self.nodes[0], "type": "iqn", "connector_id": "one"}
         for name, body in (
             ("ports", port),
+            ("portgroups", {"node_uuid": self.nodes[0], "name": "bond0"}),
+            ("volume/connectors", connector),
             ("chassis", {"description": "a rack"}),
             ("deploy_templates", {"name": "CUSTOM_ONE", "steps": steps}),
         ):

@@ -45,7 +45,8 @@ def test_a_port_is_found_by_uuid_address_and_name(database: Database) -> None:
 def test_a_ports_taken_unique_value_is_named(database: Database, key: str, value: str) -> None:
     node = add_node(database)
     add_port(database, node, 1, **{key: value})
-    with pytest.raises(errors.Duplicate, match=f"A port with {key} {value} already exists"):
+    called = "MAC address" if key == "address" else key
+    with pytest.raises(errors.Duplicate, match=f"A port with {called} {value} already exists"):
         add_port(database, node, 2, **{key: value})
 
 

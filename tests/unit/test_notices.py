@@ -79,24 +79,29 @@ def passed_on(tree: ast.Module, function: str, place: int) -> Iterator[Written]:
 def of_families() -> Iterator[Written]:
     """Find the kinds composed of a family's word and what has become of a member."""
     known = dict(trees())
-    shared = became(known["api/members.py"])
+    shared = [known[f"api/{module}.py"] for module in ("members", "families", "belongings")]
+    whats = {what for tree in shared for what in became(tree)}
     for tree in known.values():
         for node in ast.walk(tree):
-            bases = [ast.unparse(base) for base in getattr(node, "bases", ())]
-            if isinstance(node, ast.ClassDef) and "members.Controller" in bases:
-                yield from ((f"{word(node)}_{what}", None) for what in shared | became(tree))
+            for word in words(node) if isinstance(node, ast.ClassDef) else ():
+                yield from ((f"{word}_{what}", None) for what in whats | became(tree))
 
 
 def became(tree: ast.Module) -> set[str]:
-    whats = {constant(call.args[1]) for call in calls(tree) if name(call) == "self.tell"}
+    told = [call.args[1] for call in calls(tree) if name(call) == "self.tell"]
+    found = [call for call in calls(tree) if name(call).endswith(".record")]
+    told += [call.args[2] for call in found if len(call.args) > 3]
+    whats = {constant(what) for what in told}
     assert None not in whats, "write as a string what has become of the member"
     return {str(what) for what in whats}
 
 
-def word(family: ast.ClassDef) -> str:
-    assigned = [node for node in family.body if isinstance(node, ast.Assign)]
-    [found] = [node.value for node in assigned if ast.unparse(node.targets[0]) == "word"]
-    return str(constant(found))
+def words(family: ast.ClassDef) -> Iterator[str]:
+    bases = [ast.unparse(base) for base in family.bases]
+    if any(base.startswith(("members.", "families.", "belongings.", "_Volumes")) for base in bases):
+        for node in family.body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "word":
+                yield str(constant(node.value))
 
 
 def of_rows(tree: ast.Module) -> Iterator[Written]:
@@ -131,6 +136,7 @@ def test_the_scan_sees_what_is_written() -> None:
     assert {"provision", "step_started", "power", "fault", "taken_over"} <= kinds
     assert {"node_created", "node_updated", "traits_updated", "port_deleted"} <= kinds
     assert {"chassis_created", "chassis_updated", "deploy_template_deleted"} <= kinds
+    assert {"portgroup_created", "volume_connector_updated", "volume_target_deleted"} <= kinds
     assert {("power", "start"), ("power", "end"), ("power", "fail")} <= written()
 
 
@@ -147,7 +153,7 @@ def test_every_row_is_for_an_event_that_is_written() -> None:
 def test_events_are_written_where_the_scan_looks() -> None:
     writers = {path for path, tree in trees() for call in calls(tree) if name(call) == "events.add"}
     known = {path for path, tree in trees() if [*of_api(tree), *of_rows(tree)]}
-    assert writers - known == {"conductor/journal.py"}
+    assert writers - known == {"conductor/journal.py", "api/belongings.py"}
 
 
 def test_no_row_is_there_twice() -> None:
@@ -276,6 +282,9 @@ def test_maintenance_alone_has_a_type_of_its_own(changed: list[str], action: str
     [
         ("node", "node"),
         ("port", "port"),
+        ("portgroup", "portgroup"),
+        ("volume_connector", "volumeconnector"),
+        ("volume_target", "volumetarget"),
         ("chassis", "chassis"),
         ("deploy_template", "deploytemplate"),
     ],
@@ -334,6 +343,23 @@ KNOWN: dict[str, tuple[str, set[str]]] = {
             "address extra local_link_connection pxe_enabled node_uuid portgroup_uuid "
             "physical_network created_at updated_at uuid is_smartnic name description vendor "
             "category available_for_dynamic_portgroup"
+        ),
+    ),
+    "PortgroupCRUDPayload": (
+        "1.3",
+        names(
+            "address category extra mode name node_uuid physical_network properties "
+            "standalone_ports_supported created_at updated_at uuid dynamic_portgroup"
+        ),
+    ),
+    "VolumeConnectorCRUDPayload": (
+        "1.0",
+        names("connector_id extra node_uuid type created_at updated_at uuid"),
+    ),
+    "VolumeTargetCRUDPayload": (
+        "1.0",
+        names(
+            "boot_index extra node_uuid properties volume_id volume_type created_at updated_at uuid"
         ),
     ),
     "ChassisCRUDPayload": ("1.0", names("description extra created_at updated_at uuid")),

@@ -419,9 +419,9 @@ def test_removing_flags_of_a_port_sets_their_defaults() -> None:
 
 def test_a_chassis_is_patched_without_rules() -> None:
     before = {"uuid": UUID, "description": "a", "extra": {}}
-    assert patches.chassis(before, [op("remove", "/description")], version=1) == {
-        "description": None
-    }
+    patch = [op("remove", "/description")]
+    found = patches.resource(fields.CHASSIS, before, patch, version=1, what="chassis")
+    assert found == {"description": None}
 
 
 # -- anything at all -------------------------------------------------------------------------

@@ -66,6 +66,12 @@ _ROOT = _object(
 )
 _V1: Json = {"type": "object", "required": ["id", "links", "media_types", "version"]}
 
+# -- what hangs below nodes ------------------------------------------------------------------
+
+_VOLUME = _object(links=parts.LINKS, connectors=parts.LINKS, targets=parts.LINKS)
+_CHILDREN = _object(children=parts.STRINGS, links=_object(href=_TEXT, rel=_TEXT))
+_SHARDS = _object(shards={"type": "array", "items": _object(name=_TEXT, count={"type": "integer"})})
+
 # -- states, steps ---------------------------------------------------------------------------
 
 _BODIES: Mapping[str, Json] = {
@@ -158,6 +164,10 @@ ROUTES: Mapping[str, Told] = {
     "HEAD /": Told(),
     "GET /openapi.json": Told(_OBJECT),
     "GET /openapi": Told(_OBJECT),
+    "GET /shards": Told(_SHARDS),
+    "GET /volume": Told(_VOLUME),
+    "GET /nodes/{ident}/volume": Told(_VOLUME),
+    "GET /nodes/{ident}/children": Told(_CHILDREN),
     "GET /nodes/{ident}/states": Told({"$ref": "#/components/schemas/NodeStates"}),
     "PUT /nodes/{ident}/states/provision": Told(takes=_PROVISION),
     "PUT /nodes/{ident}/states/raid": Told(takes=_OBJECT),

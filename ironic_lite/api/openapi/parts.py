@@ -37,6 +37,7 @@ _SHOWN: Mapping[Type, Json] = {
     Type.OBJECT: {"type": ["object", "null"]},
     Type.LIST: {"type": ["array", "null"]},
     Type.NUMBER: {"type": ["number", "null"]},
+    Type.INTEGER: {"type": ["integer", "null"]},
     Type.TIME: {"type": ["string", "null"], "format": "date-time"},
 }
 # Read leniently: `rules` takes words for booleans.

@@ -44,7 +44,13 @@ RULES = (
         ("GET /nodes", "GET /nodes/detail"),
     ),
     Rule("baremetal:node:list_all", READER, "List all nodes."),
-    _node("get", SEES, "Show a node; who may not does not learn that it is there.", "GET ."),
+    _node(
+        "get",
+        SEES,
+        "Show a node; who may not does not learn that it is there.",
+        "GET .",
+        "GET ./children",
+    ),
     Rule(
         "baremetal:node:get:filter_threshold",
         READER,

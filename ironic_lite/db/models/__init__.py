@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from ironic_lite.db.models.belongings import portgroups, volume_connectors, volume_targets
 from ironic_lite.db.models.column import metadata
 from ironic_lite.db.models.nodes import (
     agent_steps,
@@ -40,11 +41,14 @@ __all__ = [
     "inventories",
     "metadata",
     "nodes",
+    "portgroups",
     "ports",
     "run_steps",
     "runbooks",
     "runs",
     "traits",
+    "volume_connectors",
+    "volume_targets",
 ]
 
 

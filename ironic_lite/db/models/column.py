@@ -82,6 +82,17 @@ def made() -> tuple[sa.Column[Any], ...]:
     return (time("created_at", nullable=False), time("updated_at"))
 
 
+def owner() -> sa.Column[str]:
+    """Return the node of rows that go with it, and have keys of their own."""
+    return sa.Column(
+        "node_uuid",
+        string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    )
+
+
 def of_node() -> sa.Column[str]:
     """Return the first half of the key of rows that come and go with their node."""
     return sa.Column(

@@ -1,0 +1,27 @@
+"""The children of a node: nodes that are parts of the same machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ironic_lite.api import expose, idents, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import nodes
+
+_SINCE = 83
+
+
+class Children(expose.Controller):
+    """Which nodes name a node as their parent."""
+
+    @expose.expose("GET", "/nodes/{ident}/children", types.word, since=_SINCE)
+    def index(self, request: Request, ident: str) -> dict[str, Any]:
+        """List the UUIDs of all children, and where to read of them."""
+        parent = idents.fetch(self.service, request, ident, ("uuid",))["uuid"]
+        where = {"parent_node": parent}
+        rows = self.service.database.read(
+            lambda conn: nodes.page(conn, columns=("uuid",), where=where, limit=sys.maxsize)
+        )
+        link = {"href": f"{request.base}/v1/nodes?parent_node={parent}", "rel": "children"}
+        return {"children": [row["uuid"] for row in rows], "links": link}

@@ -1,0 +1,137 @@
+"""Portgroups: ports of a node that work as one, and what is attached to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.api import belongings, documents, expose, families, guards, idents, queries, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.api.service import Service
+from ironic_lite.db import portgroups
+from ironic_lite.db.session import Connection
+
+Json = dict[str, Any]
+
+_SINCE = 23
+_BELOW = 24
+_OF_NODE = "/nodes/{ident}/portgroups"
+_VIF = "tenant_vif_port_id"
+_PLUGGED = frozenset({"portgroup_uuid", "physical_network", "node_uuid"})
+
+
+class Portgroups(belongings.Controller, families.Named, since=_SINCE, detail=True):
+    """The collection /v1/portgroups, its families, and the portgroups of a node."""
+
+    family = portgroups.FAMILY
+    word = "portgroup"
+    shown = documents.PORTGROUPS
+    asked = queries.PORTGROUPS
+    facts = ("name", "address")
+    kind = "portgroup"
+
+    @expose.expose("GET", _OF_NODE, types.word, since=_BELOW, raw_query=True)
+    def index_of_node(self, request: Request, ident: str) -> Json:
+        """Return a page of one node's portgroups."""
+        return self.page(request, node=ident)
+
+    @expose.expose("GET", f"{_OF_NODE}/detail", types.word, since=_BELOW, raw_query=True)
+    def index_detail_of_node(self, request: Request, ident: str) -> Json:
+        """Return a page of one node's portgroups with all fields."""
+        return self.page(request, detail=True, node=ident)
+
+    def admit(self, conn: Connection, given: Json) -> None:
+        """Give a new portgroup the mode that portgroups have."""
+        del conn
+        self._fill_mode(given)
+
+    def changes(self, request: Request, before: Json, patch: Any, owner: Json) -> Json:
+        """Return what a patch changes, if the state of the node allows it."""
+        found = super().changes(request, before, patch, owner)
+        if found:
+            guards.check_portgroup(frozenset(found), owner, version=request.version)
+        if "mode" in found:
+            self._fill_mode(found)
+        return found
+
+    def permit(self, conn: Connection, owner: Json, before: Json, changes: Json) -> None:
+        """Give all ports the physical network; only an empty portgroup changes its node."""
+        del owner
+        if "node_uuid" in changes and portgroups.members(conn, before["uuid"]):
+            raise _not_empty(before["uuid"])
+        if "physical_network" in changes:
+            network = {"physical_network": changes["physical_network"]}
+            portgroups.spread(conn, before["uuid"], network)
+
+    def release(self, conn: Connection, owner: Json, row: Json) -> None:
+        """Refuse to remove a portgroup that has ports, or a VIF."""
+        if portgroups.members(conn, row["uuid"]):
+            raise _not_empty(row["uuid"])
+        check_unplugged(owner, row, "portgroup")
+
+    def _fill_mode(self, values: Json) -> None:
+        values["mode"] = values.get("mode") or self.service.conf.default_portgroup_mode
+
+
+def find(service: Service, request: Request, ident: str) -> Json:
+    """Return the portgroup that a path or a filter names.
+
+    :raises errors.PortgroupNotFound: there is none, or none that the caller may see.
+    """
+    known = families.known(portgroups.FAMILY, "portgroup", ident)
+
+    def read(conn: Connection) -> Json:
+        row = portgroups.FAMILY.get(conn, known)
+        idents.judge(conn, request, row["node_uuid"], errors.PortgroupNotFound(portgroup=known))
+        return row
+
+    return service.database.read(read)
+
+
+def join(conn: Connection, port: Json, changed: frozenset[str]) -> None:
+    """Let a port be a member of its portgroup, which takes up the network of its first member.
+
+    :param port: the columns that it is to have.
+    :param changed: which of them are new.
+    :raises errors.InvalidParameter: no such portgroup, or another node's.
+    :raises errors.Conflict: the portgroup is on another physical network.
+    """
+    wanted, network = port.get("portgroup_uuid"), port.get("physical_network")
+    if wanted is None or not _PLUGGED & changed:
+        return
+    try:
+        group = portgroups.FAMILY.get(conn, wanted, hold=True)
+    except errors.PortgroupNotFound as why:
+        raise errors.InvalidParameter(
+            why.message, path="portgroup_uuid", reason="no such portgroup"
+        ) from None
+    if group["node_uuid"] != port["node_uuid"]:
+        reason = f"portgroup {wanted} belongs to another node than the port"
+        raise errors.InvalidParameter(path="portgroup_uuid", reason=reason)
+    others = portgroups.members(conn, wanted)
+    others.pop(port["uuid"], None)
+    there = next(iter(others.values()), group["physical_network"])
+    if not others and there is None and network is not None:
+        portgroups.FAMILY.update(conn, wanted, {"physical_network": network})
+    elif (others or there is not None) and there != network:
+        reason = (
+            f"a port of the physical network {network} cannot become a member of portgroup "
+            f"{wanted}, which is on {there}"
+        )
+        raise errors.Conflict(node=port["node_uuid"], reason=reason)
+
+
+def check_unplugged(owner: Json, row: Json, what: str) -> None:
+    """Refuse to remove a port or portgroup with a VIF, unless its node is in maintenance.
+
+    :raises errors.Conflict: it has one.
+    """
+    if (row["internal_info"] or {}).get(_VIF) and not owner["maintenance"]:
+        reason = f"a VIF is attached to {what} {row['uuid']}; detach it first"
+        raise errors.Conflict(node=owner["uuid"], reason=reason)
+
+
+def _not_empty(uuid: str) -> errors.InvalidRequest:
+    return errors.InvalidRequest(
+        f"Portgroup {uuid} contains ports; take them out of it, or remove them, first."
+    )

@@ -1,0 +1,107 @@
+"""Volumes outside of machines: what a node connects from, and what it connects to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ironic_lite import states
+from ironic_lite.api import belongings, documents, expose, guards, idents, links, queries, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.db import volumes
+from ironic_lite.db.session import Connection
+
+Json = dict[str, Any]
+
+_SINCE = 32
+_OF_NODE = "/nodes/{ident}/volume"
+_PROPERTIES = "baremetal:volume:view_target_properties"
+_PARTS = ("connectors", "targets")
+
+
+class _Volumes(belongings.Controller):
+    """What a machine uses while it is on stays as it is."""
+
+    kind = "volume"
+
+    def permit(self, conn: Connection, owner: Json, before: Json, changes: Json) -> None:
+        """Refuse changes while the machine may be using the volume."""
+        del conn, before, changes
+        guards.check_switched_off(owner, f"{self.what} update")
+
+    def release(self, conn: Connection, owner: Json, row: Json) -> None:
+        """Refuse the removal while an instance may be using the volume."""
+        del conn, row
+        if owner["provision_state"] not in states.VOLUMES_REMOVABLE:
+            guards.check_switched_off(owner, f"{self.what} deletion")
+
+
+class Connectors(_Volumes, since=_SINCE):
+    """The collection /v1/volume/connectors, its members, and those of a node."""
+
+    family = volumes.CONNECTORS
+    word = "volume_connector"
+    shown = documents.VOLUME_CONNECTORS
+    asked = queries.VOLUME_CONNECTORS
+    facts = ("type", "connector_id")
+
+    @expose.expose("GET", f"{_OF_NODE}/connectors", types.word, since=_SINCE, raw_query=True)
+    def index_of_node(self, request: Request, ident: str) -> Json:
+        """Return a page of one node's connectors."""
+        return self.page(request, node=ident)
+
+
+class Targets(_Volumes, since=_SINCE):
+    """The collection /v1/volume/targets, its members, and those of a node."""
+
+    family = volumes.TARGETS
+    word = "volume_target"
+    shown = documents.VOLUME_TARGETS
+    asked = queries.VOLUME_TARGETS
+    facts = ("boot_index", "volume_id")
+
+    @expose.expose("GET", f"{_OF_NODE}/targets", types.word, since=_SINCE, raw_query=True)
+    def index_of_node(self, request: Request, ident: str) -> Json:
+        """Return a page of one node's targets."""
+        return self.page(request, node=ident)
+
+    def page(self, request: Request, *, detail: bool = False, **below: str) -> Json:
+        """Return a page of targets; whoever may not see their properties does not."""
+        answer = super().page(request, detail=detail, **below)
+        if not request.access.allows(_PROPERTIES):
+            for row in answer[self.listed]:
+                _redact(row)
+        return answer
+
+    def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
+        """Show a row with all columns; whoever may not see the properties does not."""
+        shown = super().document(request, row, chosen)
+        if not request.access.allows(_PROPERTIES):
+            _redact(shown)
+        return shown
+
+
+class Volume(expose.Controller):
+    """The documents that lead to the lists."""
+
+    @expose.expose("GET", "/volume", since=_SINCE)
+    def root(self, request: Request) -> Json:
+        """Return where connectors and targets are."""
+        request.access.only(None, kind="volume")
+        return _root(request.base, "volume/")
+
+    @expose.expose("GET", _OF_NODE, types.word, since=_SINCE)
+    def of_node(self, request: Request, ident: str) -> Json:
+        """Return where those of one node are."""
+        row = idents.fetch(self.service, request, ident, ("uuid",))
+        return _root(request.base, f"nodes/{row['uuid']}/volume/")
+
+
+def _root(base: str, place: str) -> Json:
+    lists = {part: links.pair(base, f"{place}{part}") for part in _PARTS}
+    return {"links": links.pair(base, place), **lists}
+
+
+def _redact(document: Json) -> None:
+    if "properties" in document:
+        said = f"** Value redacted: it requires the permission {_PROPERTIES}. **"
+        document["properties"] = {"redacted_contents": said}
