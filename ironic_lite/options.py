@@ -451,6 +451,15 @@ DATABASE = (
         help="SQLAlchemy URL: sqlite:////path/file, postgresql+psycopg://user:password@host/name "
         "or mysql+pymysql://user:password@host/name. Unset, ironic-lite.sqlite in state_path.",
     ),
+    cfg.ListOpt(
+        "encryption_keys",
+        default=[],
+        secret=True,
+        help="Fernet keys, of which the first encrypts what is secret in the database, and all "
+        "decrypt. 'none' as the first leaves new values as they are. Before a key becomes the "
+        "first, every process must have it at a later place; 'ironic-lite-dbsync reencrypt' "
+        "rewrites the rest. A key is 32 random bytes in URL-safe base64.",
+    ),
     cfg.IntOpt("max_pool_size", default=10, min=1, help="Connections a process keeps open."),
     cfg.IntOpt(
         "max_overflow",

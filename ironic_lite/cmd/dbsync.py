@@ -16,7 +16,7 @@ from oslo_config import cfg  # noqa: E402
 
 from ironic_lite import config  # noqa: E402
 from ironic_lite.cmd import checks, entry  # noqa: E402
-from ironic_lite.db import migrate, online  # noqa: E402
+from ironic_lite.db import migrate, online, resealing  # noqa: E402
 from ironic_lite.db.session import Database  # noqa: E402
 
 PROG = "ironic-lite-dbsync"
@@ -60,11 +60,22 @@ def _online(conf: Any, database: Database) -> int:
     return EXIT_MORE if left else 0
 
 
+def _reencrypt(conf: Any, database: Database) -> int:
+    migrate.check(database)
+    for one in resealing.run(database):
+        print(f"{one.table}: {one.done} of {one.found} rows rewritten")
+    return 0
+
+
 _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
     "upgrade": (_upgrade, "bring the schema to a revision (default: the newest)"),
     "revision": (_revision, "print the revision of this database"),
     "version": (_version, "print program and schema versions"),
     "history": (_history, "list all revisions, the present one marked"),
+    "reencrypt": (
+        _reencrypt,
+        "encrypt what is secret with the first of the keys, while the service runs",
+    ),
     "online_data_migrations": (_online, "rewrite rows of an older form, while the service runs"),
 }
 

@@ -13,13 +13,13 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from ironic_lite import config, errors
-from ironic_lite.db import encoding, faults, turns
+from ironic_lite.db import encoding, faults, sealing, turns
 from ironic_lite.db.faults import Fault
 
 LOG = logging.getLogger(__name__)
@@ -192,13 +192,8 @@ class Database:
 
 
 _OPTIONS = (
-    "max_pool_size",
-    "max_overflow",
-    "pool_timeout",
-    "connection_recycle_time",
-    "connect_timeout",
-    "statement_timeout",
-    "sqlite_busy_timeout",
+    *("max_pool_size", "max_overflow", "pool_timeout", "connection_recycle_time"),
+    *("connect_timeout", "statement_timeout", "sqlite_busy_timeout", "encryption_keys"),
 )
 
 
@@ -221,6 +216,7 @@ def open_database(
     connect_timeout: float = 10,
     statement_timeout: float = 30,
     sqlite_busy_timeout: float = 10,
+    encryption_keys: Sequence[str] = (),
 ) -> Database:
     """Return a database; nothing is connected before the first use.
 
@@ -235,6 +231,7 @@ def open_database(
     address = _address(url)
     kind = address.get_backend_name()
     engine = _engine(address, kind, options)
+    sealing.attach(engine, sealing.Keys(encryption_keys))
     sa.event.listen(engine, "do_connect", _connect)
     if kind == "sqlite":
         sa.event.listen(engine, "connect", _prepare_sqlite(sqlite_busy_timeout))

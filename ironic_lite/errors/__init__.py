@@ -53,6 +53,7 @@ The branch tells a caller what to do, so branches are few::
     +- UnknownMethod               500  the conductor is older than the API
     +- LibraryMissing              500  install it on the conductor's machine
     +- LocalFileError              500  a file of the conductor's machine cannot be used
+    +- KeyMissing                  500  what is encrypted in the database needs another key
     +- DownloadFailed              500  what a URL leads to cannot be had
     +- Aborted                     500  by request; only ever the end of a run
     +- Interrupted                 500  by the death of a conductor; only ever the end of a run
@@ -130,6 +131,7 @@ from ironic_lite.errors.service import (
     DiskFull,
     DownloadFailed,
     Interrupted,
+    KeyMissing,
     LibraryMissing,
     LocalFileError,
     NoConductor,
@@ -176,6 +178,7 @@ __all__ = [
     "InvalidParameter",
     "InvalidRequest",
     "InvalidState",
+    "KeyMissing",
     "LibraryMissing",
     "LocalFileError",
     "LockLost",

@@ -76,6 +76,13 @@ class LibraryMissing(Error):
     text = "The conductor's machine lacks {library}, which {purpose}; install it there."
 
 
+class KeyMissing(Error):
+    text = (
+        "The database has values that were encrypted with the key known as {key}, which is not "
+        "among [database]encryption_keys of this process: add it there, at any place but the first."
+    )
+
+
 class LocalFileError(Error):
     text = "The file {path} of the conductor's machine cannot be used: {reason}."
 

@@ -11,6 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
+from ironic_lite.db import sealing
+
 metadata = sa.MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_name)s",
@@ -70,6 +72,11 @@ def flag(name: str, **more: Any) -> sa.Column[bool]:
 def json(name: str, **more: Any) -> sa.Column[Any]:
     """Return a column of JSON values."""
     return sa.Column(name, Json, **more)
+
+
+def sealed(name: str, **more: Any) -> sa.Column[Any]:
+    """Return a column of JSON values that may be secret: encrypted where there are keys."""
+    return sa.Column(name, sealing.Sealed(none_as_null=True), **more)
 
 
 def time(name: str, **more: Any) -> sa.Column[Any]:

@@ -14,7 +14,7 @@ deploy_templates = sa.Table(
     column.uuid(unique=True, nullable=False),
     column.text("name", unique=True, nullable=False),
     # A list of steps: they are read and written with their template, and nobody asks for one alone.
-    column.json("steps", nullable=False),
+    column.sealed("steps", nullable=False),
     column.json("extra"),
     *column.made(),
     **column.OPTIONS,

@@ -79,7 +79,7 @@ run_steps = sa.Table(
     column.text("kind", 16, nullable=False),
     column.text("interface", 32, nullable=False),
     column.text("step", nullable=False),
-    column.json("args"),
+    column.sealed("args"),
     sa.Column("priority", sa.Float, nullable=False, server_default="0"),
     column.flag("abortable"),
     # pending, running, waiting, done, failed, aborted, skipped

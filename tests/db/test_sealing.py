@@ -1,0 +1,188 @@
+"""What is secret lies encrypted in the database, under keys that can be changed while it runs."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from ironic_lite import config, errors, fields
+from ironic_lite.db import deploy_templates, models, nodes, resealing, sealing, session
+from ironic_lite.db.session import Database
+from tests.db import rows
+from tests.statements import count_statements
+
+OLD, NEW = (base64.urlsafe_b64encode(byte * 32).decode() for byte in (b"o", b"n"))
+TEXT = '{"redfish_password":"s3cret","deeper":[{"ä":null}]}'
+VALUE = {"redfish_password": "s3cret", "deeper": [{"ä": None}]}
+OBJECTS = ("driver_info", "driver_internal_info", "instance_info", "clean_step")
+
+Reopen = Callable[..., Database]
+
+
+@pytest.fixture
+def reopen(database: Database) -> Iterator[Reopen]:
+    """A function that opens the test's database as another process would, with keys."""
+    with contextlib.ExitStack() as opened:
+
+        def open_(*keys: str) -> Database:
+            found = session.open_database(database.url, encryption_keys=keys)
+            return opened.enter_context(contextlib.closing(found))
+
+        yield open_
+
+
+def stored(database: Database, table: sa.Table, *names: str) -> list[tuple[Any, ...]]:
+    """Return columns as they lie there."""
+    chosen = [sa.cast(table.c[name], sa.Text) for name in names]
+    found = database.read(lambda conn: conn.execute(sa.select(*chosen)).all())
+    return [tuple(row) for row in found]
+
+
+def test_nothing_secret_lies_open(reopen: Reopen) -> None:
+    database = reopen(NEW)
+    node = rows.add_node(database, **dict.fromkeys(OBJECTS, VALUE), extra={"a": 1})
+
+    for text in stored(database, models.nodes, *OBJECTS)[0]:
+        assert text.startswith('{"$fernet":')
+        assert "s3cret" not in text
+    assert stored(database, models.nodes, "extra") == [('{"a":1}',)]
+    row = rows.get_node(database, node)
+    assert [row[name] for name in OBJECTS] == [VALUE] * len(OBJECTS)
+
+
+def test_lists_read_them_as_they_were(reopen: Reopen) -> None:
+    database = reopen(NEW)
+    rows.add_node(database, driver_info=VALUE, instance_info={})
+    rows.add_node(database, driver_info=None, instance_info=VALUE)
+    names = ("driver_info", "instance_info")
+
+    def read(conn: session.Connection) -> list[dict[str, Any]]:
+        return nodes.LISTING.page(conn, columns=names, texts=names)
+
+    assert database.read(read) == [
+        {"driver_info": TEXT, "instance_info": "{}"},
+        {"driver_info": None, "instance_info": TEXT},
+    ]
+    with count_statements(database) as sent:
+        database.read(read)
+    assert len(sent) == 1
+
+
+def test_a_change_is_sealed_as_well(reopen: Reopen) -> None:
+    database = reopen(NEW)
+    node = rows.add_node(database)
+    database.write(lambda conn: nodes.edit(conn, node, {"driver_info": VALUE}, generation=0))
+    assert "s3cret" not in stored(database, models.nodes, "driver_info")[0][0]
+    assert rows.get_node(database, node)["driver_info"] == VALUE
+
+
+def test_without_keys_all_is_as_ever(reopen: Reopen) -> None:
+    for database in (reopen(), reopen("none"), reopen("none", OLD)):
+        node = rows.add_node(database, driver_info=VALUE)
+        assert stored(database, models.nodes, "driver_info")[-1][0].startswith('{"redfish_')
+        assert rows.get_node(database, node)["driver_info"] == VALUE
+
+
+def test_keys_are_changed_while_others_read_and_write(reopen: Reopen) -> None:
+    """The way that docs/security.rst tells, process after process."""
+    before = reopen()
+    names = [rows.add_node(before, driver_info=VALUE, name=f"n{place}") for place in range(3)]
+
+    def all_read(*processes: Database) -> None:
+        for each in processes:
+            for name in names:
+                assert rows.get_node(each, name)["driver_info"] == VALUE
+
+    first = reopen("none", OLD)
+    all_read(before, first)
+    second = reopen(OLD)
+    names.append(rows.add_node(second, driver_info=VALUE, name="n3"))
+    all_read(first, second)
+    done = {one.table: one for one in resealing.run(second)}
+    assert (done["nodes"].found, done["nodes"].done) == (4, 3)
+    all_read(first, second)
+
+    third = reopen(OLD, NEW)
+    fourth = reopen(NEW, OLD)
+    names.append(rows.add_node(fourth, driver_info=VALUE, name="n4"))
+    names.append(rows.add_node(third, driver_info=VALUE, name="n5"))
+    all_read(third, fourth)
+    assert sum(one.done for one in resealing.run(fourth)) == 5
+    assert sum(one.done for one in resealing.run(fourth)) == 0
+    all_read(reopen(NEW))
+    with pytest.raises(errors.KeyMissing, match=r"\[database\]encryption_keys"):
+        all_read(reopen(OLD))
+    with pytest.raises(errors.KeyMissing):
+        all_read(reopen())
+
+    open_again = reopen("none", NEW)
+    resealing.run(open_again)
+    all_read(reopen())
+
+
+def test_reencrypting_changes_nothing_else(reopen: Reopen) -> None:
+    first, second = reopen(OLD), reopen(NEW, OLD)
+    node = rows.add_node(first, driver_info=VALUE, generation=7)
+    before = rows.get_node(first, node)
+    resealing.run(second)
+    assert rows.get_node(second, node) == before
+
+
+def test_many_rows_and_every_family(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resealing, "PART", 2)
+    plain, database = reopen(), reopen(NEW)
+    for place in range(5):
+        rows.add_node(plain, driver_info=VALUE, name=f"n{place}")
+    args = [{"interface": "deploy", "step": "x", "args": VALUE, "priority": 1}]
+    template = {"uuid": rows.new_uuid(), "name": "CUSTOM_T", "steps": args, "extra": {}}
+    plain.write(lambda conn: deploy_templates.insert(conn, template))
+    done = {one.table: (one.found, one.done) for one in resealing.run(database)}
+    assert done["nodes"] == (5, 5)
+    assert done["deploy_templates"] == (1, 1)
+    assert "s3cret" not in stored(database, models.deploy_templates, "steps")[0][0]
+    found = database.read(lambda conn: deploy_templates.get(conn, "CUSTOM_T"))
+    assert found["steps"] == args
+
+
+@pytest.mark.parametrize("keys", [(), (NEW,)], ids=["open", "sealed"])
+def test_a_callers_value_of_our_form_is_a_value(reopen: Reopen, keys: tuple[str, ...]) -> None:
+    database = reopen(*keys)
+    for odd in ({"$fernet": "deadbeef:gAAAA"}, {"$fernet": None, "x": 1}):
+        node = rows.add_node(database, driver_info=odd)
+        assert rows.get_node(database, node)["driver_info"] == odd
+        database.write(
+            lambda conn, node=node: conn.execute(  # type: ignore[misc]
+                models.nodes.delete().where(models.nodes.c.uuid == node)
+            )
+        )
+
+
+def test_a_broken_token_is_told_apart_from_none(reopen: Reopen) -> None:
+    database = reopen(NEW)
+    node = rows.add_node(database, driver_info=VALUE)
+    ident = sealing.Keys([NEW]).seal({"a": 1})["$fernet"].partition(":")[0]
+    broken = '{"$fernet":"' + ident + ':nonsense"}'
+    reopen().write(
+        lambda conn: conn.execute(sa.text("UPDATE nodes SET driver_info = :it"), {"it": broken})
+    )
+    with pytest.raises(errors.KeyMissing):
+        rows.get_node(database, node)
+
+
+@pytest.mark.parametrize(
+    "key", ["short", "", "x" * 44, NEW[:-2]], ids=["short", "empty", "odd", "cut"]
+)
+def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
+    with pytest.raises(config.ConfigError, match="number 2 is no Fernet key") as refusal:
+        sealing.Keys([OLD, key])
+    assert not key or key not in str(refusal.value)
+
+
+def test_every_field_that_is_masked_is_sealed() -> None:
+    secret = {str(field.stored) for field in fields.NODE if field.secret}
+    assert secret == set(sealing.sealed(models.nodes))
