@@ -55,6 +55,7 @@ class Server:
         encode = None if local else encoding.plain
         self._door = _Door(host, endpoint, version, encode)
         self._started = False
+        self._messaging = messaging
         self._server = oslo_messaging.get_rpc_server(
             messaging,
             oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server=host),
@@ -64,11 +65,13 @@ class Server:
         )
 
     def start(self) -> None:
-        """Begin to serve; the listening is done when this returns.
+        """Begin to serve; the listening is done when this returns. A broker that is away is waited
+        for, and what lies there for an earlier life is dropped.
 
         :raises config.ConfigError: the address cannot be used, such as when another process has it.
         """
         self._started = True
+        transport.forget(self._messaging, self._door._host)
         self._server.start()
 
     @property

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import socket
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any
 
 import oslo_messaging
 from oslo_config import cfg
+from oslo_messaging._drivers import common
 
 from ironic_lite import config, errors
 from ironic_lite.rpc import failures, interface
 from ironic_lite.rpc.local import LocalDriver
+
+LOG = logging.getLogger(__name__)
 
 _AMQP_PORT = 5672
 _CONNECT_SECONDS = 2
 
 NOTES_EXCHANGE = "ironic"
 """Where consumers of Ironic's notifications listen, unless [DEFAULT]control_exchange says else."""
+
+_NO_QUEUE = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
+"""What brokers say, in AMQP's numbers, where there is nothing to be dropped by us."""
 
 _BROKER_LIBRARIES = frozenset({"amqp", "kombu"})
 """Their exceptions come through at times; nobody imports them only to name them."""
@@ -130,6 +138,33 @@ def of_broker(why: Exception) -> bool:
     library = type(why).__module__.partition(".")[0]
     lost = isinstance(why, oslo_messaging.MessageDeliveryFailure | OSError)
     return lost or library in _BROKER_LIBRARIES
+
+
+def forget(transport: Any, host: str) -> None:
+    """Drop the messages that lie at a broker for a conductor which is about to listen.
+
+    They were sent to an earlier life of it. Whoever waits for an answer hears nothing for two
+    seconds and gives up, and may have asked another by now: it must not be done a second time, nor
+    when nobody expects it any more. A broker that is away is waited for.
+    """
+    if is_local(transport):
+        return  # nothing lies there
+    queue = f"{interface.TOPIC}.{host}"
+    # Neither the driver nor its connections have public names.
+    with transport._driver._get_connection(common.PURPOSE_LISTEN) as opened:
+        connection = opened.connection
+
+        def purge() -> None:
+            try:
+                dropped = connection.channel.queue_purge(queue)
+            except Exception as why:
+                if getattr(why, "code", None) not in _NO_QUEUE:
+                    raise
+                return
+            if dropped:
+                LOG.warning("Dropped %d calls to an earlier life of conductor %s", dropped, host)
+
+        connection.ensure(purge)
 
 
 def is_local(transport: Any) -> bool:

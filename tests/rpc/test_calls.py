@@ -251,6 +251,22 @@ def test_a_conductor_killed_during_a_call_is_no_conductor_long_before_the_time_o
         caller.call(ctxt, "who", host="victim", timeout=3600)
 
 
+def test_the_next_life_of_a_conductor_does_not_begin_what_was_sent_to_the_one_before(
+    url: str, spawn: Spawn, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    process, caller = spawn(url, "mayfly"), connect(url)
+    assert caller.call(ctxt, "who", host="mayfly") == "mayfly"
+    process.kill()
+    process.wait()
+    for _ in range(2):
+        with pytest.raises(errors.NoConductor):
+            caller.call(ctxt, "note", host="mayfly", word="too late")
+    again = stage.Endpoint("mayfly")
+    serve(url, "mayfly", again)
+    assert caller.call(ctxt, "who", host="mayfly") == "mayfly"
+    assert again.seen == []
+
+
 def _kill_when_busy(
     process: subprocess.Popen[str], caller: client.Client, ctxt: Context
 ) -> Callable[[], None]:
