@@ -174,4 +174,4 @@ def test_whenever_a_conductor_dies_the_agents_work_comes_to_its_end(
             break
         deaths += 1
     assert deaths * STEPS[heir] >= 10
-    assert lost <= 2
+    assert lost <= 4
