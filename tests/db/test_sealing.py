@@ -183,6 +183,18 @@ def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
     assert not key or key not in str(refusal.value)
 
 
-def test_every_field_that_is_masked_is_sealed() -> None:
-    secret = {str(field.stored) for field in fields.NODE if field.secret}
-    assert secret == set(sealing.sealed(models.nodes))
+@pytest.mark.parametrize(
+    ("table", "known"),
+    [
+        (models.nodes, fields.NODE),
+        (models.deploy_templates, fields.DEPLOY_TEMPLATE),
+        (models.runbooks, fields.RUNBOOK),
+        (models.volume_targets, fields.VOLUME_TARGET),
+    ],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_every_field_that_is_masked_is_sealed(
+    table: sa.Table, known: tuple[fields.Field, ...]
+) -> None:
+    secret = {str(field.stored) for field in known if field.secret}
+    assert secret == set(sealing.sealed(table))

@@ -56,7 +56,7 @@ volume_targets = sa.Table(
     column.text("volume_type", 64, nullable=False),
     column.text("volume_id", 36, nullable=False),
     sa.Column("boot_index", sa.Integer, nullable=False),
-    column.json("properties"),
+    column.sealed("properties"),
     column.json("extra"),
     *column.made(),
     sa.UniqueConstraint("node_uuid", "boot_index"),

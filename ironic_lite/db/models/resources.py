@@ -53,7 +53,7 @@ runbooks = sa.Table(
     column.text("name", unique=True, nullable=False),
     column.text("description"),
     # Read and written with their runbook, as the steps of a template.
-    column.json("steps", nullable=False),
+    column.sealed("steps", nullable=False),
     column.json("traits"),
     column.flag("disable_ramdisk"),
     column.flag("public"),
