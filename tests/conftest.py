@@ -12,12 +12,18 @@ import pytest
 
 from ironic_lite.db import migrate, session
 from ironic_lite.db.session import Database
+from tests import rewritten
 
 # How fast examples are made or judged tells of the load of this machine, not of the product.
 hypothesis.settings.register_profile(
     "loaded", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("loaded")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Spare parallel workers what one can do for all."""
+    rewritten.before_workers(config)
 
 
 @pytest.fixture(scope="session")
