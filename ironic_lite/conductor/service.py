@@ -110,6 +110,7 @@ class Service:
         timeouts = Timeouts(self.tasks, self._fleet)
         trimming = Trimming(self.tasks, self._fleet)
         moved = Moved(self.tasks, self._fleet)
+        old_files = Leftovers(self.tasks, self._fleet)
         searches = Searches(self.tasks, self._fleet, self.endpoints.allocator)
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
@@ -121,7 +122,7 @@ class Service:
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
             Sweep("moved nodes", settings.sync_local_state_interval, moved.sweep),
             Sweep("joins and leaves", settings.sync_local_state_interval and often, moved.follow),
-            Sweep("old files", settings.sync_local_state_interval, Leftovers(self.tasks).sweep),
+            Sweep("old files", settings.sync_local_state_interval, old_files.sweep),
         ]
 
     def start(self) -> None:

@@ -92,7 +92,7 @@ _IN_FAULT = _nodes(
 ).order_by(_NODE.id)
 _STANDING_COLUMNS = ("id", *_PLACE)
 _STANDING = _nodes(_STANDING_COLUMNS, _AFTER, _IN_STATES, _FREE).order_by(_NODE.id)
-_NOTES_COLUMNS = ("uuid", "reservation", "driver_internal_info")
+_NOTES_COLUMNS = ("uuid", "driver", "conductor_group", "reservation", "driver_internal_info")
 _NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
     _NODE.uuid.in_(_several("uuids"))
 )
@@ -111,7 +111,7 @@ _TURN = (
 def notes(conn: Connection, *, uuids: Collection[str]) -> list[Row]:
     """Return what those of these nodes that exist have noted.
 
-    :returns: uuid, reservation, driver_internal_info.
+    :returns: uuid, driver, conductor_group, reservation, driver_internal_info.
     """
     found: list[Row] = _rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
     return found

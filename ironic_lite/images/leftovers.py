@@ -45,10 +45,10 @@ def of_nodes(before: float) -> list[Left]:
     """
     found = []
     for file in _files(published.folder().glob("*/*")):
-        seen = _seen(file, before)
-        whose = seen and _whose(file)
-        if seen and whose:
-            found.append(Left(file, *whose, seen))
+        stamp = seen(file, before)
+        whose = stamp and _whose(file)
+        if stamp and whose:
+            found.append(Left(file, *whose, stamp))
     return found
 
 
@@ -61,7 +61,7 @@ def unfinished(before: float) -> list[pathlib.Path]:
         file
         for place in places
         for file in _files(place.glob(_UNFINISHED))
-        if _seen(file, before) is not None
+        if seen(file, before) is not None
     ]
 
 
@@ -70,7 +70,7 @@ def remove(left: Left) -> bool:
 
     :raises errors.LocalFileError: it cannot be removed.
     """
-    if _seen(left.file, float("inf")) != left.seen:
+    if seen(left.file, float("inf")) != left.seen:
         return False
     published.remove(left.file)
     if left.file.parent.name == left.node:
@@ -85,7 +85,7 @@ def _files(paths: Iterable[pathlib.Path]) -> Iterator[pathlib.Path]:
                 yield path
 
 
-def _seen(file: pathlib.Path, before: float) -> tuple[int, int] | None:
+def seen(file: pathlib.Path, before: float) -> tuple[int, int] | None:
     """Return what tells whether a file is still the same, None if it is younger or gone."""
     try:
         about = file.stat()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import pathlib
+import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from ironic_lite import config
 from ironic_lite.conductor.watch import leftovers
+from ironic_lite.conductor.watch.fleet import Fleet
+from ironic_lite.db import ports
 from ironic_lite.db.session import Database
-from ironic_lite.drivers.boot import loaders
+from ironic_lite.drivers.boot import dnsmasq, loaders
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.images import leftovers as files
 from ironic_lite.images import published
@@ -140,3 +143,109 @@ def test_a_file_that_was_written_anew_meanwhile_stays(root: pathlib.Path) -> Non
 def test_a_folder_that_is_not_there_is_not_made(conductor: rig.Rig, root: pathlib.Path) -> None:
     sweep(conductor)
     assert not root.exists()
+
+
+# -- dnsmasq ---------------------------------------------------------------------------------------
+
+CARD = "52:54:00:aa:00:01"
+
+
+@pytest.fixture
+def hosts(root: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The folder of dhcp-hostsdir; that of dhcp-optsdir is beside it."""
+    conf, folder = config.CONF, root.parent / "hosts"
+    conf.set_override("dhcp_provider", "dnsmasq", group="dhcp")
+    conf.set_override("dhcp_hostsdir", str(folder), group="dnsmasq")
+    conf.set_override("dhcp_optsdir", str(root.parent / "options"), group="dnsmasq")
+    yield folder
+    conf.clear_override("dhcp_provider", group="dhcp")
+    for name in ("dhcp_hostsdir", "dhcp_optsdir"):
+        conf.clear_override(name, group="dnsmasq")
+
+
+def card(conductor: rig.Rig, node: str) -> None:
+    port = {"uuid": str(uuid.uuid4()), "address": CARD, "node_uuid": node, "pxe_enabled": True}
+    conductor.database.write(lambda conn: ports.insert(conn, port))
+
+
+def said(hosts: pathlib.Path) -> str | None:
+    """Return what dnsmasq is told of the card, None for nothing."""
+    file = hosts / f"ironic-{CARD}.conf"
+    return file.read_text() if file.exists() else None
+
+
+def invited(hosts: pathlib.Path, node: str) -> pathlib.Path:
+    """Lead the card to a loader; return the file of its node's options."""
+    options = hosts.parent / "options" / f"ironic-{node}.conf"
+    published.write(options, dnsmasq.option_lines(node, {"": "snponly.efi"}, "192.0.2.1"))
+    published.write(hosts / f"ironic-{CARD}.conf", dnsmasq.host_line(CARD, node))
+    return options
+
+
+IGNORED = dnsmasq.ignored_line(CARD)
+
+
+def test_a_card_is_ignored_while_a_node_has_it_and_forgotten_with_its_port(
+    conductor: rig.Rig, hosts: pathlib.Path, aged: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = conductor.node("available")
+    card(conductor, node)
+    published.write(hosts / f"ironic-{CARD}.conf", IGNORED)
+    others = hosts / "others.conf"
+    others.write_text("52:54:00:aa:00:09,ignore\n")
+    sweep(conductor)
+    assert said(hosts) == IGNORED
+    monkeypatch.setattr(Fleet, "mine", lambda self, row: False)  # another conductor has it now
+    sweep(conductor)
+    assert (said(hosts), others.exists()) == (None, True)
+
+
+def test_what_leads_a_card_stays_while_its_node_boots_and_goes_in_two_steps(
+    conductor: rig.Rig, hosts: pathlib.Path, aged: None
+) -> None:
+    """dnsmasq remembers what a file said that is gone, so the card is ignored first."""
+    node = conductor.node("clean wait")
+    card(conductor, node)
+    options = invited(hosts, node)
+    lead = said(hosts)
+    conductor.edit(node, driver_internal_info={"driver_notes": {"network_boot": {"mode": "x"}}})
+    sweep(conductor)
+    assert (said(hosts), options.exists()) == (lead, True)
+    conductor.edit(node, driver_internal_info={})
+    with conductor.tasks.lock(conductor.who, node):
+        sweep(conductor)
+        assert (said(hosts), options.exists()) == (lead, True)
+    sweep(conductor)
+    assert (said(hosts), options.exists()) == (IGNORED, False)
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["deleted", "its card is another node's"])
+def test_a_card_is_not_led_for_a_node_that_has_it_no_more(
+    conductor: rig.Rig, hosts: pathlib.Path, aged: None, moved: bool
+) -> None:
+    node = GONE
+    if moved:
+        node = conductor.node(
+            "clean wait", driver_internal_info={"driver_notes": {"network_boot": {}}}
+        )
+        card(conductor, conductor.node("available"))
+    options = invited(hosts, node)
+    sweep(conductor)
+    assert (said(hosts), options.exists()) == (IGNORED, moved)
+    sweep(conductor)
+    assert said(hosts) == (IGNORED if moved else None)
+
+
+def test_what_dnsmasq_was_told_lately_stays(conductor: rig.Rig, hosts: pathlib.Path) -> None:
+    options = invited(hosts, GONE)
+    sweep(conductor)
+    assert (said(hosts), options.exists()) == (dnsmasq.host_line(CARD, GONE), True)
+
+
+def test_files_of_another_dhcp_server_are_nobodys(
+    conductor: rig.Rig, hosts: pathlib.Path, aged: None
+) -> None:
+    options = invited(hosts, GONE)
+    config.CONF.set_override("dhcp_provider", "none", group="dhcp")
+    sweep(conductor)
+    assert (said(hosts), options.exists()) == (dnsmasq.host_line(CARD, GONE), True)
