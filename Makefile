@@ -42,7 +42,8 @@ vm-test: $(STAMP) ## take a virtual machine from power-off to a running image an
 
 life: $(STAMP) ## lead LIVES=500 random lives, others each time; die at each moment of the work of agents and of recoveries
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
-		tests/flows/test_any_life.py tests/flows/test_agents_die.py tests/flows/test_dies_again.py $(ARGS)
+		tests/flows/test_any_life.py tests/flows/test_agents_die.py tests/flows/test_dies_again.py \
+		tests/flows/test_bmc_steps_die.py $(ARGS)
 
 fuzz: $(STAMP) ## send REQUESTS=300 requests of all sorts to each route, others each time, and judge the answers
 	FUZZ_EXAMPLES=$(REQUESTS) $(VENV)/bin/pytest -o faulthandler_timeout=0 tests/api/test_openapi.py $(ARGS)

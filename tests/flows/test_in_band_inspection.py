@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config, errors
+from ironic_lite import config, context, errors
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.db import inventories, ports
 from ironic_lite.db.session import Database
@@ -371,3 +371,15 @@ def test_a_conductor_may_die_at_any_moment(
         assert cards(again, node) == [mac]
         again.bury()
     assert set(ends) == {"manageable"}
+
+
+def test_a_report_that_comes_late_once_more_is_none_of_another_inspection(rig: Rig) -> None:
+    node, who = waiting(rig), context.Context("req-1")
+    found: Json = {"node_uuid": node, "inventory": inventory(), "plugin_data": {}}
+    rig.endpoints.continue_inspection(who, **found)
+    rig.reaches(node, "manageable")
+    assert rig.call("inspect_hardware", node)["provision_state"] == "inspect wait"
+    with pytest.raises(errors.Conflict, match="req-1"):
+        rig.endpoints.continue_inspection(who, **found)
+    assert rig.settled(node)["provision_state"] == "inspect wait"
+    assert reports(rig, node)["provision_state"] == "manageable"
