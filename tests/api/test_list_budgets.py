@@ -6,43 +6,24 @@ by the tables of the database. A new list is measured as soon as it has a route.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
-from ironic_lite import clock
 from ironic_lite.api import controllers, openapi, queries
 from ironic_lite.api.openapi.document import resource_name
 from ironic_lite.db import models
 from ironic_lite.db.session import Database
 from tests.api.client import Client
+from tests.api.filling import fill, table_of
 from tests.statements import count_statements
 
 MANY = 100
 MOST = 2
 """Statements of a list: one for whose rows they are, and one for the rows."""
-TABLES: Mapping[str, str] = {
-    # queries.Resource: its table, where that has another name
-    "HISTORY": "events",
-    "FIRMWARE": "firmware_components",
-}
 PARENTS = {"nodes": "node_uuid", "chassis": "chassis_uuid", "portgroups": "portgroup_uuid"}
 """First word of a path, and the column by which the rows below belong to one of those."""
-VALUES: Mapping[str, Any] = {
-    # column: what the wire can show; others get something of their type
-    "driver": "fake-hardware",
-    "provision_state": "manageable",
-    "kind": "provision",
-    "event": "fail",
-    "verb": "clean",
-    "before": "manageable",
-    "after": "cleaning",
-    "state": "active",
-    "online": True,
-}
 
 
 def lists() -> Iterator[str]:
@@ -73,8 +54,10 @@ def test_a_list_costs_the_same_however_many_rows_it_has(
     name = resource_name(path)
     assert name is not None
     resource: queries.Resource = getattr(queries, name)
-    table = models.metadata.tables.get(TABLES.get(name, name.lower()))
-    assert table is not None, f"{name} has a table of another name: write it into TABLES here"
+    table = table_of(name)
+    assert table is not None, (
+        f"{name} has a table of another name: write it into TABLES of tests.api.filling"
+    )
     parent = _parent(database, path)
     place = "/v1" + path.replace("{ident}", str(parent))
     asked = [place]
@@ -82,7 +65,7 @@ def test_a_list_costs_the_same_however_many_rows_it_has(
         asked.append(f"{place}?fields={','.join(one.name for one in resource.table)}")
     costs = []
     for count in (1, MANY - 1):
-        _fill(database, table, count, {_owner(path): parent} if parent else {})
+        fill(database, table, count, {_owner(path): parent} if parent else {})
         for one in asked:
             api.get(one)  # what is read once and kept
         for one in asked:
@@ -109,44 +92,5 @@ def _parent(database: Database, path: str) -> str | None:
     """Put in whose rows are listed; None for a list of all."""
     if "{ident}" not in path:
         return None
-    (row,) = _fill(database, models.metadata.tables[path.split("/")[1]], 1, {})
+    (row,) = fill(database, models.metadata.tables[path.split("/")[1]], 1, {})
     return str(row["uuid"])
-
-
-def _fill(
-    database: Database, table: sa.Table, count: int, known: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """Insert rows with a value in each column that needs one, and in those of `VALUES`."""
-    rows: list[dict[str, Any]] = []
-    for _ in range(count):
-        number = uuid.uuid4().int % 10**12
-        row = {**known}
-        for column in table.columns:
-            if column.name in row or (column.primary_key and column.autoincrement is True):
-                continue
-            if column.name in VALUES:
-                row[column.name] = VALUES[column.name]
-            elif not column.nullable and column.server_default is None and column.name != "id":
-                row[column.name] = _value(database, column, number)
-        rows.append(row)
-    database.write(lambda conn: conn.execute(table.insert(), rows) and None)
-    return rows
-
-
-def _value(database: Database, column: sa.Column[Any], number: int) -> Any:
-    for key in column.foreign_keys:
-        (row,) = _fill(database, key.column.table, 1, {})
-        return row[key.column.name]
-    if column.name.endswith("uuid"):
-        return str(uuid.uuid4())
-    if column.name == "address":
-        return ":".join(f"{number:012x}"[-12:][i : i + 2] for i in range(0, 12, 2))
-    kinds: Mapping[type, Any] = {
-        str: f"x{number}"[: getattr(column.type, "length", None) or 20],
-        bool: False,
-        int: number % 10**9,  # some are unique
-        float: 1.0,
-        dict: [],
-    }
-    kind = column.type.python_type
-    return clock.now() if kind not in kinds else kinds[kind]

@@ -26,7 +26,9 @@ from schemathesis.specs.openapi import checks as conformance
 from ironic_lite import fields
 from ironic_lite.api import controllers, expose, openapi, policy, queries
 from ironic_lite.api.openapi import parts
+from ironic_lite.api.openapi.document import resource_name
 from ironic_lite.db.session import Database
+from tests.api import filling
 from tests.api.client import Client
 from tests.whole import Whole
 
@@ -143,35 +145,28 @@ def test_the_document_is_served_at_every_version(api: Client, told: Json) -> Non
 
 
 class Machines:
-    """A service with something of each kind, and their names by the collection they are in."""
+    """A service with something of each kind, and what may stand for it in paths."""
 
     def __init__(self, database: Database) -> None:
         self.whole = Whole(database)
-        api, rig = self.whole.api, self.whole.rig
-        self.nodes = [
-            rig.node(name=f"n-{state.replace(' ', '-')}", provision_state=state, **FAKE)
-            for state in ("manageable", "available", "active", "enroll", "clean failed")
-        ]
-        self.known: dict[str, list[str]] = {"nodes": [*self.nodes, "n-manageable"]}
-        port = {"node_uuid": self.nodes[0], "address": "52:54:00:00:00:01"}
-        steps = [{"interface": "deploy", "step": "deploy", "args": {}, "priority": 1}]
-        connector = {"node_uuid": self.nodes[0], "type": "iqn", "connector_id": "one"}
-        for name, body in (
-            ("ports", port),
-            ("portgroups", {"node_uuid": self.nodes[0], "name": "bond0"}),
-            ("volume/connectors", connector),
-            ("chassis", {"description": "a rack"}),
-            ("deploy_templates", {"name": "CUSTOM_ONE", "steps": steps}),
-        ):
-            answer = api.post(f"/v1/{name}", body)
-            assert answer.status == 201, answer.body
-            self.known[name] = [answer.json["uuid"]]
-        self.known["drivers"] = ["fake-hardware"]
-        self.known["conductors"] = [api.get("/v1/conductors").json["conductors"][0]["hostname"]]
+        states = ("manageable", "available", "active", "enroll", "clean failed")
+        make = self.whole.rig.node
+        nodes = [make(name=f"n{n}", provision_state=s, **FAKE) for n, s in enumerate(states)]
+        self.known: dict[str, list[str]] = {"NODES": [*nodes, "n0"], "DRIVERS": ["fake-hardware"]}
+        for name, resource in vars(queries).items():
+            table = filling.table_of(name) if isinstance(resource, queries.Resource) else None
+            if table is None or name in self.known:
+                continue
+            below = {"node_uuid": nodes[0]} if "node_uuid" in table.c else {}
+            (row,) = filling.fill(database, table, 1, below)
+            key = next((one for one in ("uuid", "hostname", "name") if one in row), None)
+            self.known[name] = [str(row[key])] if key is not None else []
 
     def of(self, path: str) -> list[str]:
         """Return what may stand for the first ``{...}`` of a path."""
-        return self.known.get(path.split("/")[2] if path.count("/") > 1 else "", [])
+        place = path.partition("{")[0].removeprefix("/v1").rstrip("/")
+        name = "DRIVERS" if place == "/drivers" else resource_name(place)
+        return self.known.get(name or "", [])
 
 
 def _requests(operation: Any, machines: Machines) -> st.SearchStrategy[Any]:
