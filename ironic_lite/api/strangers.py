@@ -1,13 +1,17 @@
 """Bounds what those may try who need no login: so many refusals a minute from one address.
 
 Who guesses MAC addresses or tokens is refused without a look into the database once the bound is
-reached. Agents that are refused for good reason, because their node is not yet waiting for them,
+reached. Of IPv6, whoever has one address has a network of them (a /64, RFC 4291 2.5.4), so these
+are counted together, too, with a higher bound: the machines of a rack may be in one.
+
+Agents that are refused for good reason, because their node is not yet waiting for them,
 ask again later anyway.
 """
 
 from __future__ import annotations
 
 import functools
+import ipaddress
 import threading
 import time
 from collections.abc import Callable
@@ -25,6 +29,9 @@ _REFUSED = (errors.InvalidRequest, errors.NotFound, faults.Refusal)
 """What a stranger is refused with; that a node is locked, or a conductor away, is not its fault."""
 _OURS = (errors.InterfaceNotFound,)  # nor is what the operator has not enabled
 _WINDOW = 60.0  # seconds
+_NETWORK = 64  # bits of an IPv6 address
+_MORE = 10
+"""How many times as much as one address all those of a network may be refused."""
 _MOST = 10_000  # addresses that are counted; it takes a network of one's own to have more
 
 
@@ -46,13 +53,20 @@ class Strangers:
         :raises errors.Unavailable: until the end of the minute.
         """
         limit = self._conf.api.ramdisk_refusals_per_minute
-        if limit and self._refused and self._refused.get(self.source(environ), 0) >= limit:
-            if self._clock() < self._until:
+        if not limit or not self._refused:
+            return
+        source = self.source(environ)
+        network = _network(source)
+        for counted, most in ((source, limit), (network, limit * _MORE)):
+            if counted is not None and self._refused.get(counted, 0) >= most:
+                if self._clock() >= self._until:
+                    self._begin()
+                    return
+                who = "this address" if counted == source else counted
                 raise errors.Unavailable(
-                    f"More than {limit} requests of this address were refused within a minute "
+                    f"More than {most} requests of {who} were refused within a minute "
                     "([api]ramdisk_refusals_per_minute); retry later."
                 )
-            self._begin()
 
     def note(self, environ: dict[str, Any]) -> None:
         """Count a refusal."""
@@ -60,8 +74,10 @@ class Strangers:
         with self._guard:
             if self._clock() >= self._until:
                 self._begin()
-            if source in self._refused or len(self._refused) < _MOST:
-                self._refused[source] = self._refused.get(source, 0) + 1
+            network = _network(source)
+            for counted in (source,) if network is None else (source, network):
+                if counted in self._refused or len(self._refused) < _MOST:
+                    self._refused[counted] = self._refused.get(counted, 0) + 1
 
     def _begin(self) -> None:
         self._refused, self._until = {}, self._clock() + _WINDOW
@@ -73,6 +89,19 @@ class Strangers:
             if last:
                 return last
         return str(environ.get("REMOTE_ADDR") or "")
+
+
+def _network(address: str) -> str | None:
+    """Return the network that whoever has this address has, None if it is one of IPv4."""
+    if ":" not in address:
+        return None
+    try:
+        found = ipaddress.IPv6Address(address.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+    if found.ipv4_mapped is not None:
+        return None
+    return str(ipaddress.IPv6Network((found, _NETWORK), strict=False))
 
 
 class Open(expose.Controller):

@@ -265,3 +265,30 @@ def test_each_address_is_counted_for_itself_and_for_a_minute(conf: cfg.ConfigOpt
         found.check(forwarded)
     now[0] = 60.0
     found.check(one)
+
+
+def test_who_has_a_network_of_ipv6_is_not_a_new_one_with_each_address(conf: cfg.ConfigOpts) -> None:
+    """Others in it, such as the machines of a rack, are served until it gets too much of all."""
+    conf.set_override("ramdisk_refusals_per_minute", 2, "api")
+    now = [0.0]
+    found = strangers.Strangers(conf, clock=lambda: now[0])
+
+    def at(address: str) -> dict[str, str]:
+        return {"REMOTE_ADDR": address}
+
+    for _ in range(2):
+        found.note(at("2001:db8:0:1::ffff"))
+    with pytest.raises(errors.Unavailable, match="this address"):
+        found.check(at("2001:db8:0:1::ffff"))
+    for host in range(18):
+        found.check(at(f"2001:db8:0:1::{host:x}"))
+        found.note(at(f"2001:db8:0:1::{host:x}"))
+    with pytest.raises(errors.Unavailable, match="2001:db8:0:1::/64"):
+        found.check(at("2001:db8:0:1:1:2:3:4"))
+    found.check(at("2001:db8:0:2::1"))
+    for host in range(1, 30):  # these are written so, and of no such network
+        found.note(at(f"::ffff:192.0.2.{host}"))
+    found.check(at("::ffff:192.0.2.99"))
+    found.note(at("no address: at all"))
+    now[0] = 60.0
+    found.check(at("2001:db8:0:1:1:2:3:4"))
