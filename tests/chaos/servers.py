@@ -234,6 +234,7 @@ class RabbitMQ(Server):
             "HOME": str(self.folder),
             "ERL_EPMD_PORT": str(self._names),
             "ERL_EPMD_ADDRESS": HOST,
+            "ERL_EPMD_RELAXED_COMMAND_CHECK": "1",  # it ends when asked, whom it knows or not
             "RABBITMQ_NODENAME": self.node,
             "RABBITMQ_NODE_IP_ADDRESS": HOST,
             "RABBITMQ_NODE_PORT": str(self.port),

@@ -28,7 +28,7 @@ SILENT = LEASE - 1
 """Seconds without a new sign of life at which a conductor has lost its leases, or is about to."""
 FIRST = "manageable"
 _LOOK = ("uuid", "provision_state", "maintenance", "reservation", "lock_token", "run_uuid")
-_OPTIONS = {"connect_timeout": 2, "statement_timeout": 5, "max_pool_size": 2}
+_OPTIONS: dict[str, Any] = {"connect_timeout": 2, "statement_timeout": 5, "max_pool_size": 2}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

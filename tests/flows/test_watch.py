@@ -325,7 +325,7 @@ def test_timers_that_ring_while_the_database_is_away_ring_when_it_is_back(
     clockwork.set("n1", clock.after(-1))
     with caplog.at_level("INFO", "ironic_lite.conductor.watch.alarm"):
         clockwork.start(rig.service.tasks, rig.service._fleet)
-        wait_for(lambda: woken and len(looked) > 1)
+        wait_for(lambda: woken and len(caplog.records) > 1)
         clockwork.stop()
     assert woken == ["n1"]
     assert [record.exc_info for record in caplog.records] == [None, None], "told in one line each"
