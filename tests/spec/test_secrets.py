@@ -26,8 +26,14 @@ _OPEN = {
     ("chassis", "extra"),
     ("deploy_templates", "extra"),
     ("allocations", "extra"),
+    ("portgroups", "extra"),
+    ("volume/targets", "extra"),
+    ("runbooks", "extra"),
 }
 """What is shown as it was written, where it was written: docs/security.rst says so."""
+
+
+_STEP = {"interface": "deploy", "step": "erase_devices"}
 
 
 class Planter:
@@ -119,7 +125,7 @@ def _plant(operator: Operator, planter: Planter) -> Json:
         "/v1/ports",
         {"node_uuid": node, "address": "52:54:00:00:00:01", "extra": tree("ports", "extra")},
     )
-    step = {"interface": "deploy", "step": "deploy", "priority": 0}
+    step = {**_STEP, "priority": 0}
     template = api.post(
         "/v1/deploy_templates",
         {
@@ -128,13 +134,47 @@ def _plant(operator: Operator, planter: Planter) -> Json:
             "extra": tree("deploy_templates", "extra"),
         },
     )
-    assert (port.status, template.status) == (201, 201), (port.text, template.text)
-    return {"node": node, "port": port.json["uuid"], "chassis": chassis.json["uuid"]}
+    return {
+        "nodes": node,
+        "ports": port.json["uuid"],
+        "chassis": chassis.json["uuid"],
+        "deploy_templates": template.json["uuid"],
+        **_plant_more(operator, planter, node),
+    }
+
+
+def _plant_more(operator: Operator, planter: Planter, node: str) -> Json:
+    """Write secrets into what is beside nodes; return words for paths."""
+    tree, owner = planter.tree, {"node_uuid": node}
+    asked = {
+        "targets": {
+            **owner,
+            "volume_type": "iscsi",
+            "boot_index": 0,
+            "volume_id": "v-1",
+            "properties": tree("volume/targets", "properties"),
+            "extra": tree("volume/targets", "extra"),
+        },
+        "portgroups": {**owner, "extra": tree("portgroups", "extra")},
+        "runbooks": {
+            "name": "CUSTOM_R",
+            "steps": [{**_STEP, "order": 1, "args": tree("runbooks", "steps")}],
+            "extra": tree("runbooks", "extra"),
+        },
+        "allocations": {"resource_class": "none", "extra": tree("allocations", "extra")},
+    }
+    found = {}
+    for name, body in asked.items():
+        place = f"volume/{name}" if name == "targets" else name
+        answer = operator.api.post(f"/v1/{place}", body)
+        assert answer.status == 201, answer.text
+        found[name] = answer.json["uuid"]
+    return found
 
 
 def _change(operator: Operator, planter: Planter, ids: Json) -> None:
     """Change everything, rightly and wrongly."""
-    node, api = ids["node"], operator.api
+    node, api = ids["nodes"], operator.api
     for field in ("driver_info", "instance_info", "extra", "properties"):
         patch = [{"op": "add", "path": f"/{field}/more", "value": planter.tree("nodes", field)}]
         assert api.patch(f"/v1/nodes/{node}", patch).status == 200
@@ -155,14 +195,14 @@ def _change(operator: Operator, planter: Planter, ids: Json) -> None:
     ):
         assert api.post("/v1/nodes", body).status == 400
     patch = [{"op": "add", "path": "/extra/b", "value": planter.tree("ports", "extra")}]
-    assert api.patch(f"/v1/ports/{ids['port']}", patch).status == 200
+    assert api.patch(f"/v1/ports/{ids['ports']}", patch).status == 200
 
 
 def _live(operator: Operator, planter: Planter, ids: Json) -> None:
     """Lead the node through a life, with secrets in what verbs take."""
-    node = ids["node"]
+    node = ids["nodes"]
     operator.provision(node, "manage")
-    step = {"interface": "deploy", "step": "erase_devices"}
+    step = _STEP
     args = planter.tree("nodes", "clean_steps")
     assert operator.asks(node, "clean", clean_steps=[{**step, "args": args}]).status in {202, 400}
     operator.rig.settled(node)
@@ -186,18 +226,13 @@ def _look(operator: Operator, ids: Json) -> None:
             route = getattr(getattr(controller, name), _ROUTE, None)
             if route is None or route.method != "GET":
                 continue
-            collection = route.path.split("/")[1:2]
-            ident = {
-                "ports": ids["port"],
-                "chassis": ids["chassis"],
-                "deploy_templates": "CUSTOM_T",
-            }
-            word = ident.get(collection[0] if collection else "", ids["node"])
+            collection = route.path.partition("/{ident}")[0].rpartition("/")[2]
+            word = ids.get(collection, ids["nodes"])
             path = route.path.replace("{ident}", word).replace("{name}", "fake-hardware")
             operator.api.get(f"/v1{path}")
-    for run in operator.api.get(f"/v1/nodes/{ids['node']}/runs").json["runs"]:
-        operator.api.get(f"/v1/nodes/{ids['node']}/runs/{run['uuid']}")
-    operator.api.get(f"/v1/nodes/{ids['node']}/history?detail=true")
+    for run in operator.api.get(f"/v1/nodes/{ids['nodes']}/runs").json["runs"]:
+        operator.api.get(f"/v1/nodes/{ids['nodes']}/runs/{run['uuid']}")
+    operator.api.get(f"/v1/nodes/{ids['nodes']}/history?detail=true")
     operator.api.get("/v1/nodes?detail=true")
     operator.api.get("/v1/nodes?fields=driver_info,instance_info,driver_internal_info,deploy_step")
 
@@ -223,6 +258,8 @@ def test_planted_secrets_are_found_nowhere(
     assert planter.found(_rows(operator, "events")) == set()
     # They are there: what was searched could have shown them.
     assert ("nodes", "driver_info") in planter.found(_rows(operator, "nodes"))
+    assert ("volume/targets", "properties") in planter.found(_rows(operator, "volume_targets"))
+    assert ("runbooks", "steps") in planter.found(_rows(operator, "runbooks"))
 
 
 def _rows(operator: Operator, table: str) -> str:
