@@ -109,10 +109,16 @@ RUNBOOK = Shape(
     fields.RUNBOOK,
     tuple(one.name for one in fields.RUNBOOK if one.name != "links"),
 )
+INSPECTION_RULE = Shape(
+    "InspectionRuleCRUDPayload",
+    "1.0",
+    fields.INSPECTION_RULE,
+    tuple(one.name for one in fields.INSPECTION_RULE if one.name != "links"),
+)
 SHAPES = (
     *(NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED),
     *(PORT, PORTGROUP, VOLUME_CONNECTOR, VOLUME_TARGET, CHASSIS, DEPLOY_TEMPLATE),
-    *(ALLOCATION, RUNBOOK),
+    *(ALLOCATION, RUNBOOK, INSPECTION_RULE),
 )
 
 # -- the table -------------------------------------------------------------------------------
@@ -223,6 +229,7 @@ TABLE: tuple[Rule, ...] = (
     *_kept("deploy_template", DEPLOY_TEMPLATE),
     *_kept("allocation", ALLOCATION),
     *_kept("runbook", RUNBOOK),
+    *_kept("inspection_rule", INSPECTION_RULE),
     # -- not told --
     _silent("flow_started", None, "moves of the node are told; a run has its steps"),
     _silent("flow_ended", None, "moves of the node are told; a run has its steps"),

@@ -216,6 +216,13 @@ RUNBOOKS = Resource(
     marker=_text,
 )
 
+INSPECTION_RULES = Resource(
+    fields.INSPECTION_RULE,
+    (Filter("phase", 96, _text),),
+    fields_since=96,
+    detail_since=96,
+)
+
 CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_text)
 
 HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import errors, fields, runbooks, verbs
+from ironic_lite import errors, fields, inspection_rules, runbooks, verbs
 from ironic_lite.api import rules, shapes, step_lists
 from ironic_lite.fields import Field, Type
 
@@ -56,7 +56,7 @@ def _stored(field: Field, value: Any, version: int) -> Any:
     if field.type is Type.STRING:
         rules.text(value, field.name)
     if field.type is Type.INTEGER:
-        return rules.integer(value, field.name)
+        value = rules.integer(value, field.name)
     special = _OWN.get(field) or _SPECIAL.get(field.name)
     return special(value, field.name, version) if special else value
 
@@ -148,6 +148,32 @@ def _runbook_steps(value: Any, path: str, _version: int) -> list[Json]:
     return step_lists.of_runbook(value, path, "Schema error for runbook")
 
 
+def _operations(value: Any, path: str, _version: int) -> list[Json]:
+    """Return the conditions or the actions of an inspection rule, as the path says."""
+    shapes.check(path, value, path, _OF_RULE)
+    inspection_rules.check(**{"conditions": (), "actions": (), path: value})
+    listed: list[Json] = value
+    return listed
+
+
+def _phase(value: Any, path: str, _version: int) -> str:
+    if value not in inspection_rules.PHASES:
+        reason = f"{value[:_SHOWN]!r} is none of {', '.join(inspection_rules.PHASES)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return str(value)
+
+
+def _priority(value: Any, path: str, _version: int) -> int:
+    if not 0 <= value <= _HIGHEST:
+        raise errors.InvalidParameter(path=path, reason=f"must be from 0 to {_HIGHEST}")
+    return int(value)
+
+
+_OF_RULE = "Schema error for inspection rule"
+_HIGHEST = 9999
+_SHOWN = 80
+
+
 def _traits(value: Any, path: str, _version: int) -> list[str]:
     return rules.traits(value, path)
 
@@ -173,6 +199,10 @@ _OWN: Mapping[Field, Check] = {
     fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
     fields.by_name(fields.RUNBOOK)["name"]: _runbook_name,
     fields.by_name(fields.RUNBOOK)["steps"]: _runbook_steps,
+    fields.by_name(fields.INSPECTION_RULE)["phase"]: _phase,
+    fields.by_name(fields.INSPECTION_RULE)["priority"]: _priority,
+    fields.by_name(fields.INSPECTION_RULE)["conditions"]: _operations,
+    fields.by_name(fields.INSPECTION_RULE)["actions"]: _operations,
     fields.by_name(fields.ALLOCATION)["name"]: _plain_name,
     fields.by_name(fields.ALLOCATION)["traits"]: _traits,
     fields.by_name(fields.ALLOCATION)["candidate_nodes"]: _idents,

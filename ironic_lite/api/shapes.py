@@ -87,6 +87,23 @@ _EVENT = {
 }
 
 
+_OPERATION: Json = {
+    "type": "object",
+    "properties": {
+        "op": {"type": "string", "minLength": 1, "maxLength": 255},
+        "args": {"type": ["object", "array"]},
+        "loop": {"type": ["array", "object", "null"], "maxItems": 1000},
+    },
+    "required": ["op", "args"],
+    "additionalProperties": False,
+}
+_MULTIPLE = {"enum": ["any", "all", "first", "last"]}
+_CONDITION = {
+    **_OPERATION,
+    "properties": {**_OPERATION["properties"], "multiple": _MULTIPLE},
+}
+
+
 def _steps(one: Json) -> Json:
     return {"type": "array", "items": one, "maxItems": MOST_STEPS}
 
@@ -130,6 +147,9 @@ _SCHEMAS: Mapping[str, Json] = {
         },
         "required": ["links", "networks", "services"],
     },
+    # Of an inspection rule.
+    "conditions": {"type": "array", "items": _CONDITION, "maxItems": 100},
+    "actions": {"type": "array", "items": _OPERATION, "minItems": 1, "maxItems": 100},
     # What the network service of OpenStack sends.
     "events": {
         "type": "object",

@@ -65,6 +65,20 @@ def remove(conn: Connection, node_uuid: str, trait: str, *, generation: int) -> 
         )
 
 
+def settle(
+    conn: Connection, node_uuid: str, *, added: Collection[str], removed: Collection[str]
+) -> None:
+    """Change traits of a node whose lock the caller holds; its row is the caller's business.
+
+    :raises errors.InvalidParameter: it would have more than fifty.
+    """
+    for trait in removed:
+        conn.execute(_REMOVE, {"k_node": node_uuid, "k_trait": trait})
+    if added:
+        _refuse_more(len({*get(conn, node_uuid), *added}))
+        conn.execute(_INSERT, [{"node_uuid": node_uuid, "trait": trait} for trait in added])
+
+
 def _refuse_more(count: int) -> None:
     if count > LIMIT:
         raise errors.InvalidParameter(

@@ -18,7 +18,7 @@ The branch tells a caller what to do, so branches are few::
     |  +- NodeProtected                 end the protection first
     +- NotFound                    404
     |  +- NodeNotFound, PortNotFound, ChassisNotFound, DriverNotFound, ConductorNotFound
-    |  +- DeployTemplateNotFound, AllocationNotFound, RunbookNotFound
+    |  +- DeployTemplateNotFound, AllocationNotFound, RunbookNotFound, InspectionRuleNotFound
     |  +- PortgroupNotFound, VolumeConnectorNotFound, VolumeTargetNotFound
     +- NotAcceptable               406  newer than the version asked for
     +- Conflict                    409  retry when the other thing is over
@@ -95,6 +95,7 @@ from ironic_lite.errors.refusals import (
     Duplicate,
     Forbidden,
     IncompatibleInterface,
+    InspectionRuleNotFound,
     InterfaceNotFound,
     InvalidParameter,
     InvalidRequest,
@@ -173,6 +174,7 @@ __all__ = [
     "HardwareError",
     "ImageUnusable",
     "IncompatibleInterface",
+    "InspectionRuleNotFound",
     "InterfaceNotFound",
     "Interrupted",
     "InvalidParameter",

@@ -126,6 +126,10 @@ class RunbookNotFound(NotFound):
     text = "Runbook {runbook} could not be found."
 
 
+class InspectionRuleNotFound(NotFound):
+    text = "Inspection rule {rule} could not be found."
+
+
 class DriverNotFound(NotFound):
     text = "Could not find the following driver(s) or hardware type(s): {driver}."
 

@@ -10,7 +10,14 @@ from ironic_lite.fields.belongings import PORTGROUP, VOLUME_CONNECTOR, VOLUME_TA
 from ironic_lite.fields.field import Access, Field, Type
 from ironic_lite.fields.node import INTERFACE_KINDS, NODE
 from ironic_lite.fields.reading import brief, by_name, select, sort_column, visible
-from ironic_lite.fields.resources import ALLOCATION, CHASSIS, DEPLOY_TEMPLATE, PORT, RUNBOOK
+from ironic_lite.fields.resources import (
+    ALLOCATION,
+    CHASSIS,
+    DEPLOY_TEMPLATE,
+    INSPECTION_RULE,
+    PORT,
+    RUNBOOK,
+)
 from ironic_lite.fields.views import (
     BIOS_SETTING,
     CONDUCTOR,
@@ -28,6 +35,7 @@ __all__ = [
     "DEPLOY_TEMPLATE",
     "FIRMWARE_COMPONENT",
     "HISTORY",
+    "INSPECTION_RULE",
     "INTERFACE_KINDS",
     "NODE",
     "PORT",

@@ -81,3 +81,17 @@ RUNBOOK: tuple[Field, ...] = (
     Field("steps", 92, Type.LIST, sort=False, secret=True, required=True),
     Field("traits", 112, Type.LIST, R, sort=False, empty=[]),
 )
+
+INSPECTION_RULE: tuple[Field, ...] = (
+    Field("uuid", 96, access=Access.CREATE, brief=True, required=True, length=36),
+    moment("created_at", 96),
+    moment("updated_at", 96),
+    Field("description", 96, brief=True),
+    Field("phase", 96, brief=True, required=True, default="main", length=16),
+    Field("priority", 96, Type.INTEGER, brief=True, required=True, default=0),
+    flag("sensitive", 96),
+    computed("links", 96, Type.LIST),
+    # Shown as null for a sensitive rule.
+    Field("actions", 96, Type.LIST, sort=False, required=True),
+    Field("conditions", 96, Type.LIST, sort=False, required=True, default=[]),
+)

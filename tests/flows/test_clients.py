@@ -132,3 +132,26 @@ def test_the_command_line_serves_by_a_runbook(
     assert done_.returncode == 0, done_.stderr
     assert done(operator, node, "active") == ["vendor.log_passthrough"]
     said(url, "runbook", "delete", "CUSTOM_A")
+
+
+# -- inspection rules ------------------------------------------------------------------------
+
+ACTIONS = [{"op": "set-attribute", "args": {"path": "/extra/ruled", "value": 1}}]
+
+
+def test_openstacksdk_makes_inspection_rules(operator: Operator, cloud: Any) -> None:
+    made = cloud.create_inspection_rule(actions=ACTIONS, description="why", priority=3)
+    assert [one.id for one in cloud.inspection_rules()] == [made.id]
+    assert cloud.update_inspection_rule(made, priority=4).priority == 4
+    node = operator.enroll("manageable")
+    operator.provision(node, "inspect")
+    assert operator.shows(node)["extra"] == {"ruled": 1}
+    cloud.delete_inspection_rule(made)
+    assert list(cloud.inspection_rules()) == []
+
+
+def test_the_command_line_makes_inspection_rules(url: str) -> None:
+    made = said(url, "inspection", "rule", "create", "--actions", json.dumps(ACTIONS))
+    assert made["actions"] == ACTIONS
+    assert said(url, "inspection", "rule", "list")[0]["uuid"] == made["uuid"]
+    said(url, "inspection", "rule", "delete", made["uuid"])

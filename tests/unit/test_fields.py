@@ -14,6 +14,7 @@ TABLES = [
     (fields.DEPLOY_TEMPLATE, models.deploy_templates),
     (fields.ALLOCATION, models.allocations),
     (fields.RUNBOOK, models.runbooks),
+    (fields.INSPECTION_RULE, models.inspection_rules),
     (fields.CONDUCTOR, models.conductors),
 ]
 # Listed by microversion, as the reference of the API words it.

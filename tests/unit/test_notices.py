@@ -377,6 +377,10 @@ KNOWN: dict[str, tuple[str, set[str]]] = {
             "updated_at uuid"
         ),
     ),
+    "InspectionRuleCRUDPayload": (
+        "1.0",
+        names("actions conditions created_at description phase priority sensitive updated_at uuid"),
+    ),
     "DeployTemplateCRUDPayload": ("1.0", names("name steps extra created_at updated_at uuid")),
 }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ironic_lite import clock, errors
 from ironic_lite.conductor import polls
-from ironic_lite.conductor.flows import faults
+from ironic_lite.conductor.flows import faults, judged
 from ironic_lite.conductor.task import Task
 from ironic_lite.steps import WAIT
 
@@ -39,7 +39,8 @@ def report(task: Task, inventory: dict[str, Any], plugin_data: dict[str, Any]) -
 
 
 def finish(task: Task) -> None:
-    """Manageable, with what was found."""
+    """Manageable, with what was found, and with what rules make of it."""
+    judged.apply(task)
     task.node.inspection_finished_at = clock.now()
     task.node.inspection_started_at = None
     task.move("done")

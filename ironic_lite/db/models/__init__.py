@@ -18,7 +18,12 @@ from ironic_lite.db.models.nodes import (
     ports,
     traits,
 )
-from ironic_lite.db.models.resources import allocations, deploy_templates, runbooks
+from ironic_lite.db.models.resources import (
+    allocations,
+    deploy_templates,
+    inspection_rules,
+    runbooks,
+)
 from ironic_lite.db.models.service import (
     conductors,
     events,
@@ -38,6 +43,7 @@ __all__ = [
     "events",
     "firmware_components",
     "hardware_interfaces",
+    "inspection_rules",
     "inventories",
     "metadata",
     "nodes",

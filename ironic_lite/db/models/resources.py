@@ -45,6 +45,23 @@ allocations = sa.Table(
     **column.OPTIONS,
 )
 
+inspection_rules = sa.Table(
+    "inspection_rules",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("description"),
+    column.text("phase", 16, nullable=False),
+    sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
+    column.flag("sensitive"),
+    # A list each: they are read and written with their rule.
+    column.json("conditions"),
+    column.json("actions", nullable=False),
+    *column.made(),
+    sa.Index("ix_inspection_rules_phase", "phase", "priority"),
+    **column.OPTIONS,
+)
+
 runbooks = sa.Table(
     "runbooks",
     metadata,

@@ -1,0 +1,58 @@
+"""Queries on inspection rules: what is made of what an inspection has found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db import models, paging
+from ironic_lite.db.families import Family
+from ironic_lite.db.session import Connection
+
+_TABLE = models.inspection_rules
+_RULE = _TABLE.c
+
+
+def _unless_sensitive(name: str) -> sa.ColumnElement[Any]:
+    column = _RULE[name]
+    hidden = sa.case((_RULE.sensitive.is_(sa.true()), None), else_=column)
+    return sa.type_coerce(hidden, column.type)
+
+
+LISTING = paging.Listing(
+    _TABLE, more={name: _unless_sensitive(name) for name in ("actions", "conditions")}
+)
+page = LISTING.page
+"""As ``paging.Listing.page``; what a sensitive rule does is null."""
+
+FAMILY = Family(
+    _TABLE,
+    "inspection rule",
+    lambda ident: errors.InspectionRuleNotFound(rule=ident),
+)
+COLUMNS = FAMILY.columns
+get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
+
+_APPLIED = ("uuid", "sensitive", "conditions", "actions")
+_OF_PHASE = (
+    sa.select(*(_RULE[name] for name in _APPLIED))
+    .where(_RULE.phase == sa.bindparam("k_phase"))
+    .order_by(_RULE.priority.desc(), _RULE.id)
+)
+_CLEAR = _TABLE.delete()
+
+
+def of_phase(conn: Connection, phase: str) -> list[dict[str, Any]]:
+    """Return the rules of a phase, the highest priority first, of equals the oldest.
+
+    :returns: uuid, sensitive, conditions, actions.
+    """
+    found = conn.execute(_OF_PHASE, {"k_phase": phase})
+    return [dict(zip(_APPLIED, row, strict=True)) for row in found]
+
+
+def clear(conn: Connection) -> None:
+    """Remove all rules."""
+    conn.execute(_CLEAR)

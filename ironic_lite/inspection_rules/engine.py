@@ -1,0 +1,32 @@
+"""Run rules over what an inspection has found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.inspection_rules import actions, conditions
+from ironic_lite.inspection_rules.subject import Subject
+
+
+def run(rules: Iterable[Mapping[str, Any]], subject: Subject) -> None:
+    """Apply rules in their order: each whose conditions all hold does all its actions.
+
+    What one has changed, the next one sees.
+
+    :param rules: checked: uuid, conditions, actions, sensitive.
+    :raises errors.HardwareError: a rule says that the inspection fails, or cannot be carried out;
+        the sentence names it.
+    """
+    for rule in rules:
+        secrets = bool(rule["sensitive"])
+        view = subject.view(secrets=secrets)
+        if not all(conditions.holds(one, view) for one in rule["conditions"] or ()):
+            continue
+        for action in rule["actions"]:
+            try:
+                actions.act(action, subject, secrets=secrets)
+            except errors.Error as why:
+                said = f"Inspection rule {rule['uuid']}: {action['op']}: {why.message}"
+                raise errors.HardwareError(said) from why

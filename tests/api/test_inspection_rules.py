@@ -1,0 +1,174 @@
+"""Inspection rules over HTTP: from 1.96 on, checked whole, and silent where they are sensitive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite.db import session
+from tests.api.client import Client
+from tests.statements import count_statements
+
+ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
+PLACE = "/v1/inspection_rules"
+SET = {"op": "set-attribute", "args": {"path": "/extra/a", "value": "{node.name}"}}
+IF = {"op": "eq", "args": {"values": ["{inventory[cpu][count]}", 4]}}
+FIELDS = {
+    *("uuid", "description", "phase", "priority", "sensitive", "conditions", "actions"),
+    *("created_at", "updated_at", "links"),
+}
+
+Json = dict[str, Any]
+
+
+def add(api: Client, **values: Any) -> Json:
+    answer = api.post(PLACE, {"actions": [SET], **values})
+    assert answer.status == 201, answer.text
+    return dict(answer.json)
+
+
+def op(kind: str, path: str, *value: Any) -> Json:
+    return {"op": kind, "path": path, **({"value": value[0]} if value else {})}
+
+
+def test_a_rule_lives(api: Client) -> None:
+    body = {
+        "uuid": ABSENT,
+        "description": "why",
+        "priority": 7,
+        "phase": "main",
+        "conditions": [IF, {**IF, "loop": [1], "multiple": "all"}],
+        "actions": [SET, {**SET, "loop": [{"a": 1}]}],
+        "sensitive": False,
+    }
+    answer = api.post(PLACE, body)
+    assert answer.status == 201, answer.text
+    path = f"{PLACE}/{ABSENT}"
+    assert answer.headers["location"] == f"http://localhost:6385{path}"
+    shown = answer.json
+    assert set(shown) == FIELDS
+    assert {name: shown[name] for name in body} == body
+    assert api.get(path).json == shown
+    after = api.patch(path, [op("replace", "/priority", 9), op("remove", "/conditions")]).json
+    assert (after["priority"], after["conditions"]) == (9, [])
+    assert api.delete(path).status == 204
+    assert api.get(path).status == api.delete(path).status == 404
+
+
+def test_what_is_not_given_is_made_up(api: Client) -> None:
+    shown = add(api)
+    assert (shown["phase"], shown["priority"], shown["conditions"]) == ("main", 0, [])
+    assert (shown["sensitive"], shown["description"]) == (False, None)
+
+
+def test_what_a_sensitive_rule_does_is_nowhere_shown(api: Client) -> None:
+    shown = add(api, sensitive=True, conditions=[IF])
+    path = f"{PLACE}/{shown['uuid']}"
+    patched = api.patch(path, [op("add", "/actions/-", SET)])
+    assert patched.status == 200
+    listed = api.get(f"{PLACE}?detail=true").json["inspection_rules"]
+    chosen = api.get(f"{PLACE}?fields=actions,conditions").json["inspection_rules"]
+    one = api.get(f"{path}?fields=actions,conditions").json
+    for each in (shown, patched.json, api.get(path).json, *listed, *chosen, one):
+        assert (each["actions"], each["conditions"]) == (None, None)
+    answer = api.patch(path, [op("replace", "/sensitive", False)])
+    assert (answer.status, "sensitive" in answer.text) == (400, True)
+
+
+BAD: dict[str, tuple[Json, str]] = {
+    "no actions": ({"actions": []}, "actions"),
+    "actions null": ({"actions": None}, "actions"),
+    "an unknown action": ({"actions": [{"op": "x", "args": {}}]}, "actions/0/op"),
+    "no arguments": ({"actions": [{"op": "fail"}]}, "actions/0/args"),
+    "an argument is missing": ({"actions": [{"op": "fail", "args": {}}]}, "actions/0/args/msg"),
+    "another key": ({"actions": [{**SET, "x": 1}]}, "actions/0/x"),
+    "an unknown operator": ({"conditions": [{"op": "x", "args": {}}]}, "conditions/0/op"),
+    "a bad regex": (
+        {"conditions": [{"op": "matches", "args": {"value": "a", "regex": "("}}]},
+        "conditions/0/args/regex",
+    ),
+    "a bad multiple": ({"conditions": [{**IF, "multiple": "x"}]}, "conditions/0/multiple"),
+    "a low priority": ({"priority": -1}, "priority"),
+    "a high priority": ({"priority": 10_000}, "priority"),
+    "a priority of text": ({"priority": "high"}, "priority"),
+    "an unknown phase": ({"phase": "early"}, "phase"),
+    "a long description": ({"description": "a" * 256}, "description"),
+    "a name": ({"name": "x"}, "name"),
+    "a scope": ({"scope": "x"}, "scope"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_rule_is_refused(api: Client, case: str) -> None:
+    values, path = BAD[case]
+    answer = api.post(PLACE, {"actions": [SET], **values})
+    assert (answer.status, f"{path}: " in answer.text) == (400, True), answer.text
+    assert api.get(PLACE).json == {"inspection_rules": []}
+
+
+def test_it_needs_actions(api: Client) -> None:
+    assert api.post(PLACE, {}).text == "Schema error for inspection rule: actions: is required"
+
+
+def test_versions_of_rules(api: Client) -> None:
+    shown = add(api)
+    for version, status in ((95, 404), (96, 200)):
+        old = api.at(version)
+        assert {old.get(one).status for one in (PLACE, f"{PLACE}/{shown['uuid']}")} == {status}
+        assert ("inspection_rules" in old.get("/v1").json) == (status == 200)
+    assert api.at(95).post(PLACE, {"actions": [SET]}).status == 404
+    assert api.at(95).delete(PLACE).status == 404
+
+
+def test_lists_are_brief_filtered_and_paged(api: Client) -> None:
+    made = [add(api, priority=priority)["uuid"] for priority in (3, 1, 2)]
+
+    def uuids(query: str) -> list[str]:
+        answer = api.get(f"{PLACE}?{query}")
+        assert answer.status == 200, answer.text
+        return [one["uuid"] for one in answer.json["inspection_rules"]]
+
+    brief = api.get(PLACE).json["inspection_rules"][0]
+    assert set(brief) == {"uuid", "description", "phase", "priority", "links"}
+    assert uuids("sort_key=priority") == [made[1], made[2], made[0]]
+    assert uuids("phase=main") == made
+    assert uuids("phase=other") == []
+    page = api.get(f"{PLACE}?limit=2").json
+    assert uuids(page["next"].partition("?")[2]) == made[2:]
+    for bad in ("sort_key=actions", "fields=nope", "limit=0", "marker=x", "name=x"):
+        assert api.get(f"{PLACE}?{bad}").status == 400, bad
+    assert api.delete(PLACE).status == 204
+    assert uuids("") == []
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        [op("replace", "/actions", [])],
+        [op("add", "/actions/-", {"op": "x", "args": {}})],
+        [op("remove", "/actions")],
+        [op("replace", "/phase", "early")],
+        [op("replace", "/priority", -1)],
+        [op("replace", "/uuid", ABSENT)],
+    ],
+    ids=["no actions", "unknown", "removed", "phase", "priority", "uuid"],
+)
+def test_a_bad_patch_changes_nothing(api: Client, patch: list[Json]) -> None:
+    before = add(api)
+    path = f"{PLACE}/{before['uuid']}"
+    assert api.patch(path, patch).status == 400
+    assert api.get(path).json == before
+
+
+def test_what_each_request_costs(api: Client, database: session.Database) -> None:
+    path = f"{PLACE}/{add(api)['uuid']}"
+    for budget, ask in (
+        (1, lambda: api.get(PLACE)),
+        (1, lambda: api.get(path)),
+        (2, lambda: api.patch(path, [op("replace", "/priority", 9)])),
+        (1, lambda: api.delete(path)),
+    ):
+        with count_statements(database) as sent:
+            assert ask().status < 300
+        assert len(sent) <= budget, sent

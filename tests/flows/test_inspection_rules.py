@@ -1,0 +1,82 @@
+"""Rules are applied when an inspection ends, whoever inspects, and may fail it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ironic_lite.db import inspection_rules, inventories, ports, traits
+from tests.db.rows import new_uuid
+from tests.flows.rig import Rig
+
+Json = dict[str, Any]
+MAC = "52:54:00:00:00:01"
+
+
+def rule(rig: Rig, *actions: Json, priority: int = 0, **more: Any) -> str:
+    row = {
+        "uuid": new_uuid(),
+        "phase": "main",
+        "priority": priority,
+        "conditions": [],
+        "actions": list(actions),
+        **more,
+    }
+    rig.database.write(lambda conn: inspection_rules.insert(conn, row))
+    return str(row["uuid"])
+
+
+def act(name: str, /, **args: Any) -> Json:
+    return {"op": name, "args": args}
+
+
+def inspected(rig: Rig, **values: Any) -> Json:
+    node = rig.node("manageable", fake_ports=[MAC], **values)
+    return rig.call("inspect_hardware", node)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a wait"])
+def test_what_rules_make_is_kept(rig: Rig, waits: bool) -> None:
+    more = act("set-attribute", path="extra/cores", value="{inventory[cpu][count]}")
+    seen = act("set-attribute", path="extra/seen", value="{node[extra][cores]}")
+    rule(rig, seen, act("log", msg="{node.uuid}"))
+    rule(
+        rig,
+        more,
+        act("add-trait", name="CUSTOM_RULED"),
+        act("set-capability", name="ruled", value="yes"),
+        act("set-plugin-data", path="ruled", value=True),
+        act("set-port-attribute", port_id=MAC, path="extra/ruled", value=1),
+        priority=5,
+    )
+    rule(rig, act("fail", msg="no"), conditions=[act("eq", values=[1, 2])], priority=9)
+    told: Json = {"fake_async_verbs": ["inspect"], "fake_step_seconds": 0} if waits else {}
+    row = inspected(rig, **told)
+    row = rig.reaches(row["uuid"], "manageable")
+    cores = row["properties"]["cpus"]
+    assert row["extra"] == {"cores": cores, "seen": cores}
+    assert row["properties"]["capabilities"].endswith("ruled:yes")
+    uuid = row["uuid"]
+    assert rig.database.read(lambda conn: traits.get(conn, uuid)) == ["CUSTOM_RULED"]
+    found = rig.database.read(lambda conn: inventories.get(conn, uuid))
+    assert found["plugin_data"] == {"ruled": True}
+    (port,) = rig.database.read(lambda conn: ports.of_node(conn, uuid))
+    assert port.extra == {"ruled": 1}
+
+
+def test_a_rule_may_fail_the_inspection(rig: Rig) -> None:
+    put = act("set-attribute", path="extra/half", value=1)
+    uuid = rule(rig, put, act("fail", msg="only {inventory[cpu][count]} cores"))
+    row = inspected(rig)
+    assert row["provision_state"] == "inspect failed"
+    assert f"Inspection rule {uuid}: fail: only" in row["last_error"]
+    assert row["extra"] == {}
+    assert row["properties"]["cpus"]  # what was found stays, to be looked at
+    rig.database.write(inspection_rules.clear)
+    assert rig.call("inspect_hardware", row["uuid"])["provision_state"] == "manageable"
+
+
+def test_without_rules_an_inspection_asks_for_them_once(rig: Rig) -> None:
+    row = inspected(rig)
+    assert (row["provision_state"], row["extra"]) == ("manageable", {})

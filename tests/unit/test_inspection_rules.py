@@ -1,0 +1,293 @@
+"""The rule engine as tables: templates, each operator, each action, loops, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors, inspection_rules
+from ironic_lite.inspection_rules import Subject, conditions, templates
+from ironic_lite.inspection_rules.actions import ACTIONS
+from ironic_lite.inspection_rules.conditions import OPERATORS
+
+Json = dict[str, Any]
+PORT = "11111111-aaaa-4bbb-8ccc-000000000000"
+INVENTORY: Json = {
+    "cpu": {"count": 4, "architecture": "x86_64"},
+    "memory": {"physical_mb": 4096},
+    "system_vendor": {"manufacturer": "Dell Inc.", "serial": ""},
+    "bmc_address": "192.0.2.7",
+    "bmc_password": "s3same",
+    "disks": [{"name": "/dev/sda", "size": 10}, {"name": "/dev/sdb", "size": 20}],
+}
+NODE: Json = {
+    "uuid": "n",
+    "name": "web",
+    "driver_info": {"redfish_password": "s3same"},
+    "properties": {"capabilities": "a:1,b:2", "cpus": 1, "tags": ["x"]},
+    "extra": {},
+    "description": None,
+}
+
+
+def subject() -> Subject:
+    return Subject(
+        copy.deepcopy(NODE),
+        copy.deepcopy(INVENTORY),
+        {"seen": [1], "deep": {"a": {"b": 1}}},
+        {PORT: {"address": "52:54:00:00:00:01", "extra": {}, "description": None}},
+        {"CUSTOM_OLD"},
+    )
+
+
+# -- templates -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("plain", "plain"),
+        ("{inventory[cpu][count]}", 4),
+        ("{inventory[cpu][count]} cores", "4 cores"),
+        ("{node.name}/{node[properties][cpus]}", "web/1"),
+        ("{inventory[disks][1][name]}", "/dev/sdb"),
+        ("{inventory[disks][9][name]}", None),
+        ("{inventory[none][deeper]}", None),
+        ("<{inventory[none]}>", "<>"),
+        ("{plugin_data[deep][a]}", {"b": 1}),
+        ("{{inventory}}", "{inventory}"),
+        ("{node.__class__}", None),
+        ("{node.name.__class__.__mro__}", None),
+        ("{other}", None),
+        ("{", "{"),
+        ("{0}", None),
+        ("{inventory[cpu]!r}", "{inventory[cpu]!r}"),
+        (["{node.name}", 5, {"{node.name}": "{node.name}"}], ["web", 5, {"web": "web"}]),
+    ],
+    ids=str,
+)
+def test_templates_are_filled_in(text: Any, found: Any) -> None:
+    assert templates.fill(text, subject().view(secrets=True)) == found
+
+
+def test_secrets_are_hidden_unless_the_rule_is_sensitive() -> None:
+    text = "{inventory[bmc_password]} {node[driver_info][redfish_password]}"
+    assert templates.fill(text, subject().view(secrets=False)) == "****** ******"
+    assert templates.fill(text, subject().view(secrets=True)) == "s3same s3same"
+
+
+# -- conditions ------------------------------------------------------------------------------
+
+CASES: list[tuple[str, Any, bool]] = [
+    ("eq", {"values": ["{inventory[cpu][count]}", 4]}, True),
+    ("eq", {"values": ["{inventory[cpu][count]}", "4"]}, True),
+    ("eq", {"values": [4, 4.0, 5]}, False),
+    ("eq", {"values": [1, "1"], "force_strings": True}, True),
+    ("eq", [[1, 1]], True),
+    ("ne", {"values": ["a", "b"]}, True),
+    ("lt", {"values": [1, 2, 3]}, True),
+    ("lt", {"values": [1, 3, 2]}, False),
+    ("lt", {"values": ["9", 10]}, True),
+    ("le", {"values": [2, 2]}, True),
+    ("gt", {"values": ["{inventory[memory][physical_mb]}", 1024]}, True),
+    ("ge", {"values": [1, 2]}, False),
+    ("ge", {"values": [[1], ["a"]]}, False),
+    ("lt", {"values": [None, 5]}, False),
+    ("is-empty", {"value": "{inventory[system_vendor][serial]}"}, True),
+    ("is-empty", {"value": "{inventory[none]}"}, True),
+    ("is-empty", {"value": []}, True),
+    ("is-empty", {"value": 0}, False),
+    ("is-none", {"value": "{inventory[none]}"}, True),
+    ("is-none", {"value": ""}, False),
+    ("is-true", {"value": "Yes"}, True),
+    ("is-true", {"value": 2}, True),
+    ("is-true", {"value": "1"}, False),
+    ("is-true", {"value": None}, False),
+    ("is-false", {"value": "no"}, True),
+    ("is-false", {"value": None}, True),
+    ("is-false", {"value": 0}, True),
+    ("is-false", {"value": "x"}, False),
+    ("in-net", {"address": "{inventory[bmc_address]}", "subnet": "192.0.2.0/24"}, True),
+    ("in-net", {"address": "10.0.0.1", "subnet": "192.0.2.0/24"}, False),
+    ("in-net", {"address": "nonsense", "subnet": "192.0.2.0/24"}, False),
+    ("one-of", {"value": "b", "values": ["a", "b"]}, True),
+    ("one-of", {"value": "c", "values": ["a", "b"]}, False),
+    ("matches", {"value": "{inventory[system_vendor][manufacturer]}", "regex": "Dell"}, True),
+    ("matches", {"value": "a Dell", "regex": "Dell"}, False),
+    ("contains", {"value": "a Dell", "regex": "(?i)dell"}, True),
+    ("contains", {"value": None, "regex": "x"}, False),
+]
+
+
+@pytest.mark.parametrize(("op", "args", "expected"), CASES, ids=[f"{n}" for n in range(len(CASES))])
+def test_conditions(op: str, args: Any, expected: bool) -> None:
+    view = subject().view(secrets=True)
+    inspection_rules.check([{"op": op, "args": args}], [])
+    assert conditions.holds({"op": op, "args": args}, view) is expected
+    assert conditions.holds({"op": f"! {op}", "args": args}, view) is not expected
+
+
+def test_each_operator_has_a_case() -> None:
+    assert {op for op, *_ in CASES} == set(OPERATORS)
+
+
+@pytest.mark.parametrize(
+    ("multiple", "expected"),
+    [("any", True), ("all", False), ("first", True), ("last", True), (None, True)],
+    ids=str,
+)
+def test_conditions_loop(multiple: str | None, expected: bool) -> None:
+    one: Json = {
+        "op": "gt",
+        "args": {"values": ["{item[size]}", 15]},
+        "loop": [{"size": "{inventory[disks][0][size]}"}, {"size": 20}],
+    }
+    if multiple is not None:
+        one["multiple"] = multiple
+    assert conditions.holds(one, subject().view(secrets=True)) is expected
+
+
+# -- actions ---------------------------------------------------------------------------------
+
+
+def did(op: str, args: Any, **more: Any) -> Subject:
+    found = subject()
+    action = {"op": op, "args": args, **more}
+    inspection_rules.check([], [action])
+    rule = {"uuid": "r", "conditions": [], "actions": [action], "sensitive": True}
+    inspection_rules.run([rule], found)
+    return found
+
+
+def test_attributes_are_set_extended_and_removed() -> None:
+    found = did("set-attribute", {"path": "/properties/cpus", "value": "{inventory[cpu][count]}"})
+    assert (found.node["properties"]["cpus"], found.changed) == (4, {"properties"})
+    assert did("set-attribute", ["extra/a/b", 1]).node["extra"] == {"a": {"b": 1}}
+    found = did("set-attribute", {"path": "description", "value": "in {node.name}"})
+    assert found.node["description"] == "in web"
+    add = {"path": "properties/tags", "value": "x"}
+    assert did("extend-attribute", add).node["properties"]["tags"] == ["x", "x"]
+    assert did("extend-attribute", {**add, "unique": True}).node["properties"]["tags"] == ["x"]
+    assert did("extend-attribute", {**add, "path": "extra/new"}).node["extra"] == {"new": ["x"]}
+    found = did("del-attribute", {"path": "/properties/cpus"})
+    assert "cpus" not in found.node["properties"]
+    assert did("del-attribute", {"path": "extra/none/deeper"}).node["extra"] == {}
+    assert NODE["properties"]["cpus"] == 1
+
+
+def test_traits_and_capabilities() -> None:
+    found = did("add-trait", {"name": "CUSTOM_{node.name}"[:7] + "A"})
+    assert (found.traits, found.changed) == ({"CUSTOM_OLD", "CUSTOM_A"}, {"traits"})
+    assert did("remove-trait", {"name": "CUSTOM_OLD"}).traits == set()
+    put = did("set-capability", {"name": "c", "value": 3}).node["properties"]["capabilities"]
+    assert put == "a:1,b:2,c:3"
+    cut = did("unset-capability", {"name": "a"}).node["properties"]["capabilities"]
+    assert cut == "b:2"
+
+
+def test_plugin_data() -> None:
+    assert did("set-plugin-data", {"path": "deep/a/c", "value": 2}).plugin_data["deep"] == {
+        "a": {"b": 1, "c": 2}
+    }
+    add = {"path": "seen", "value": 1}
+    assert did("extend-plugin-data", add).plugin_data["seen"] == [1, 1]
+    assert did("extend-plugin-data", {**add, "unique": True}).plugin_data["seen"] == [1]
+    assert did("unset-plugin-data", {"path": "deep/a"}).plugin_data["deep"] == {}
+    assert "seen" not in did("unset-plugin-data", {"path": "seen"}).plugin_data
+
+
+@pytest.mark.parametrize("ident", [PORT, "52:54:00:00:00:01", "52:54:00:00:00:01".upper()])
+def test_ports(ident: str) -> None:
+    found = did("set-port-attribute", {"port_id": ident, "path": "extra/a", "value": 1})
+    assert (found.ports[PORT]["extra"], found.changed) == ({"a": 1}, {PORT})
+    listed = did("extend-port-attribute", {"port_id": ident, "path": "extra/l", "value": 1})
+    assert listed.ports[PORT]["extra"] == {"l": [1]}
+    told = did("del-port-attribute", {"port_id": ident, "path": "description"})
+    assert told.ports[PORT]["description"] is None
+
+
+def test_what_is_logged() -> None:
+    assert did("log", {"msg": "{node.name}", "level": "warning"}).said == [("warning", "web")]
+    assert did("log", ["hello"]).said == [("info", "hello")]
+
+
+def test_actions_loop() -> None:
+    found = did(
+        "set-attribute",
+        {"path": "extra/{item[key]}", "value": "{item[value]}"},
+        loop=[{"key": "a", "value": "{inventory[cpu][count]}"}, {"key": "b", "value": 2}],
+    )
+    assert found.node["extra"] == {"a": 4, "b": 2}
+
+
+def test_each_action_is_tried_above() -> None:
+    text = __file__
+    with open(text, encoding="utf-8") as file:
+        source = file.read()
+    assert [op for op in ACTIONS if f'did("{op}"' not in source and op != "fail"] == []
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "said"),
+    [
+        ("fail", {"msg": "{inventory[cpu][count]} are too few"}, "fail: 4 are too few"),
+        ("extend-attribute", {"path": "properties/cpus", "value": 1}, "leads to no list"),
+        ("set-port-attribute", {"port_id": "x", "path": "extra/a", "value": 1}, "Port x"),
+        ("set-attribute", {"path": "{node.name}", "value": 1}, "cannot be written"),
+        ("set-attribute", {"path": "description", "value": "a" * 5000}, "longer than 4096"),
+        ("add-trait", {"name": "bad"}, "no trait"),
+    ],
+    ids=["fail", "list", "port", "path", "length", "trait"],
+)
+def test_a_rule_that_cannot_be_carried_out_fails_the_inspection(
+    op: str, args: Any, said: str
+) -> None:
+    with pytest.raises(errors.HardwareError, match=f"Inspection rule r: {op}: ") as why:
+        did(op, args)
+    assert said in why.value.message
+
+
+# -- rules -----------------------------------------------------------------------------------
+
+
+def test_rules_see_what_those_before_have_done_and_all_conditions_must_hold() -> None:
+    def rule(number: int, conditions_: list[Json], value: Any) -> Json:
+        put = {"op": "set-attribute", "args": {"path": f"extra/{number}", "value": value}}
+        return {"uuid": str(number), "conditions": conditions_, "actions": [put], "sensitive": 0}
+
+    true, false = {"op": "eq", "args": [[1, 1]]}, {"op": "ne", "args": [[1, 1]]}
+    found = subject()
+    inspection_rules.run(
+        [rule(1, [], "a"), rule(2, [true, false], "b"), rule(3, [true], "{node[extra][1]}c")],
+        found,
+    )
+    assert found.node["extra"] == {"1": "a", "3": "ac"}
+
+
+@pytest.mark.parametrize(
+    ("what", "one", "path"),
+    [
+        ("conditions", {"op": "nope", "args": {}}, "conditions/0/op"),
+        ("conditions", {"op": "!!eq", "args": {"values": []}}, "conditions/0/op"),
+        ("conditions", {"op": "eq", "args": {}}, "conditions/0/args/values"),
+        ("conditions", {"op": "eq", "args": []}, "conditions/0/args/values"),
+        ("conditions", {"op": "eq", "args": [[1], True, 3]}, "conditions/0/args"),
+        ("conditions", {"op": "eq", "args": {"values": [], "x": 1}}, "conditions/0/args/x"),
+        ("conditions", {"op": "matches", "args": ["a", "("]}, "conditions/0/args/regex"),
+        ("actions", {"op": "api-call", "args": {"url": "http://x"}}, "actions/0/op"),
+        ("actions", {"op": "log", "args": {"msg": "x", "level": "loud"}}, "actions/0/args/level"),
+        ("actions", {"op": "set-attribute", "args": ["uuid", 1]}, "actions/0/args/path"),
+        ("actions", {"op": "set-attribute", "args": ["extra", {}]}, "actions/0/args/path"),
+        ("actions", {"op": "set-attribute", "args": ["owner/x", 1]}, "actions/0/args/path"),
+        ("actions", {"op": "set-attribute", "args": ["//", 1]}, "actions/0/args/path"),
+        ("actions", {"op": "set-port-attribute", "args": ["p", "address", 1]}, "actions/0/args/pa"),
+    ],
+    ids=[f"{n}" for n in range(14)],
+)
+def test_a_rule_nobody_could_carry_out_is_refused(what: str, one: Json, path: str) -> None:
+    given: dict[str, list[Json]] = {"conditions": [], "actions": [], what: [one]}
+    with pytest.raises(errors.InvalidParameter) as why:
+        inspection_rules.check(**given)
+    assert str(why.value.facts["path"]).startswith(path)
