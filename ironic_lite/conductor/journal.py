@@ -40,15 +40,15 @@ class Journal:
 
     def settle(self) -> None:
         """Count, and forget, what has been committed."""
-        if self._new_run is not None:
-            METER.run(self._new_run["uuid"], self._new_run)
-        for run_uuid, changes in self._runs.items():
-            METER.run(run_uuid, changes)
         for row in self._new_steps:
             METER.step(row["run_uuid"], row["kind"], row["ordinal"], row)
         for run_uuid, known in self._steps.items():
             for (kind, at), new in known.items():
                 METER.step(run_uuid, kind, at, new)
+        if self._new_run is not None:
+            METER.run(self._new_run["uuid"], self._new_run)
+        for run_uuid, changes in self._runs.items():
+            METER.run(run_uuid, changes)
         self._forget()
 
     def _forget(self) -> None:

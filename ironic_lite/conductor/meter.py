@@ -6,18 +6,28 @@ others the end is counted, a run's under the verb ``unknown``.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import metrics
 
 Row = Mapping[str, Any]
 
-_MOST = 50_000
-"""Runs and steps under way that are remembered; beyond it, the oldest are forgotten."""
+_MOST = 20_000
+"""Runs under way that are remembered; beyond it, the oldest are forgotten."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Run:
+    """What is known of one: ``steps`` are those that have begun, by kind and ordinal."""
+
+    verb: str = "unknown"
+    begun: datetime.datetime | None = None
+    steps: dict[tuple[str, int], datetime.datetime] = dataclasses.field(default_factory=dict)
 
 
 class Meter:
@@ -25,43 +35,50 @@ class Meter:
 
     def __init__(self, board: metrics.Board = metrics.BOARD) -> None:
         self._board = board
-        self._begun: OrderedDict[Hashable, tuple[str, datetime.datetime]] = OrderedDict()
+        self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._guard = threading.Lock()
 
     def run(self, run_uuid: str, row: Row) -> None:
-        """Take what has been written of a run: verb and started_at, or state and ended_at."""
-        if "verb" in row:
-            self._begin(run_uuid, row["verb"], row["started_at"])
-        if row.get("ended_at") is None:
-            return
-        verb, begun = self._end(run_uuid) or ("unknown", None)
-        self._board.count("runs_total", verb, row["state"])
-        if begun is not None:
-            seconds = max(0.0, (row["ended_at"] - begun).total_seconds())
-            self._board.observe("run_seconds", seconds, verb)
+        """Take what has been written of a run: verb and started_at, or state and ended_at.
+
+        Steps are to be told before: what goes on at the end of its run ends with it.
+        """
+        with self._guard:
+            if "verb" in row:
+                known = self._known(run_uuid)
+                known.verb, known.begun = row["verb"], row["started_at"]
+            if row.get("ended_at") is None:
+                return
+            ended = self._runs.pop(run_uuid, None) or _Run()
+        self._board.count("runs_total", ended.verb, row["state"])
+        self._time("run_seconds", ended.begun, row["ended_at"], ended.verb)
+        for (kind, _), begun in ended.steps.items():
+            self._board.count("steps_total", kind, row["state"])
+            self._time("step_seconds", begun, row["ended_at"], kind)
 
     def step(self, run_uuid: str, kind: str, ordinal: int, row: Row) -> None:
         """Take what has been written of a step: started_at, or state and ended_at."""
-        key = (run_uuid, kind, ordinal)
-        if row.get("started_at") is not None:
-            self._begin(key, kind, row["started_at"])
-        if row.get("ended_at") is None:
-            return
-        known = self._end(key)
+        with self._guard:
+            if row.get("started_at") is not None:
+                self._known(run_uuid).steps[kind, ordinal] = row["started_at"]
+            if row.get("ended_at") is None:
+                return
+            known = self._runs.get(run_uuid)
+            begun = known.steps.pop((kind, ordinal), None) if known is not None else None
         self._board.count("steps_total", kind, row["state"])
-        if known is not None:
-            seconds = max(0.0, (row["ended_at"] - known[1]).total_seconds())
-            self._board.observe("step_seconds", seconds, kind)
+        self._time("step_seconds", begun, row["ended_at"], kind)
 
-    def _begin(self, key: Hashable, what: str, at: datetime.datetime) -> None:
-        with self._guard:
-            self._begun[key] = (what, at)
-            if len(self._begun) > _MOST:
-                self._begun.popitem(last=False)
+    def _known(self, run_uuid: str) -> _Run:
+        known = self._runs.setdefault(run_uuid, _Run())
+        if len(self._runs) > _MOST:
+            self._runs.popitem(last=False)
+        return known
 
-    def _end(self, key: Hashable) -> tuple[str, datetime.datetime] | None:
-        with self._guard:
-            return self._begun.pop(key, None)
+    def _time(
+        self, name: str, begun: datetime.datetime | None, ended: datetime.datetime, label: str
+    ) -> None:
+        if begun is not None:
+            self._board.observe(name, max(0.0, (ended - begun).total_seconds()), label)
 
 
 METER = Meter()

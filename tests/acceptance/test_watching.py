@@ -62,6 +62,8 @@ def test_several_processes_are_watched_as_one() -> None:
 
         text = str(service.until(told, "the conductor's counts"))
         assert value(text, "steps_total", kind="verify", result="done") >= 1
+        assert value(text, "workers", state="most") > value(text, "workers", state="busy")
+        assert value(text, "conductor_up", conductor="tester") == 1
         served = {"method": "do_provisioning_action", "result": "ok"}
         assert value(text, "rpc_served_total", **served) == 1
         assert value(text, "nodes", provision_state="manageable", maintenance="false") == 1
