@@ -368,6 +368,18 @@ def test_a_parent_is_a_node_that_the_caller_sees_and_of_one_owner(
     assert callers("admin", OWNER).post("/v1/nodes", {**body, "parent_node": own}).status == 201
 
 
+def test_children_of_others_are_left_out(
+    callers: Callers, add_node: AddNode, node: dict[str, Any]
+) -> None:
+    mine = add_node(parent_node=node["uuid"], lessee=LESSEE)["uuid"]
+    other = add_node(parent_node=node["uuid"], owner=OWNER)["uuid"]
+    path = f"/v1/nodes/{node['uuid']}/children"
+    assert callers("reader", LESSEE).get(path).json["children"] == [mine]
+    assert callers("reader", OWNER).get(path).json["children"] == [other]
+    assert callers("reader").get(path).json["children"] == [mine, other]
+    assert callers("reader", STRANGER).get(path).status == 404
+
+
 # -- what hangs below ------------------------------------------------------------------------
 
 

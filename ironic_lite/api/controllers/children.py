@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ironic_lite.api import expose, idents, types
+from ironic_lite.api import expose, idents, pages, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import nodes
 
@@ -19,7 +19,7 @@ class Children(expose.Controller):
     def index(self, request: Request, ident: str) -> dict[str, Any]:
         """List the UUIDs of all children, and where to read of them."""
         parent = idents.fetch(self.service, request, ident, ("uuid",))["uuid"]
-        where = {"parent_node": parent}
+        where = pages.narrowed(request, {"parent_node": parent}, "node")
         rows = self.service.database.read(
             lambda conn: nodes.page(conn, columns=("uuid",), where=where, limit=sys.maxsize)
         )
