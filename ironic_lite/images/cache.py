@@ -3,7 +3,9 @@
 What a URL leads to may change, so its server is asked each time; it answers "not modified" to who
 says what he has (RFC 9110, 13.1). What could not be fetched whole never takes a file's name. What
 was used longest ago is removed when [conductor]image_cache_size is reached, but for what is being
-worked with (`holding`); machines that boot from it have names of their own for it
+worked with (`holding`). A signed address is another one each time: what has a checksum is known by
+the address without what follows ``?``, and its server is still asked whether this signature may
+have it. Machines that boot from it have names of their own for it
 (``published.place``).
 """
 
@@ -37,6 +39,8 @@ MOST_SECONDS = 3600.0
 _MIB = 1024 * 1024
 _CHUNK = 1024 * 1024
 _TAGS = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
+_ADDRESS = "address"
+"""Beside them: the hash of the address that led there, which may have a key in it."""
 _STAMP = "file"
 """Beside the tags: which file they were said of, as inode and size."""
 _LENGTH = re.compile(r"[0-9]{1,18}")
@@ -77,12 +81,13 @@ def holding() -> Iterator[None]:
             _HELD.files = None
 
 
-def fetch(url: str, path: str = "url") -> pathlib.Path:
+def fetch(url: str, path: str = "url", *, digest: str | None = None) -> pathlib.Path:
     """Return a local file with what a URL leads to. Nobody may write to it.
 
     :param url: http, https or file; of a file its real path is returned.
     :param path: where the URL stands, for sentences. What stands in an option, ``[group]name``, may
         be any file of this machine; what others wrote must lie in file_url_allowed_paths.
+    :param digest: what the file must add up to, if that is known and will be looked at.
     :raises errors.InvalidParameter: it is no such URL, or may not be followed.
     :raises errors.DownloadFailed: it cannot be had, or is larger than [conductor]image_cache_size.
     :raises errors.LocalFileError: a file that is not there, or cannot be read.
@@ -92,7 +97,7 @@ def fetch(url: str, path: str = "url") -> pathlib.Path:
     if source.file is not None:
         return _local(_allowed(source.file, path))
     check(source, path)
-    kept = place(source)
+    kept = place(source, digest)
     with TURNS.take(kept):
         for _ in range(_TRIES):
             file = _refresh(source, kept)
@@ -101,10 +106,15 @@ def fetch(url: str, path: str = "url") -> pathlib.Path:
     raise errors.DownloadFailed(url=source.shown, reason="others need the room for it")
 
 
-def place(source: sources.Source) -> pathlib.Path:
-    """Return where what an address leads to is kept, there or not."""
-    key = hashlib.sha256(source.url.encode()).hexdigest()
-    return config.state_path() / "downloads" / key
+def place(source: sources.Source, digest: str | None = None) -> pathlib.Path:
+    """Return where what an address leads to is kept, there or not; ``digest`` as for `fetch`."""
+    bare, question, _ = source.url.partition("?")
+    named = f"{bare} {digest}" if digest and question else source.url
+    return config.state_path() / "downloads" / _hash(named)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _hold(file: pathlib.Path) -> bool:
@@ -154,7 +164,7 @@ def _local(file: pathlib.Path) -> pathlib.Path:
 
 
 def _refresh(source: sources.Source, file: pathlib.Path) -> pathlib.Path:
-    tags = _tags(file)
+    tags = _tags(file, source)
     headers = {_TAGS[name]: value for name, value in tags.items()}
     end = time.monotonic() + MOST_SECONDS
     try:
@@ -210,15 +220,22 @@ def _reason(why: BaseException) -> str:
     return str(why) if isinstance(why, reach.Closed) else type(why).__name__
 
 
-def _tags(file: pathlib.Path) -> dict[str, str]:
-    """Return what its server said of the file we have, {} if there is none."""
+def _tags(file: pathlib.Path, source: sources.Source) -> dict[str, str]:
+    """Return what its server said of the file we have, {} if there is none.
+
+    What was said of another address that is alike but for its query may be about another file: only
+    what tells all files apart (RFC 9110, 8.8.3) is of use then.
+    """
     try:
         known = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     # A file cut short by a power failure, or written by another conductor, is not the one meant.
     usable = isinstance(known, dict) and known.get(_STAMP) == _stamp(file)
-    return {name: str(known[name]) for name in _TAGS if name in known} if usable else {}
+    found = {name: str(known[name]) for name in _TAGS if name in known} if usable else {}
+    if usable and known.get(_ADDRESS) != _hash(source.url):
+        found = {n: tag for n, tag in found.items() if n == "ETag" and not tag.startswith("W/")}
+    return found
 
 
 def _stamp(file: pathlib.Path) -> list[int] | None:
@@ -231,6 +248,7 @@ def _stamp(file: pathlib.Path) -> list[int] | None:
 
 def _store(source: sources.Source, answer: requests.Response, file: pathlib.Path) -> None:
     tags: dict[str, Any] = {n: answer.headers[n] for n in _TAGS if n in answer.headers}
+    tags[_ADDRESS] = _hash(source.url)
     with _room(file):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=".new-")

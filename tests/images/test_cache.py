@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import gzip
+import hashlib
 import http.server
 import os
 import pathlib
@@ -28,6 +29,7 @@ class Web:
         self.asked: list[dict[str, str]] = []
         self.body, self.tag, self.short, self.length = BODY, '"1"', 0, True
         self.more: dict[str, str] = {}
+        self.tagged = True
         self.status, self.patience = 200, threading.Event()
         self.patience.set()
         web = self
@@ -40,7 +42,8 @@ class Web:
                     self.end_headers()
                     return
                 self.send_response(web.status)
-                self.send_header("ETag", web.tag)
+                if web.tagged:
+                    self.send_header("ETag", web.tag)
                 for name, value in web.more.items():
                     self.send_header(name, value)
                 if web.length:
@@ -119,6 +122,43 @@ def test_what_has_changed_on_its_server_is_fetched_anew(web: Web) -> None:
     cache.fetch(web.url)
     web.body, web.tag = b"new", '"2"'
     assert cache.fetch(web.url).read_bytes() == b"new"
+
+
+SUM = hashlib.sha256(BODY).hexdigest()
+
+
+def test_a_file_is_fetched_once_however_its_address_is_signed(web: Web) -> None:
+    """Its server judges each signature, all the same."""
+    first = cache.fetch(f"{web.url}?signature=1", digest=SUM)
+    assert cache.fetch(f"{web.url}?signature=2", digest=SUM) == first
+    assert [asked.get("If-None-Match") for asked in web.asked] == [None, web.tag]
+    held = [file for file in first.parent.iterdir() if file.suffix != ".json"]
+    assert held == [first]
+    assert "signature" not in first.with_suffix(".json").read_text()
+
+
+def test_a_signature_that_is_not_good_gets_nothing_that_others_fetched(web: Web) -> None:
+    cache.fetch(f"{web.url}?signature=1", digest=SUM)
+    web.status, web.tag = 403, '"other"'
+    with pytest.raises(errors.DownloadFailed, match="403"):
+        cache.fetch(f"{web.url}?signature=forged", digest=SUM)
+
+
+@pytest.mark.parametrize("tag", ['W/"1"', None], ids=["weak", "none"])
+def test_a_query_that_chooses_the_file_is_not_taken_for_a_signature(
+    web: Web, tag: str | None
+) -> None:
+    """Without a tag that tells all files apart, the server is not asked whether it is the same."""
+    web.tag, web.more = tag or web.tag, {"Last-Modified": "Sun, 22 Nov 2026 00:00:00 GMT"}
+    web.tagged = tag is not None
+    cache.fetch(f"{web.url}?id=1", digest=SUM)
+    web.body = b"another"
+    assert cache.fetch(f"{web.url}?id=2", digest=SUM).read_bytes() == b"another"
+    assert not {"If-None-Match", "If-Modified-Since"} & web.asked[-1].keys()
+    assert cache.fetch(f"{web.url}?id=1") != cache.fetch(f"{web.url}?id=2")
+    assert cache.fetch(f"{web.url}?id=1", digest="0" * 64) != cache.fetch(
+        f"{web.url}?id=1", digest=SUM
+    )
 
 
 @pytest.mark.parametrize("length", [True, False], ids=["promised", "unsaid"])

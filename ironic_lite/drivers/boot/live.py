@@ -41,10 +41,10 @@ def fetch(info: Info) -> pathlib.Path:
     :raises errors.Error: it cannot be had, or is another one.
     """
     source = sources.read(info["boot_iso"], PATH)
-    file = cache.fetch(source.url, PATH)
     said, elsewhere, algorithm, path = _sum(info)
     if elsewhere is not None:
         said = judged.looked_up(elsewhere, source.name, path=path, algorithm=algorithm)
+    file = cache.fetch(source.url, PATH, digest=None if said is None else said.value)
     if said is not None:
         judged.prove(file, said, shown=source.shown)
     return file
