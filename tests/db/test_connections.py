@@ -80,8 +80,9 @@ def test_a_connection_lost_in_mid_commit_is_not_guessed_about(server_database: D
         nodes.edit(conn, node, {"name": "new"}, generation=0)
         end_connection(server_database, conn)
 
-    with pytest.raises(errors.Unavailable, match="may have been made or not"):
+    with pytest.raises(errors.Unavailable, match="may have been made or not") as caught:
         server_database.write(work)
+    assert caught.value.facts["doubtful"] is True
     assert tries == [1]
     assert get_node(server_database, node)["name"] is None
 
