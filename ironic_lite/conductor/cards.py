@@ -1,17 +1,19 @@
-"""Network cards that an inspection finds become ports of their node (S5.8)."""
+"""The network cards of a node under work: those that an inspection finds become its ports (S5.8),
+and drivers note on them what they have done."""
 
 from __future__ import annotations
 
+import datetime
 import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ironic_lite import clock, fields, inspection
+from ironic_lite import clock, errors, fields, inspection
 from ironic_lite.context import Context
-from ironic_lite.db import events, nodes, ports
+from ironic_lite.db import events, nodes, portgroups, ports
 from ironic_lite.db.session import Connection, Database
-from ironic_lite.records import Port
+from ironic_lite.records import Port, Portgroup
 from ironic_lite.rpc.notifier import Notifier
 
 LOG = logging.getLogger(__name__)
@@ -21,20 +23,30 @@ _BLANK = {field.stored: field.default for field in fields.PORT if field.stored i
 
 
 class Cards:
-    """The ports of one node under work.
+    """The ports and portgroups of one node under work.
 
     :param host: the conductor that works on it.
+    :param token: of the node's lock; None for a task that only reads.
     """
 
     def __init__(
-        self, database: Database, notifier: Notifier, who: Context, *, host: str, node: str
+        self,
+        database: Database,
+        notifier: Notifier,
+        who: Context,
+        *,
+        host: str,
+        node: str,
+        token: str | None,
     ) -> None:
         self._database = database
         self._notifier = notifier
         self._who = who
         self._host = host
         self._node = node
+        self._token = token
         self._known: Sequence[Port] | None = None
+        self._groups: Sequence[Portgroup] | None = None
 
     def all(self) -> Sequence[Port]:
         """Return the ports, read once."""
@@ -42,14 +54,49 @@ class Cards:
             self._known = self._database.read(lambda conn: ports.of_node(conn, self._node))
         return self._known
 
-    def add(self, addresses: Iterable[str], *, token: str) -> None:
+    def groups(self) -> Sequence[Portgroup]:
+        """Return the portgroups, read once."""
+        if self._groups is None:
+            self._groups = self._database.read(lambda c: portgroups.of_node(c, self._node))
+        return self._groups
+
+    def note(self, card: Port | Portgroup, key: str, value: Any) -> None:
+        """Keep a value in the ``internal_info`` of a card, at once; None takes it away.
+
+        :raises errors.LockLost: another conductor has the node now.
+        """
+        token, at = self._held(), clock.now()
+        info = {name: held for name, held in card.internal_info.items() if name != key}
+        if value is not None:
+            info[key] = value
+        is_port = isinstance(card, Port)
+        word, family = ("port", ports.FAMILY) if is_port else ("portgroup", portgroups.FAMILY)
+        about = {word: card.uuid, "address": card.address, "changed": ["internal_info"]}
+        event = {**self._event(at, about), "kind": f"{word}_updated"}
+
+        def write(conn: Connection) -> None:
+            nodes.save(conn, self._node, {}, token=token)
+            family.update(conn, card.uuid, {"internal_info": info, "updated_at": at})
+            events.add(conn, [event])
+
+        self._database.write(write)
+        card.internal_info = info
+        card.settle(updated_at=at)
+        self._notifier.tell(self._who, [event], card.as_dict())
+
+    def _held(self) -> str:
+        if self._token is None:
+            raise errors.LockLost(node=self._node)
+        return self._token
+
+    def add(self, addresses: Iterable[str]) -> None:
         """Add a port for each address that no node has yet, at once.
 
         :param addresses: of network cards; a mapping says of each whether machines may boot from
             it, else they may.
-        :param token: of the node's lock.
         :raises errors.LockLost: another conductor has the node now.
         """
+        token = self._held()
         wanted = _usable(self._node, addresses)
 
         def write(conn: Connection) -> list[_Added]:
@@ -68,16 +115,19 @@ class Cards:
         made = {"uuid": str(uuid.uuid4()), "created_at": clock.now(), "pxe_enabled": boots}
         port: Row = {**_BLANK, **made, "address": address, "node_uuid": self._node}
         ports.insert(conn, port)
-        event = {
-            "at": port["created_at"],
+        about = {"port": port["uuid"], "address": address}
+        event = {**self._event(port["created_at"], about), "kind": "port_created"}
+        return _Added(port, event)
+
+    def _event(self, at: datetime.datetime, about: Row) -> Row:
+        return {
+            "at": at,
             "node_uuid": self._node,
-            "kind": "port_created",
             "conductor": self._host,
             "requester": self._who.user,
             "request_id": self._who.request_id,
-            "data": {"port": port["uuid"], "address": address},
+            "data": about,
         }
-        return _Added(port, event)
 
 
 class _Added(NamedTuple):

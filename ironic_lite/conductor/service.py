@@ -19,6 +19,7 @@ from ironic_lite.conductor.endpoints.agent import Agent
 from ironic_lite.conductor.endpoints.allocation import Allocation
 from ironic_lite.conductor.endpoints.machine import Machine
 from ironic_lite.conductor.endpoints.management import Management
+from ironic_lite.conductor.endpoints.network import Network
 from ironic_lite.conductor.endpoints.provision import Provision
 from ironic_lite.conductor.endpoints.vendor import Vendor
 from ironic_lite.conductor.endpoints.waited import Waited
@@ -47,7 +48,7 @@ from ironic_lite.rpc.server import Server, answer_seconds
 LOG = logging.getLogger(__name__)
 
 
-class Endpoints(Provision, Machine, Management, Vendor, Agent, Allocation):
+class Endpoints(Provision, Machine, Management, Network, Vendor, Agent, Allocation):
     """Everything of ``rpc.interface.Conductor`` in one object."""
 
     def __init__(self, tasks: Tasks) -> None:

@@ -86,8 +86,8 @@ class Task:
         self.unsaved = False
         """Whether a save has failed: then the node here is not what stands in the table."""
         self._driver = driver
-        self._cards = cards.Cards(
-            desk.database, desk.notifier, context, host=desk.host, node=node.uuid
+        self.cards = cards.Cards(
+            desk.database, desk.notifier, context, host=desk.host, node=node.uuid, token=token
         )
         self._token = token
         self._hold = fence.Hold(desk.database, desk.fence, node.uuid, token)
@@ -110,13 +110,11 @@ class Task:
     @property
     def ports(self) -> Sequence[Port]:
         """The node's ports, read once."""
-        return self._cards.all()
+        return self.cards.all()
 
     def add_ports(self, addresses: Iterable[str]) -> None:
         """Add a port for each network card that no node has one for yet; see `cards.Cards.add`."""
-        if self._token is None:
-            raise errors.LockLost(node=self.node.uuid)
-        self._cards.add(addresses, token=self._token)
+        self.cards.add(addresses)
 
     def keep_inventory(self, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> None:
         """Keep what an inspection has found, with the next save."""

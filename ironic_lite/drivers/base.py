@@ -44,7 +44,7 @@ from ironic_lite.drivers.contract.ramdisk import (
     Inspect,
     Rescue,
 )
-from ironic_lite.drivers.contract.task import Agent, Task
+from ironic_lite.drivers.contract.task import Agent, Cards, Task
 from ironic_lite.drivers.contract.vendor import Console, Vendor
 from ironic_lite.hardware import (
     BOOT_MODES,
@@ -93,6 +93,7 @@ __all__ = [
     "BiosSetting",
     "Boot",
     "Call",
+    "Cards",
     "Console",
     "Deploy",
     "Driver",

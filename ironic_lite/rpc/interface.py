@@ -24,6 +24,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.3", "set_target_raid_config, get_raid_logical_disk_properties."),
     ("1.4", "continue_inspection."),
     ("1.5", "create_allocation."),
+    ("1.6", "vif_list, vif_attach, vif_detach."),
 )
 SINCE: Mapping[str, str] = {
     # method, or method.argument: the version that brought it; the others came with 1.0
@@ -47,6 +48,9 @@ SINCE: Mapping[str, str] = {
     "get_raid_logical_disk_properties": "1.3",
     "continue_inspection": "1.4",
     "create_allocation": "1.5",
+    "vif_list": "1.6",
+    "vif_attach": "1.6",
+    "vif_detach": "1.6",
 }
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
@@ -232,6 +236,24 @@ class Conductor(Protocol):
         self, context: Context, *, node_uuid: str, device_types: list[str] | None = None
     ) -> None:
         """Start emptying virtual drives, None for all."""
+
+    # -- networks ----------------------------------------------------------------------------
+
+    def vif_list(self, context: Context, *, node_uuid: str) -> list[Json]:
+        """Return the attached virtual interfaces, each ``{"id": str}`` and what else is known."""
+
+    def vif_attach(self, context: Context, *, node_uuid: str, vif_info: Json) -> None:
+        """Attach a virtual interface: ``id``, and ``port_uuid`` or ``portgroup_uuid`` if given.
+
+        :raises errors.Conflict: it is attached already.
+        :raises errors.InvalidRequest: nothing is free.
+        """
+
+    def vif_detach(self, context: Context, *, node_uuid: str, vif_id: str) -> None:
+        """Detach a virtual interface.
+
+        :raises errors.InvalidRequest: it is not attached.
+        """
 
     # -- vendor passthru ---------------------------------------------------------------------
 

@@ -457,6 +457,7 @@ _WORDS = {
     "{setting}": "BootMode",
     "{entry}": NOBODY,
     "{run}": "current",
+    "{vif}": "a-vif",
 }
 _BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/nodes/{ident}/states/provision"): {"target": "provide"},
@@ -468,6 +469,7 @@ _BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/nodes/{ident}/traits/{trait}"): None,
     ("PUT", "/runbooks/{ident}/traits"): {"traits": ["CUSTOM_A"]},
     ("PUT", "/runbooks/{ident}/traits/{trait}"): None,
+    ("POST", "/nodes/{ident}/vifs"): {"id": "a-vif"},
     ("POST", "/nodes/{ident}/vmedia"): {"device_type": "cdrom", "image_url": "http://x/y"},
 }
 

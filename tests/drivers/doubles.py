@@ -22,6 +22,7 @@ from ironic_lite.drivers.fake import (
     vendor,
 )
 from ironic_lite.drivers.noop import interfaces
+from ironic_lite.records import Portgroup
 
 FAKE = base.Driver(
     hardware_type="fake-hardware",
@@ -63,6 +64,23 @@ def node(**values: Any) -> base.Node:
     return base.Node({**row, **values})
 
 
+class FakeCards:
+    """The ports of a node without portgroups; what is noted stays on them."""
+
+    def __init__(self, ports: Sequence[base.Port]) -> None:
+        self._ports = ports
+
+    def all(self) -> Sequence[base.Port]:
+        return self._ports
+
+    def groups(self) -> Sequence[Portgroup]:
+        return ()
+
+    def note(self, card: base.Port | Portgroup, key: str, value: Any) -> None:
+        info = {name: held for name, held in card.internal_info.items() if name != key}
+        card.internal_info = info if value is None else {**info, key: value}
+
+
 class FakeTask:
     """Implements ``base.Task``.
 
@@ -99,6 +117,10 @@ class FakeTask:
     @property
     def ports(self) -> Sequence[base.Port]:
         return self._ports
+
+    @property
+    def cards(self) -> base.Cards:
+        return FakeCards(self._ports)
 
     def add_ports(self, addresses: Iterable[str]) -> None:
         self.added.extend(addresses)

@@ -33,6 +33,7 @@ from ironic_lite.api.controllers import (
     states,
     traits,
     vendor,
+    vifs,
     volumes,
 )
 
@@ -49,6 +50,7 @@ ALL: tuple[type[expose.Controller], ...] = (
     children.Children,
     ports.Ports,
     portgroups.Portgroups,
+    vifs.Vifs,
     volumes.Volume,
     volumes.Connectors,
     volumes.Targets,

@@ -69,6 +69,17 @@ _V1: Json = {"type": "object", "required": ["id", "links", "media_types", "versi
 # -- what hangs below nodes ------------------------------------------------------------------
 
 _VOLUME = _object(links=parts.LINKS, connectors=parts.LINKS, targets=parts.LINKS)
+_VIFS = _object(
+    vifs={
+        "type": "array",
+        "items": {"type": "object", "properties": {"id": _TEXT}, "required": ["id"]},
+    }
+)
+_VIF = {
+    "type": "object",
+    "properties": {"id": _TEXT, "port_uuid": _TEXT_OR_NULL, "portgroup_uuid": _TEXT_OR_NULL},
+    "required": ["id"],
+}
 _CHILDREN = _object(children=parts.STRINGS, links=_object(href=_TEXT, rel=_TEXT))
 _SHARDS = _object(shards={"type": "array", "items": _object(name=_TEXT, count={"type": "integer"})})
 
@@ -168,6 +179,8 @@ ROUTES: Mapping[str, Told] = {
     "GET /volume": Told(_VOLUME),
     "GET /nodes/{ident}/volume": Told(_VOLUME),
     "GET /nodes/{ident}/children": Told(_CHILDREN),
+    "GET /nodes/{ident}/vifs": Told(_VIFS),
+    "POST /nodes/{ident}/vifs": Told(takes=_VIF),
     "GET /nodes/{ident}/states": Told({"$ref": "#/components/schemas/NodeStates"}),
     "PUT /nodes/{ident}/states/provision": Told(takes=_PROVISION),
     "PUT /nodes/{ident}/states/raid": Told(takes=_OBJECT),

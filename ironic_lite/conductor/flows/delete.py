@@ -23,6 +23,8 @@ def start(task: Task) -> None:
     task.driver.rescue.clean_up(task)
     task.driver.deploy.tear_down(task)
     task.driver.deploy.clean_up(task)
+    for vif in task.driver.network.vif_list(task):
+        task.driver.network.vif_detach(task, vif["id"])
     task.node.instance_info = {}
     task.node.instance_uuid = None
     task.node.instance_name = None

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ironic_lite.records import Node, Port
+from ironic_lite.records import Node, Port, Portgroup
 
 if TYPE_CHECKING:
     from ironic_lite.drivers.contract.driver import Driver
@@ -31,6 +31,22 @@ class Agent:
     moved: bool = False
 
 
+class Cards(Protocol):
+    """The ports and portgroups of a node, and what drivers note on them."""
+
+    def all(self) -> Sequence[Port]:
+        """Return the ports, in the order they were added; read once."""
+
+    def groups(self) -> Sequence[Portgroup]:
+        """Return the portgroups, in the order they were added; read once."""
+
+    def note(self, card: Port | Portgroup, key: str, value: Any) -> None:
+        """Keep a JSON value in the ``internal_info`` of a port or portgroup; None takes it away.
+
+        Written at once.
+        """
+
+
 class Task(Protocol):
     """One piece of work on one node, as a driver sees it."""
 
@@ -45,6 +61,10 @@ class Task(Protocol):
     @property
     def ports(self) -> Sequence[Port]:
         """The node's ports, loaded at first use."""
+
+    @property
+    def cards(self) -> Cards:
+        """The node's ports and portgroups."""
 
     def add_ports(self, addresses: Iterable[str]) -> None:
         """Add a port for each MAC address of an inspected machine that no node has yet (S5.8).

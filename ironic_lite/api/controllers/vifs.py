@@ -1,0 +1,87 @@
+"""Virtual interfaces (VIFs): the networks that a client attaches to the ports of a node."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.api import expose, idents, rules, types
+from ironic_lite.api.exchange import Request
+from ironic_lite.rpc import interface
+
+Json = dict[str, Any]
+
+_SINCE = 28
+_PLACES_SINCE = 67
+_PLACE = "/nodes/{ident}/vifs"
+_ROUTED = ("uuid", "driver", "conductor_group")
+_PLACES = ("port_uuid", "portgroup_uuid")
+
+
+class Vifs(expose.Controller):
+    """The VIFs of one node, through its conductor."""
+
+    def _ask(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
+        row = idents.fetch(self.service, request, ident, _ROUTED)
+        return self.service.client.conductor(self.service.fleet.host_for(row)), row["uuid"]
+
+    @expose.expose("GET", _PLACE, types.word, since=_SINCE)
+    def index(self, request: Request, ident: str) -> Json:
+        """List what is attached."""
+        conductor, uuid = self._ask(request, ident)
+        return {"vifs": conductor.vif_list(request.who, node_uuid=uuid)}
+
+    @expose.expose(
+        "POST",
+        _PLACE,
+        types.word,
+        since=_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.WHOLE,
+    )
+    def attach(self, request: Request, ident: str) -> None:
+        """Attach a VIF to a port or portgroup, one that is named or one that is free."""
+        vif = _read(request.json, version=request.version)
+        conductor, uuid = self._ask(request, ident)
+        conductor.vif_attach(request.who, node_uuid=uuid, vif_info=vif)
+
+    @expose.expose(
+        "DELETE",
+        f"{_PLACE}/{{vif}}",
+        types.word,
+        types.word,
+        since=_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+    )
+    def detach(self, request: Request, ident: str, vif: str) -> None:
+        """Detach a VIF."""
+        known = _ident(vif, "vif", version=request.version)
+        conductor, uuid = self._ask(request, ident)
+        conductor.vif_detach(request.who, node_uuid=uuid, vif_id=known)
+
+
+def _read(body: Any, *, version: int) -> Json:
+    """Return what is to be attached; keys that nobody here knows are for network interfaces.
+
+    :raises errors.InvalidParameter: no id, or two places.
+    :raises errors.NotAcceptable: a place needs 1.67.
+    """
+    if not isinstance(body, dict) or body.get("id") is None:
+        message = "Schema error for vif: id: is required"
+        raise errors.InvalidParameter(message, path="id", reason="is required")
+    named = [name for name in _PLACES if body.get(name) is not None]
+    if named and version < _PLACES_SINCE:
+        raise errors.NotAcceptable(what=named[0], since=_PLACES_SINCE)
+    if len(named) > 1:
+        reason = "give one of port_uuid and portgroup_uuid"
+        raise errors.InvalidParameter(path=named[1], reason=reason)
+    rest = {name: value for name, value in body.items() if name not in _PLACES}
+    places = {name: rules.uuid(body[name], name) for name in named}
+    return {**rest, **places, "id": _ident(body["id"], "id", version=version)}
+
+
+def _ident(value: Any, path: str, *, version: int) -> str:
+    """Return the name or UUID of a VIF."""
+    given = rules.text(value, path)
+    return given if rules.uuid_like(given) else rules.name(given, path, version=version)

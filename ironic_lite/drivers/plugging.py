@@ -1,0 +1,82 @@
+"""Which port or portgroup a virtual interface (VIF) is attached to: Ironic's rules, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.records import Port, Portgroup
+
+Card = Port | Portgroup
+
+VIF = "tenant_vif_port_id"
+"""The key of ``internal_info`` under which a port or portgroup has its VIF."""
+
+
+def held(card: Card) -> str | None:
+    """Return the VIF of a port or portgroup, None if it is free."""
+    found: str | None = card.internal_info.get(VIF)
+    return found
+
+
+def find(cards: Sequence[Card], vif_id: str) -> Card | None:
+    """Return where a VIF is attached, None if nowhere."""
+    return next((card for card in cards if held(card) == vif_id), None)
+
+
+def choose(
+    vif: Mapping[str, Any],
+    ports: Sequence[Port],
+    groups: Sequence[Portgroup],
+    networks: Collection[str] = (),
+) -> Card:
+    """Return the port or portgroup that a VIF is to be attached to.
+
+    A portgroup is better than a port, and a port that machines boot from better than another; one
+    whose physical network is among ``networks`` is better than both. Ports of a portgroup are taken
+    alone only if another one of it has a VIF already; a portgroup without ports is not taken.
+
+    :param vif: ``id``, and ``port_uuid`` or ``portgroup_uuid`` if it must be that one.
+    :param networks: the physical networks that the VIF is on; none if they are not known, then any
+        will do. A port without one is taken for any.
+    :raises errors.InvalidRequest: nothing is free.
+    """
+    found = [
+        card
+        for card in _free(ports, groups)
+        if _meant(card, vif) and (not networks or card.physical_network in {None, *networks})
+    ]
+    if not found:
+        raise errors.InvalidRequest(
+            f"Unable to attach VIF {vif['id']}, not enough free physical ports. Detach another "
+            "VIF, or add a port to the node."
+        )
+    return max(found, key=lambda card: _worth(card, networks))
+
+
+def _free(ports: Sequence[Port], groups: Sequence[Portgroup]) -> list[Card]:
+    """Return what has no VIF, and shares no cable with one."""
+    split = {port.portgroup_uuid for port in ports if held(port)}
+    whole = {group.uuid for group in groups if group.uuid not in split}
+    filled = {port.portgroup_uuid for port in ports}
+    taken = {group.uuid for group in groups if held(group)}
+    alone = [
+        port
+        for port in ports
+        if not held(port) and port.portgroup_uuid not in whole and port.portgroup_uuid not in taken
+    ]
+    together = [
+        group for group in groups if group.uuid in whole & filled and group.uuid not in taken
+    ]
+    return [*alone, *together]
+
+
+def _meant(card: Card, vif: Mapping[str, Any]) -> bool:
+    wanted = vif.get("port_uuid") or vif.get("portgroup_uuid")
+    return wanted is None or card.uuid == wanted
+
+
+def _worth(card: Card, networks: Collection[str]) -> tuple[bool, bool, bool]:
+    group = isinstance(card, Portgroup)
+    return card.physical_network in networks, group, group or bool(card.pxe_enabled)
