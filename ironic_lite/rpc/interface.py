@@ -25,6 +25,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.4", "continue_inspection."),
     ("1.5", "create_allocation."),
     ("1.6", "vif_list, vif_attach, vif_detach."),
+    ("1.7", "set_console_mode, get_console_information."),
 )
 SINCE: Mapping[str, str] = {
     # method, or method.argument: the version that brought it; the others came with 1.0
@@ -51,6 +52,8 @@ SINCE: Mapping[str, str] = {
     "vif_list": "1.6",
     "vif_attach": "1.6",
     "vif_detach": "1.6",
+    "set_console_mode": "1.7",
+    "get_console_information": "1.7",
 }
 VERSION = HISTORY[-1][0]
 TOPIC = "ironic_lite.conductor"
@@ -236,6 +239,12 @@ class Conductor(Protocol):
         self, context: Context, *, node_uuid: str, device_types: list[str] | None = None
     ) -> None:
         """Start emptying virtual drives, None for all."""
+
+    def set_console_mode(self, context: Context, *, node_uuid: str, enabled: bool) -> None:
+        """Start starting or stopping a node's console."""
+
+    def get_console_information(self, context: Context, *, node_uuid: str) -> Json:
+        """Return how a started console is reached, as ``drivers.base.Console`` says."""
 
     # -- networks ----------------------------------------------------------------------------
 

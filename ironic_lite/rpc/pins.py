@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 RELEASES: Mapping[str, str] = {
     # release: the newest version of the contract that its conductors know
-    "0.1": "1.6",
+    "0.1": "1.7",
 }
 _OPTION = "pin_release_version"
 _OPTIONAL = frozenset(

@@ -464,6 +464,7 @@ _BODIES: dict[tuple[str, str], Any] = {
     ("PUT", "/nodes/{ident}/states/power"): {"target": "power on"},
     ("PUT", "/nodes/{ident}/states/boot_mode"): {"target": "uefi"},
     ("PUT", "/nodes/{ident}/states/secure_boot"): {"target": True},
+    ("PUT", "/nodes/{ident}/states/console"): {"enabled": True},
     ("PUT", "/nodes/{ident}/management/boot_device"): {"boot_device": "pxe"},
     ("PUT", "/nodes/{ident}/traits"): {"traits": ["CUSTOM_A"]},
     ("PUT", "/nodes/{ident}/traits/{trait}"): None,

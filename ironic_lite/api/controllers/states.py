@@ -30,6 +30,7 @@ _FIELDS = {
     "boot_mode": 75,
     "secure_boot": 75,
 }
+_CONSOLE = "/nodes/{ident}/states/console"
 _ROUTED = ("uuid", "driver", "conductor_group")
 _POWER = ("uuid", "driver", "conductor_group", "provision_state", "disable_power_off")
 _POWER_TARGETS = {
@@ -150,6 +151,32 @@ class States(expose.Controller):
         conductor, uuid = self._at_rest(request, ident, "its secure boot")
         conductor.change_node_secure_boot(request.who, node_uuid=uuid, state=target)
         _point_to_states(request, ident)
+
+    @expose.expose("GET", _CONSOLE, types.word)
+    def show_console(self, request: Request, ident: str) -> Json:
+        """Tell whether the console is started, and how it is reached then."""
+        node = idents.fetch(self.service, request, ident, (*_ROUTED, "console_enabled"))
+        info = None
+        if node["console_enabled"]:
+            conductor = self.service.conductor_of(node)
+            info = conductor.get_console_information(request.who, node_uuid=node["uuid"])
+        return {"console_enabled": node["console_enabled"], "console_info": info}
+
+    @expose.expose(
+        "PUT",
+        _CONSOLE,
+        types.word,
+        types.boolean,
+        status=HTTPStatus.ACCEPTED,
+        body=expose.TYPED,
+    )
+    def console(self, request: Request, ident: str, enabled: bool) -> None:
+        """Ask for the console to be started or stopped."""
+        node = idents.fetch(self.service, request, ident, _ROUTED)
+        conductor = self.service.conductor_of(node)
+        conductor.set_console_mode(request.who, node_uuid=node["uuid"], enabled=enabled)
+        location = f"{request.base}/v1/nodes/{ident}/states/console"
+        request.answer.headers.append(("Location", location))
 
     def _at_rest(self, request: Request, ident: str, what: str) -> tuple[interface.Conductor, str]:
         """Return the conductor of a node whose state does not change by itself, and its UUID."""

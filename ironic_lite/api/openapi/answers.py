@@ -203,6 +203,9 @@ ROUTES: Mapping[str, Told] = {
     "GET /nodes/{ident}/traits": Told(_object(traits=parts.STRINGS)),
     "PUT /nodes/{ident}/traits": Told(takes=_object(traits=parts.STRINGS)),
     "PUT /nodes/{ident}/traits/{trait}": Told(takes={"type": ["object", "null"]}),
+    "GET /nodes/{ident}/states/console": Told(
+        _object(console_enabled=_FLAG, console_info={"type": ["object", "null"]})
+    ),
     "POST /events": Told(takes=shapes.schema("events")),
     "GET /runbooks/{ident}/traits": Told(_object(traits=parts.STRINGS)),
     "PUT /runbooks/{ident}/traits": Told(takes=_object(traits=parts.STRINGS)),

@@ -119,6 +119,26 @@ class Management:
                 lambda task: task.driver.management.detach_virtual_media(task, device_types),
             )
 
+    # -- consoles ----------------------------------------------------------------------------
+
+    def set_console_mode(self, context: Context, *, node_uuid: str, enabled: bool) -> None:
+        """Start or stop the console."""
+        goal = f"{'start' if enabled else 'stop'} the console"
+        order = Order(goal, {"order": "console", "target": enabled})
+        with self.tasks.lock(context, node_uuid, worker=True) as task:
+            console = task.driver.console
+            console.validate(task)
+            if type(console).start_console is base.Console.start_console:
+                raise console.unsupported(task, "console")
+            orders.begin(task, order)
+            task.hand_over(orders.carry_out, order, lambda task: orders.console(task, enabled))
+
+    def get_console_information(self, context: Context, *, node_uuid: str) -> Json:
+        """Return how a started console is reached."""
+        task = self.tasks.look(context, node_uuid)
+        task.driver.console.validate(task)
+        return task.driver.console.get_console(task)
+
 
 def _management(task: Task) -> base.Management:
     """Return the node's management interface, its settings checked."""

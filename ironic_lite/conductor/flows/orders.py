@@ -91,6 +91,15 @@ def secure_boot(task: Task, state: bool) -> None:
     task.node.secure_boot = state
 
 
+def console(task: Task, enabled: bool) -> None:
+    """Start or stop a console, whatever it is now: a program may have ended by itself."""
+    if enabled:
+        task.driver.console.start_console(task)
+    else:
+        task.driver.console.stop_console(task)
+    task.node.console_enabled = enabled
+
+
 def _known(task: Task, ask: Callable[[Task], Any]) -> Any:
     """Return what the BMC says, None if it cannot tell: then it is set in any case."""
     try:

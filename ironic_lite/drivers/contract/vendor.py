@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Task
 from ironic_lite.passthru import Call
@@ -29,6 +31,21 @@ class Vendor(Interface):
 
 
 class Console(Interface):
-    """Serial consoles."""
+    """Serial consoles: started and stopped on request, and then reached by whoever may.
+
+    A driver that starts a program for it sees to its end itself, also when the conductor dies.
+    """
 
     kind = "console"
+
+    def start_console(self, task: Task) -> None:
+        """Make the console of a machine reachable; one that is already stays so."""
+        raise self.unsupported(task, self.kind)
+
+    def stop_console(self, task: Task) -> None:
+        """End that; one that is not reachable stays so."""
+        raise self.unsupported(task, self.kind)
+
+    def get_console(self, task: Task) -> dict[str, Any]:
+        """Return how a started console is reached: ``{"type": str, "url": str}``."""
+        raise self.unsupported(task, self.kind)
