@@ -123,6 +123,42 @@ def test_the_command_line_keeps_what_stands_beside_nodes(running: Service) -> No
     said(running, "chassis", "delete", rack["uuid"])
 
 
+def test_the_command_line_keeps_what_is_outside_of_a_machine(running: Service) -> None:
+    node, part = running.create("cli-3"), running.create("cli-4", parent_node="cli-3", shard="east")
+    group = said(running, "port", "group", "create", "--node", node, "--name", "cli-bond")
+    named = ("--port-group", group["uuid"])
+    said(running, "port", "create", "--node", node, *named, "52:54:00:aa:bb:03")
+    said(running, "port", "group", "set", "--mode", "802.3ad", "cli-bond")
+    assert said(running, "port", "group", "show", "cli-bond")["mode"] == "802.3ad"
+    (listed,) = said(running, "port", "list", *named)
+    assert listed["address"] == "52:54:00:aa:bb:03"
+    for act, left in (("attach", ["cli-vif"]), ("detach", [])):
+        done = baremetal(running.url, "node", "vif", act, "cli-3", "cli-vif")
+        assert done.returncode == 0, done.stderr
+        assert [one["id"] for one in said(running, "node", "vif", "list", "cli-3")] == left
+    where = ("--node", node, "--type")
+    source = said(
+        running, "volume", "connector", "create", *where, "iqn", "--connector-id", "iqn.cli"
+    )
+    goal = said(
+        *(running, "volume", "target", "create", *where, "iscsi", "--boot-index", "0"),
+        *("--volume-id", "vol-1", "--property", "auth_password=hush"),
+    )
+    assert said(running, "volume", "target", "show", goal["uuid"])["properties"] == {
+        "auth_password": "******"
+    }
+    (one,) = said(running, "volume", "connector", "list", "--node", node)
+    assert one["uuid"] == source["uuid"]
+    children = said(running, "node", "children", "list", "cli-3")
+    assert part in json.dumps(children)
+    assert {"name": "east", "count": 1} in said(running, "shard", "list")
+    said(running, "volume", "connector", "delete", source["uuid"])
+    said(running, "node", "delete", "cli-4")
+    said(running, "node", "delete", "cli-3")
+    assert said(running, "port", "group", "list") == []
+    assert said(running, "volume", "target", "list") == []
+
+
 # -- metalsmith ------------------------------------------------------------------------------
 
 
