@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_lite import clock, errors
 from ironic_lite.allocations import Offer, State, Tally
-from ironic_lite.db import faults, models, paging
+from ironic_lite.db import faults, models
+from ironic_lite.db.families import Family
 from ironic_lite.db.session import Connection
 from ironic_lite.states import State as NodeState
 
 Row = dict[str, Any]
 Clause = sa.ColumnElement[bool]
 
-COLUMNS: tuple[str, ...] = models.columns(models.allocations)
-LISTING = paging.Listing(models.allocations)
-page = LISTING.page
+FAMILY = Family(
+    models.allocations,
+    "allocation",
+    lambda ident: errors.AllocationNotFound(allocation=ident),
+    missing=lambda row: errors.NodeNotFound(node=row.get("node_uuid")),
+)
+COLUMNS, page = FAMILY.columns, FAMILY.page
+get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
 
 _ALLOCATION = models.allocations.c
 _NODE = models.nodes.c
@@ -34,8 +39,8 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _THIS = _ALLOCATION.uuid == sa.bindparam("k_uuid")
 _LOOKING = _ALLOCATION.state == State.ALLOCATING.value
 
-_INSERT = models.allocations.insert().inline()
-_UPDATE = models.allocations.update().where(_THIS)
+_FORGET = models.allocations.delete().where(_THIS)
+_OF_NODE = sa.select(models.allocations).where(_ALLOCATION.node_uuid == sa.bindparam("k_node"))
 _SETTLE = models.allocations.update().where(_THIS, _LOOKING)
 _TAKE_OVER = _SETTLE.where(_ALLOCATION.conductor == sa.bindparam("k_before"))
 _UNSETTLED = (
@@ -49,51 +54,18 @@ _KNOWN = sa.select(_NODE.uuid, _NODE.name).where(
 )
 
 
-@cache
-def _one(key: str, hold: bool) -> sa.Select[Any]:
-    found = sa.select(models.allocations).where(_ALLOCATION[key] == sa.bindparam("k_ident"))
-    return found.with_for_update() if hold else found
-
-
-@cache
-def _delete(key: str) -> sa.Delete:
-    return models.allocations.delete().where(_ALLOCATION[key] == sa.bindparam("k_ident"))
-
-
-def _key(ident: str) -> tuple[str, str]:
-    """Return the column that ``ident`` is of, and its value there."""
-    return ("uuid", ident.lower()) if _UUID.fullmatch(ident) else ("name", ident)
-
-
 # -- reading ---------------------------------------------------------------------------------
 
 
-def get(conn: Connection, ident: str, *, hold: bool = False) -> Row:
-    """Return one allocation as column -> value.
-
-    :param ident: UUID in any case, or name.
-    :param hold: nobody else changes the allocation before this transaction ends.
-    :raises errors.AllocationNotFound:
-    """
-    key, value = _key(ident)
-    return _found(conn, key, value, hold, errors.AllocationNotFound(allocation=ident))
-
-
-def of_node(conn: Connection, node_uuid: str, *, hold: bool = False) -> Row:
-    """Return the allocation of a node; as `get`.
+def of_node(conn: Connection, node_uuid: str) -> Row:
+    """Return the allocation of a node.
 
     :raises errors.AllocationNotFound: it has none.
     """
-    missing = errors.AllocationNotFound(
-        f"Allocation for node {node_uuid} could not be found.", allocation=node_uuid
-    )
-    return _found(conn, "node_uuid", node_uuid, hold, missing)
-
-
-def _found(conn: Connection, key: str, value: str, hold: bool, missing: errors.Error) -> Row:
-    found = conn.execute(_one(key, hold), {"k_ident": value}).first()
+    found = conn.execute(_OF_NODE, {"k_node": node_uuid}).first()
     if found is None:
-        raise missing
+        text = f"Allocation for node {node_uuid} could not be found."
+        raise errors.AllocationNotFound(text, allocation=node_uuid)
     return dict(zip(COLUMNS, found, strict=True))
 
 
@@ -185,43 +157,9 @@ def uuids_of(conn: Connection, idents: Collection[str]) -> dict[str, str]:
 # -- writing ---------------------------------------------------------------------------------
 
 
-def insert(conn: Connection, values: Mapping[str, Any]) -> None:
-    """Add an allocation; ``created_at`` is now unless given.
-
-    :raises errors.Duplicate: its uuid or name is taken, or its node has one; see the fact ``key``.
-    :raises errors.NodeNotFound: the node has gone.
-    """
-    row = {"created_at": clock.now(), **values}
-    try:
-        conn.execute(_INSERT, row)
-    except sa.exc.IntegrityError as error:
-        raise _refused(error, row) from error
-
-
-def update(conn: Connection, uuid: str, values: Mapping[str, Any]) -> None:
-    """Change an allocation; ``updated_at`` is now unless given.
-
-    :raises errors.Duplicate: its new name is taken.
-    :raises errors.AllocationNotFound:
-    """
-    if not _change(conn, _UPDATE, uuid, values):
-        raise errors.AllocationNotFound(allocation=uuid)
-
-
-def delete(conn: Connection, ident: str) -> None:
-    """Remove an allocation; its node is the caller's business.
-
-    :param ident: UUID in any case, or name.
-    :raises errors.AllocationNotFound:
-    """
-    key, value = _key(ident)
-    if not conn.execute(_delete(key), {"k_ident": value}).rowcount:
-        raise errors.AllocationNotFound(allocation=ident)
-
-
 def forget(conn: Connection, uuid: str) -> None:
     """Remove an allocation whose node leaves it, if it is still there."""
-    conn.execute(_delete("uuid"), {"k_ident": uuid})
+    conn.execute(_FORGET, {"k_uuid": uuid})
 
 
 def take_over(conn: Connection, uuid: str, *, before: str, after: str) -> bool:
