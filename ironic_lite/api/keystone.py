@@ -38,6 +38,9 @@ class Tokens:
         for group, opts in ksm_opts.list_auth_token_opts():
             conf.register_opts(opts, group=group)
         conf.set_default("http_connect_timeout", _SECONDS, group=_GROUP)
+        if not conf[_GROUP].auth_type and not conf[_GROUP].auth_section:
+            reason = f"[{_GROUP}]auth_type: must be set, as must what it needs to ask for tokens"
+            raise config.ConfigError(reason=reason)
         try:
             self._middleware = auth_token.AuthProtocol(None, {"oslo_config_config": conf})
         except Exception as why:  # of keystoneauth's plugins, which raise what they like

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import bcrypt
 import psutil
 import pytest
 import requests
@@ -240,17 +241,31 @@ def test_a_second_service_on_the_same_port_is_refused_and_the_first_goes_on(
     assert fresh.get("/v1/nodes") == {"nodes": []}
 
 
-def test_it_serves_tls() -> None:
+def test_it_serves_tls_to_the_users_of_a_file_and_keeps_secrets() -> None:
     with service.short_folder() as keys:
         certificate, key = redfish.certificate(keys)
-        more = f"[api]\nssl_cert_file = {certificate}\nssl_key_file = {key}\n"
-        with service.service(more, scheme="https") as found:
+        users = keys / "htpasswd"
+        users.write_text(f"ann:{bcrypt.hashpw(b'sesame', bcrypt.gensalt(4)).decode()}\n")
+        more = (
+            f"auth_strategy = http_basic\nhost = {service.HOST}\n"
+            f"ssl_cert_file = {certificate}\nssl_key_file = {key}\n"
+            f"[DEFAULT]\nhttp_basic_auth_user_file = {users}\n"
+            f"[database]\nencryption_keys = {'A' * 43}=\n"
+        )
+        with service.service(f"[api]\n{more}", scheme="https") as found:
             found.session.verify = str(certificate)
+            found.session.auth = ("ann", "sesame")
             found.start()
             found.up()
             assert found.get("/v1/nodes") == {"nodes": []}
             links = found.get("/v1")["links"]
             assert links[0]["href"].startswith("https://")
+            found.create("metal", instance_info={"password": "pLaNtEd"})
+            found.session.auth = ("ann", "wrong")
+            assert found.ask("GET", "/v1/nodes").status_code == 401
+            stored = b"".join(each.read_bytes() for each in found.folder.glob("state/*sqlite*"))
+            assert b"metal" in stored
+            assert b"pLaNtEd" not in stored
             with pytest.raises(requests.ConnectionError):
                 requests.get(f"http://{service.HOST}:{found.port}/v1", timeout=service.PATIENCE)
 

@@ -52,6 +52,15 @@ BAD = {
         "file is not a database",
         "[database]\nconnection = sqlite:///{folder}/file\n",
     ),
+    "a key of the database that is none": (
+        "number 1 is no Fernet key",
+        "[database]\nencryption_keys = nonsense\n",
+    ),
+    "a password file that is not there": (
+        "[DEFAULT]http_basic_auth_user_file: cannot read",
+        "[DEFAULT]\nhttp_basic_auth_user_file = {folder}/none\n[api]\nauth_strategy = http_basic\n",
+    ),
+    "tokens of nobody": ("[keystone_authtoken]auth_type", "[api]\nauth_strategy = keystone\n"),
     "an unknown transport": ("transport_url", "[DEFAULT]\ntransport_url = pigeon://\n"),
     "a transport that is no URL": ("transport_url", "[DEFAULT]\ntransport_url = pigeon\n"),
     "an unknown hardware type": (
@@ -174,6 +183,7 @@ def test_dbsync_makes_a_database_and_tells_of_it() -> None:
         assert f"newest schema {head}" in sync("version")
         assert f"this database {head}" in sync("version")
         assert sync("history").splitlines()[-1].startswith(f"* {head}  ")
+        assert "nodes: 0 of 0 rows rewritten" in sync("reencrypt")
 
 
 def test_dbsync_refuses_what_it_does_not_know() -> None:
