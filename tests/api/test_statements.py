@@ -111,10 +111,10 @@ def test_a_refused_verb_costs_one_read(whole: Whole, node: str) -> None:
     assert len(sent) == 1, sent
 
 
-def test_power_is_changed_by_eight(whole: Whole, node: str) -> None:
+def test_power_is_changed_by_nine(whole: Whole, node: str) -> None:
     path = f"/v1/nodes/{node}/states/power"
     sent = whole.sent(lambda api: api.put(path, {"target": "power off"}), 202)
-    assert len(sent) <= 8, sent
+    assert len(sent) <= 9, sent  # one of them asks whether this request has been carried out before
 
 
 def test_a_whole_manual_clean_with_one_step_takes_sixteen(whole: Whole, node: str) -> None:
