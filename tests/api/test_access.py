@@ -574,7 +574,10 @@ def test_a_policy_file_overrides_the_defaults(
     tmp_path: pathlib.Path,
 ) -> None:
     file = tmp_path / "policy.yaml"
-    file.write_text('"baremetal:node:set_power_state": "role:admin and system_scope:all"\n')
+    file.write_text(
+        '"baremetal:node:set_power_state": "role:admin and system_scope:all"\n'
+        '"baremetal:driver:ipa_lookup": "!"\n'
+    )
     enforcer.build(conf)  # registers the option
     conf.set_override("policy_file", str(file), "oslo_policy")
     inner = app.routed(database, recorder, conf)
@@ -582,6 +585,8 @@ def test_a_policy_file_overrides_the_defaults(
     path = f"/v1/nodes/{node['uuid']}/states/power"
     assert callers("admin", OWNER).put(path, {"target": "power on"}).status == 403
     assert callers("admin").put(path, {"target": "power on"}).status == 202
+
+    assert Client(callers.application).get("/v1/lookup?node_uuid=" + NOBODY).status == 403
 
     file.write_text('"baremetal:node:get": "rule:none_such"\n')
     with pytest.raises(config.ConfigError, match="policy_file"):
