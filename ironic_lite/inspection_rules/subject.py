@@ -20,6 +20,7 @@ NODE: Mapping[str, str | int] = MappingProxyType(
     {
         # attribute of a node that rules may write: an object, or the length of a text
         "description": 4096,
+        "driver": 255,
         "driver_info": OBJECT,
         "extra": OBJECT,
         "lessee": 255,

@@ -80,3 +80,20 @@ def test_a_rule_may_fail_the_inspection(rig: Rig) -> None:
 def test_without_rules_an_inspection_asks_for_them_once(rig: Rig) -> None:
     row = inspected(rig)
     assert (row["provision_state"], row["extra"]) == ("manageable", {})
+
+
+@pytest.mark.parametrize("wanted", ["idrac", "redfish", None], ids=["absent", "other", "none"])
+def test_a_driver_that_cannot_drive_the_node_fails_the_inspection(
+    rig: Rig, wanted: str | None
+) -> None:
+    rule(rig, act("set-attribute", path="driver", value=wanted))
+    fakes = {f"{kind}_interface": "fake" for kind in ("power", "management", "inspect")}
+    row = rig.reaches(inspected(rig, **fakes)["uuid"], "inspect failed")
+    assert row["driver"] == "fake-hardware"
+    assert "A rule wants the driver" in row["last_error"]
+
+
+def test_a_driver_that_can_drive_the_node_is_kept(rig: Rig) -> None:
+    rule(rig, act("set-attribute", path="driver", value="fake-hardware"))
+    row = rig.reaches(inspected(rig)["uuid"], "manageable")
+    assert (row["driver"], row["last_error"]) == ("fake-hardware", None)

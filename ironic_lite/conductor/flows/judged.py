@@ -63,6 +63,8 @@ def _plain(value: Any) -> Any:
 
 def _write(task: Task, subject: Subject, held: set[str]) -> None:
     uuid, at = task.node.uuid, clock.now()
+    if "driver" in subject.changed:
+        _check_driver(task, subject.node["driver"])
     for name in subject.changed & NODE.keys():
         setattr(task.node, name, texts.cleaned({name: subject.node[name]})[name])
     if "traits" in subject.changed:
@@ -74,6 +76,20 @@ def _write(task: Task, subject: Subject, held: set[str]) -> None:
     for port in subject.changed & subject.ports.keys():
         values = texts.cleaned({name: subject.ports[port][name] for name in PORT})
         task.add_write(functools.partial(_update_port, port, values))
+
+
+def _check_driver(task: Task, wanted: Any) -> None:
+    """Refuse a driver that this conductor cannot drive the node with, as it stands.
+
+    :raises errors.HardwareError: naming what is missing.
+    """
+    node = task.node.as_dict()
+    names = {kind: node[f"{kind}_interface"] for kind in fields.INTERFACE_KINDS}
+    try:
+        task.desk.registry.driver_for(str(wanted or ""), names)
+    except errors.Error as why:
+        text = f"A rule wants the driver {str(wanted)[:64]!r}: {why.message}"
+        raise errors.HardwareError(text, reason=text) from None
 
 
 def _settle_traits(uuid: str, change: dict[str, set[str]], conn: Connection) -> None:
