@@ -148,8 +148,14 @@ def load(
 
 def _warn(conf: cfg.ConfigOpts, prog: str) -> None:
     """Log what is allowed, and may not be meant."""
-    if prog == API and conf.api.auth_strategy == "noauth" and not is_loopback(conf.api.host):
-        LOG.warning("Everybody who reaches %s controls the machines: no login.", conf.api.host)
+    api = conf.api
+    if prog == API and api.auth_strategy == "noauth" and not is_loopback(api.host):
+        LOG.warning("Everybody who reaches %s controls the machines: no login.", api.host)
+    secret = api.auth_strategy != "noauth" and not is_loopback(api.host)
+    if prog in _SERVES_API and secret and not api.ssl_cert_file:
+        LOG.warning(
+            "Passwords and tokens reach %s in plain text: set [api]ssl_cert_file.", api.host
+        )
     doubt = _doubt(conf) if prog in _SERVES_API else None
     if doubt is not None:
         LOG.warning("%s", doubt)

@@ -321,3 +321,27 @@ def test_an_api_that_no_ramdisk_would_reach_is_told_of(
 
 def test_the_old_name_of_the_api_s_address_is_read(load: Load) -> None:
     assert load("[api]\nhost_ip = ::1").api.host == "::1"
+
+
+@pytest.mark.parametrize(
+    ("options", "warned"),
+    [
+        ("host = 192.0.2.1\nauth_strategy = http_basic\n", True),
+        ("host = 192.0.2.1\nauth_strategy = http_basic\nssl_cert_file = x\n", False),
+        ("auth_strategy = http_basic\n", False),
+        ("", False),
+    ],
+    ids=["plain", "tls", "loopback", "noauth"],
+)
+def test_passwords_in_plain_text_are_warned_of(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, options: str, warned: bool
+) -> None:
+    file = tmp_path / "test.conf"
+    file.write_text(f"[api]\n{options}")
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf(["--config-file", str(file)], project=config.PROJECT)
+    said: list[str] = []
+    monkeypatch.setattr(config.LOG, "warning", lambda text, *facts: said.append(text % facts))
+    config._warn(conf, config.API)
+    assert any("plain text" in text for text in said) is warned
