@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from ironic_lite.db import session
-from tests.api.client import Client
+from tests.api.client import Client, Response
 from tests.statements import count_statements
 
 ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
@@ -163,12 +164,13 @@ def test_a_bad_patch_changes_nothing(api: Client, patch: list[Json]) -> None:
 
 def test_what_each_request_costs(api: Client, database: session.Database) -> None:
     path = f"{PLACE}/{add(api)['uuid']}"
-    for budget, ask in (
+    asked: tuple[tuple[int, Callable[[], Response]], ...] = (
         (1, lambda: api.get(PLACE)),
         (1, lambda: api.get(path)),
         (2, lambda: api.patch(path, [op("replace", "/priority", 9)])),
         (1, lambda: api.delete(path)),
-    ):
+    )
+    for budget, ask in asked:
         with count_statements(database) as sent:
             assert ask().status < 300
         assert len(sent) <= budget, sent

@@ -144,6 +144,10 @@ def server() -> Iterator[tuple[int, list[str]]]:
     thread.join()
 
 
+def session(blocked: list[str]) -> requests.Session:
+    return reach.session(sources.networks(blocked), seconds=30, size=1 << 20)
+
+
 @pytest.mark.parametrize(
     "url", ["http://localhost:{}/x", "http://127.0.0.1:{}/x"], ids=["by name", "by IP"]
 )
@@ -151,10 +155,10 @@ def test_nothing_is_sent_into_a_blocked_network(server: tuple[int, list[str]], u
     """The connection is judged by where it leads."""
     port, asked = server
     with (
-        reach.session(sources.networks(["127.0.0.0/8", "::1/128"])) as session,
+        session(["127.0.0.0/8", "::1/128"]) as opened,
         pytest.raises(requests.ConnectionError, match="image_blocked_networks"),
     ):
-        session.get(url.format(port), timeout=10)
+        opened.get(url.format(port), timeout=10)
     assert asked == []
 
 
@@ -164,8 +168,8 @@ def test_a_redirection_into_a_blocked_network_is_not_followed(
     """The first address is open, the second is not; a proxy of the environment changes nothing."""
     port, asked = server
     monkeypatch.setenv("http_proxy", f"http://127.0.0.2:{port}")
-    with reach.session(sources.networks(["127.0.0.2/32"])) as session:
-        assert session.get(f"http://127.0.0.1:{port}/x", timeout=10).status_code == 200
+    with session(["127.0.0.2/32"]) as opened:
+        assert opened.get(f"http://127.0.0.1:{port}/x", timeout=10).status_code == 200
         with pytest.raises(requests.ConnectionError, match="image_blocked_networks"):
-            session.get(f"http://127.0.0.1:{port}/away", timeout=10)
+            opened.get(f"http://127.0.0.1:{port}/away", timeout=10)
     assert asked == ["/x", "/away"]
