@@ -5,6 +5,7 @@ Loaded only where it is used: [api]auth_strategy = keystone, and the programs os
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -14,8 +15,10 @@ from oslo_config import cfg
 from oslo_context.context import RequestContext
 
 from ironic_lite import config
-from ironic_lite.api import policy
+from ironic_lite.api import checks, policy
 from ironic_lite.api.access import Access
+
+LOG = logging.getLogger(__name__)
 
 _OURS = ("--config-file", "--config-dir")
 
@@ -77,7 +80,7 @@ class Asker:
     """Asks the enforcer for one caller after the other."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._enforcer = build(conf)
+        self._rules = checks.Trees(build(conf))
         elevated = conf.rbac_service_role_elevated_access
         name = conf.rbac_service_project_name if elevated else None
         self._common = {"config.service_project_name": name} if name else {}
@@ -93,10 +96,14 @@ class Asker:
 
     def _access(self, caller: dict[str, Any]) -> Access:
         project = caller.get("project_id")
+        plain = {**self._common, **_plain(caller)}
+        if caller.get("system_scope"):
+            caller["system"] = caller["system_scope"]  # its older name, which rules use
 
         def ask(name: str, owners: Mapping[str, str]) -> bool:
-            target = {**self._common, **_plain(caller), **owners}
-            return bool(self._enforcer.enforce(name, target, caller))
+            found = self._rules.passes(name, {**plain, **owners}, caller)
+            LOG.debug("Rule %s: %s", name, "passed" if found else "not passed")
+            return found
 
         return Access(ask, project, system=caller.get("system_scope") == "all")
 

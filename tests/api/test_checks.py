@@ -1,0 +1,114 @@
+"""Copied rules decide as the library's own enforcer does, and follow changed files."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+from oslo_policy import policy as library
+
+from ironic_lite import config
+from ironic_lite.api import checks, enforcer, policy
+
+ROLES = (
+    (),
+    ("reader",),
+    ("member",),
+    ("manager",),
+    ("admin",),
+    ("service",),
+    ("OBSERVER", "Admin"),
+)
+PROJECTS = (None, "p1", "p2")
+OTHERS: dict[str, str] = {
+    "own:strange": "not role:admin and ('yes':%(answer)s or rule:is_member)",
+    "own:missing": "rule:no_such_rule",
+    "own:everybody": "@",
+    "own:nobody": "!",
+    "own:endless": "role:admin or (role:reader and not (project_id:p1 and not role:member))",
+}
+
+
+@pytest.fixture
+def found() -> Any:
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    conf([], default_config_files=[], default_config_dirs=[])
+    made = enforcer.build(conf)
+    made.register_defaults([library.RuleDefault(name, check) for name, check in OTHERS.items()])
+    made.load_rules()
+    return made
+
+
+def callers() -> Iterator[dict[str, Any]]:
+    for roles, project, system, domain in itertools.product(
+        ROLES, PROJECTS, (None, "all"), (None, "d")
+    ):
+        caller = {"roles": list(roles), "project_id": project, "user_id": "u", "domain_id": domain}
+        yield {**caller, "system_scope": system, "system": system, "is_public_api": not roles}
+
+
+def targets(caller: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    own = {name: value for name, value in caller.items() if value is not None}
+    for owner, lessee in itertools.product(PROJECTS, PROJECTS):
+        given = {"node.owner": owner, "node.lessee": lessee, "allocation.owner": owner}
+        yield {**own, **{name: value for name, value in given.items() if value}, "answer": "yes"}
+
+
+def test_every_rule_decides_as_the_library_does(found: Any) -> None:
+    trees = checks.Trees(found)
+    names = [rule.name for rule in policy.TABLE] + list(OTHERS)
+    asked = [(who, what) for who in callers() for what in targets(who)]
+    seen = set()
+    for number, name in enumerate(names):
+        for who, what in asked[number % 7 :: 7]:  # each seventh: all of them take a minute
+            wanted = bool(found.enforce(name, what, dict(who)))
+            assert trees.passes(name, what, who) is wanted, (name, who, what)
+            seen.add((name, wanted))
+    decided = {name for name, _ in seen if {(name, True), (name, False)} <= seen}
+    assert len(decided) > 100
+
+
+def test_a_rule_that_is_not_there_is_passed_by_nobody(found: Any) -> None:
+    who = {"roles": ["admin"], "system": "all", "project_id": None}
+    assert not checks.Trees(found).passes("baremetal:no:such", {}, who)
+
+
+def test_a_plugin_of_the_old_kind_is_asked_without_the_name(found: Any) -> None:
+    class Old(library.Check):
+        def __call__(self, target: Any, creds: Any, enforcer: Any) -> bool:  # type: ignore[override]
+            return bool(creds["user_id"] == "u" and enforcer is found and target == {"a": "b"})
+
+    found.rules["own:new"] = library.RuleDefault("own:new", "not role:admin").check
+    parts = [Old("old", "x"), library.RuleCheck("rule", "own:new")]
+    found.rules["own:old"] = library.AndCheck(parts)
+    trees = checks.Trees(found)
+    assert trees.passes("own:old", {"a": "b"}, {"user_id": "u", "roles": []})
+    assert not trees.passes("own:old", {"a": "b"}, {"user_id": "v", "roles": []})
+
+
+def test_a_changed_file_is_followed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "FRESH", 0.0)
+    file = tmp_path / "policy.yaml"
+    file.write_text('"baremetal:node:get": "role:first"\n')
+    conf = cfg.ConfigOpts()
+    config.register(conf)
+    place = tmp_path / "service.conf"
+    place.write_text(f"[oslo_policy]\npolicy_file = {file}\n")
+    conf([], default_config_files=[str(place)], default_config_dirs=[])
+    trees = checks.Trees(enforcer.build(conf))
+    first, second = ({"roles": [role], "project_id": "p"} for role in ("first", "second"))
+    assert trees.passes("baremetal:node:get", {}, first)
+    assert not trees.passes("baremetal:node:get", {}, second)
+    file.write_text('"baremetal:node:get": "role:second"\n')
+    os.utime(file, (time.time() + 5, time.time() + 5))
+    assert trees.passes("baremetal:node:get", {}, second)
+    assert not trees.passes("baremetal:node:get", {}, first)
