@@ -50,7 +50,12 @@ def away(recorder: Recorder) -> Away:
     """Nobody is away yet."""
     names = {"power": "fake", "management": "fake", "deploy": "fake"}
     return Away(
-        recorder, do_provisioning_action=None, check_node=names, get_driver_properties={"a": "b"}
+        recorder,
+        do_provisioning_action=None,
+        check_node=names,
+        get_driver_properties={"a": "b"},
+        heartbeat=None,
+        vif_attach=None,
     )
 
 
@@ -141,6 +146,20 @@ def test_a_new_sign_of_life_ends_the_doubt_and_an_old_one_does_not(
     beat(first, clock.now())
     assert manage(api, node).status == 202
     assert recorder.hosts[4:] == [first]
+
+
+def test_heartbeats_and_vifs_are_taken_by_the_next_as_well(
+    api: Client, recorder: Recorder, add_node: AddNode, away: Away
+) -> None:
+    node = add_node(provision_state="clean wait")
+    first, second, third = order(node)
+    away.how = {first: errors.ConductorAbsent}
+    beat = {"callback_url": "https://a:1", "agent_token": "t" * 43, "agent_version": "13.0.0"}
+    assert api.post(f"/v1/heartbeat/{node['uuid']}", beat).status == 202
+    assert recorder.hosts == [first, second]
+    away.how[second] = errors.ConductorAbsent
+    assert api.post(f"/v1/nodes/{node['uuid']}/vifs", {"id": "a"}).status == 204
+    assert recorder.hosts[2:] == [second, third]
 
 
 def test_what_is_about_no_node_yet_is_taken_by_the_next_as_well(

@@ -97,7 +97,7 @@ class Heartbeat(strangers.Open):
 
     def _hand_on(self, request: Request, ident: str, **given: str | None) -> None:
         row = self._route(request, ident)
-        conductor: Any = self.service.client.conductor(self.service.fleet.host_for(row))
+        conductor: Any = self.service.conductor_of(row)
         try:
             conductor.heartbeat(request.who, node_uuid=row["uuid"], **given)
         except errors.Error:

@@ -24,7 +24,7 @@ class Vifs(expose.Controller):
 
     def _ask(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
         row = idents.fetch(self.service, request, ident, _ROUTED)
-        return self.service.client.conductor(self.service.fleet.host_for(row)), row["uuid"]
+        return self.service.conductor_of(row), row["uuid"]
 
     @expose.expose("GET", _PLACE, types.word, since=_SINCE)
     def index(self, request: Request, ident: str) -> Json:
