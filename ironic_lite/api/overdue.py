@@ -5,11 +5,14 @@ of its own answers in its place, and then ends the read by closing the connectio
 address of a client without its port; but which connections of that address were sent something last
 at the moment of the answer, the system knows. If there are more of them than clients that stay,
 others were answered then, too, and have been silent since: they will speak, or be closed for
-idleness, so these are looked for again later. Nobody is cut off for what another does.
+idleness, so these are looked for again later. What a client does not take is sent again and again,
+or waits: he may be one that stays, and is counted, but the system ends his connection, not we.
+Nobody is cut off for what another does.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import ipaddress
 import logging
@@ -37,6 +40,8 @@ server sends after it was told to."""
 # Of struct tcp_info, linux/tcp.h, unsigned integers: milliseconds since something was sent (of who
 # was never sent anything, since he is connected), and how many segments were.
 _LAST_DATA_SENT, _DATA_SEGS_OUT, _INFO_BYTES = 44, 156, 160
+# What was sent and not acknowledged, in segments; what waits to be sent, in bytes.
+_UNACKED, _NOT_SENT = 24, 144
 
 
 class Arrival:
@@ -131,13 +136,17 @@ class Overdue:
             times.setdefault(_peer(one), []).append(one.told or 0.0)
         with contextlib.ExitStack() as opened:
             found: dict[str, list[socket.socket]] = {}
+            deaf: collections.Counter[str] = collections.Counter()
             for _, line in farewell.sockets(self._address):
-                for peer in _meant(line, times):
-                    found.setdefault(peer, []).append(opened.enter_context(line.dup()))
+                for peer, hears in _meant(line, times):
+                    if hears:
+                        found.setdefault(peer, []).append(opened.enter_context(line.dup()))
+                    else:
+                        deaf[peer] += 1
             for peer, lines in found.items():
                 with self._guard:
                     left = sum(one in self._known for one in stay if _peer(one) == peer)
-                if len(lines) <= left:
+                if len(lines) + deaf[peer] <= left:
                     for line in lines:
                         with contextlib.suppress(OSError):
                             line.shutdown(socket.SHUT_RDWR)
@@ -147,8 +156,9 @@ def _peer(arrival: Arrival) -> str:
     return _plain(str(arrival.environ.get("REMOTE_ADDR") or ""))
 
 
-def _meant(line: socket.socket, times: dict[str, list[float]]) -> Iterator[str]:
-    """Yield the address that a connection leads to, if it was sent something last at such a time.
+def _meant(line: socket.socket, times: dict[str, list[float]]) -> Iterator[tuple[str, bool]]:
+    """Yield the address that a connection leads to, if it may have been sent an answer of these
+    times and nothing since, and whether its client has taken all it was sent.
 
     :param times: by address.
     """
@@ -156,11 +166,15 @@ def _meant(line: socket.socket, times: dict[str, list[float]]) -> Iterator[str]:
         if line.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             return
         peer = _plain(str(line.getpeername()[0]))
+        if peer not in times:
+            return
         info = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
         sent = time.monotonic() - struct.unpack_from("I", info, _LAST_DATA_SENT)[0] / 1000
         some = struct.unpack_from("I", info, _DATA_SEGS_OUT)[0]
-        if some and _any_about(sent, times.get(peer, ())):
-            yield peer
+        if some and any(struct.unpack_from("I", info, at)[0] for at in (_UNACKED, _NOT_SENT)):
+            yield peer, False
+        elif some and _any_about(sent, times[peer]):
+            yield peer, True
 
 
 def _any_about(sent: float, times: Iterable[float]) -> bool:

@@ -86,6 +86,24 @@ def test_nobody_is_closed_while_it_is_not_known_for_certain_who_stays(
     assert stays.hears() == b""
 
 
+def test_nobody_is_closed_for_one_that_does_not_take_its_answer(
+    door: socket.socket, late: overdue.Overdue
+) -> None:
+    other, deaf = Line(door), Line(door)
+    deaf.ours.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            deaf.ours.send(bytes(1 << 16))
+    deaf.ours.setblocking(True)
+    deaf.answer = lambda environ, why: other.ours.sendall(OTHER)  # type: ignore[method-assign]
+    threading.Event().wait(2 * overdue._LATE)  # that it was sent something before is long ago
+    deaf.awaited(late)
+    assert other.hears() == OTHER
+    other.client.settimeout(10 * MOMENT)
+    with pytest.raises(TimeoutError):
+        other.hears()
+
+
 def test_many_who_stay_are_closed_together(door: socket.socket, late: overdue.Overdue) -> None:
     lines = [Line(door) for _ in range(5)]
     for line in lines:
