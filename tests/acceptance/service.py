@@ -229,12 +229,13 @@ class Service:
         return self.settled(name, wanted)
 
     def settled(self, name: str, wanted: str) -> dict[str, Any]:
-        """Return the node when it has come to rest in a state."""
+        """Return the node when it has come to rest in a state, and nobody works on it any more."""
 
         def look() -> dict[str, Any] | None:
             node: dict[str, Any] | None = self.get(f"/v1/nodes/{name}")
             assert node is None or "fail" not in node["provision_state"], node["last_error"]
-            return node if node and node["provision_state"] == wanted else None
+            there = node and node["provision_state"] == wanted and not node["reservation"]
+            return node if there else None
 
         found = until(look, f"{name} {wanted}")
         assert found is not None

@@ -18,4 +18,4 @@ def test_the_sign_of_life_carries_the_counts(rig: Rig, monkeypatch: pytest.Monke
         rig.service._keepalive.beat()
     assert len(sent) == 1, str(sent)
     told = rig.database.read(lambda conn: conductors.counters(conn, "here"))
-    assert told["counters"] == made.snapshot()
+    assert made.snapshot().items() <= told["counters"].items()  # beside what this process counts
