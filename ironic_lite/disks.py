@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from oslo_utils import specs_matcher
-
 Json = dict[str, Any]
 
 GIB = 1024**3
@@ -65,5 +63,7 @@ def _fits(disk: Json, name: str, wanted: Any) -> bool:
 def _compared(told: str, wanted: str, *, numeric: bool = False) -> bool:
     first = wanted.split(maxsplit=1)[0] if wanted.split() else ""
     if first in _OPERATORS:
+        from oslo_utils import specs_matcher  # noqa: PLC0415  # a parser, for hints that few write
+
         return bool(specs_matcher.match(told, wanted))
     return float(told) == float(wanted) if numeric else told == wanted

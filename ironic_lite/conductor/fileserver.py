@@ -140,15 +140,13 @@ class FileServer:
             self._thread.join(_CLOSING_SECONDS)
 
 
-def configured(conf: Any) -> FileServer | None:
-    """Return the server that the configuration asks for, None if it asks for none.
+def configured(conf: Any) -> FileServer:
+    """Return the server that the configuration asks for by ``[deploy]http_port``.
 
     :raises config.ConfigError: nobody can be told its address: it listens on all, and
         ``[deploy]http_url`` is not set.
     """
     deploy = conf.deploy
-    if deploy.http_port is None:
-        return None
     if deploy.http_host.strip("[]") in {"0.0.0.0", "::"} and not deploy.http_url:
         reason = "[deploy]http_url: must be set where http_host means every address"
         raise config.ConfigError(reason=reason)

@@ -9,10 +9,10 @@ import functools
 import logging
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ironic_lite import clock, config, errors
-from ironic_lite.conductor import fileserver, outage
+from ironic_lite.conductor import outage
 from ironic_lite.conductor.allocating import Allocator
 from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.endpoints.agent import Agent
@@ -24,7 +24,6 @@ from ironic_lite.conductor.endpoints.provision import Provision
 from ironic_lite.conductor.endpoints.vendor import Vendor
 from ironic_lite.conductor.endpoints.waited import Waited
 from ironic_lite.conductor.fence import Fence
-from ironic_lite.conductor.fileserver import FileServer
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.alarm import Alarm
 from ironic_lite.conductor.watch.fleet import Fleet, pace
@@ -44,6 +43,9 @@ from ironic_lite.db.session import Connection, Database
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc import notifier
 from ironic_lite.rpc.server import Server, answer_seconds
+
+if TYPE_CHECKING:
+    from ironic_lite.conductor.fileserver import FileServer
 
 LOG = logging.getLogger(__name__)
 
@@ -97,7 +99,7 @@ class Service:
         self._metrics = notifier.metrics(conf, "ironic-conductor")
         self.sensors = Sensors(self.tasks, self._fleet, self._metrics)
         self._sweeps = Sweeps(self.desk.draining, self._plan())
-        self.files: FileServer | None = fileserver.configured(conf)
+        self.files = _file_server(conf)
         self._server = self._serve(transport) if transport else None
 
     def _serve(self, transport: Any) -> Server:
@@ -244,3 +246,15 @@ _CALLS_END = 10.0  # seconds for calls being answered; each only checks, moves a
 _GRACE = 5.0  # seconds for interrupted workers to give their locks back
 _ON_THE_WAY = 1.0  # seconds for a call that went off with an old answer to the question who owns
 _LOOK = 0.5  # seconds between two looks whether a stop is to hurry
+
+
+def _file_server(conf: Any) -> FileServer | None:
+    """Return the server of files that the configuration asks for, if it asks for one.
+
+    :raises config.ConfigError: see ``fileserver.configured``.
+    """
+    if conf.deploy.http_port is None:
+        return None
+    from ironic_lite.conductor import fileserver  # noqa: PLC0415  # two MiB, which few need
+
+    return fileserver.configured(conf)

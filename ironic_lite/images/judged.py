@@ -9,8 +9,6 @@ import contextlib
 import pathlib
 from collections.abc import Iterator
 
-from oslo_utils.imageutils import format_inspector
-
 from ironic_lite import config, errors
 from ironic_lite.images import cache, checksums, once, sources
 
@@ -106,6 +104,9 @@ def _checked_format(
 
 def _format(file: pathlib.Path) -> tuple[str, str | None]:
     """Return what a file is, and why it must not be read, if so."""
+    # Eight MiB, with the cryptography of LUKS, which a conductor without images does not need.
+    from oslo_utils.imageutils import format_inspector  # noqa: PLC0415
+
     try:
         inspector = format_inspector.detect_file_format(str(file))
         if inspector is None:
