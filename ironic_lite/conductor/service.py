@@ -99,7 +99,7 @@ class Service:
         self._metrics = notifier.metrics(conf, "ironic-conductor")
         self.sensors = Sensors(self.tasks, self._fleet, self._metrics)
         self._sweeps = Sweeps(self.desk.draining, self._plan())
-        self.files = _file_server(conf)
+        self.files = file_server(conf)
         self._server = self._serve(transport) if transport else None
 
     def _serve(self, transport: Any) -> Server:
@@ -248,7 +248,7 @@ _ON_THE_WAY = 1.0  # seconds for a call that went off with an old answer to the 
 _LOOK = 0.5  # seconds between two looks whether a stop is to hurry
 
 
-def _file_server(conf: Any) -> FileServer | None:
+def file_server(conf: Any) -> FileServer | None:
     """Return the server of files that the configuration asks for, if it asks for one.
 
     :raises config.ConfigError: see ``fileserver.configured``.

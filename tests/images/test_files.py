@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from ironic_lite import config, errors
-from ironic_lite.conductor import fileserver
+from ironic_lite.conductor import fileserver, service
 from ironic_lite.images import cache, published
 from tests.emulators import images
 from tests.emulators.redfish import certificate
@@ -148,9 +148,9 @@ def test_an_address_that_is_taken_is_a_fault_of_the_configuration(
 
 def test_the_configuration_says_whether_the_conductor_serves(root: pathlib.Path) -> None:
     conf = config.CONF
-    assert fileserver.configured(conf) is None
+    assert service.file_server(conf) is None
     conf.set_override("http_port", 8080, group="deploy")
-    assert fileserver.configured(conf) is not None
+    assert service.file_server(conf) is not None
     assert published.url("a.iso") == "http://127.0.0.1:8080/a.iso"
     conf.set_override("http_host", "::", group="deploy")
     with pytest.raises(config.ConfigError, match=r"^\[deploy\]http_url: must be set"):
