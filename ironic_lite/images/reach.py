@@ -85,9 +85,9 @@ class _Session(requests.Session):
         """Return where an answer leads to; what it has besides is not read, it may be any size."""
         target = super().get_redirect_target(resp)
         if target is not None:
+            resp.close()  # before it counts as read: then its connection would be used again
             resp._content = b""
             resp._content_consumed = True
-            resp.close()
         return target
 
 

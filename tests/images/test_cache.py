@@ -330,6 +330,27 @@ def test_what_a_redirection_has_besides_is_not_waited_for() -> None:
         assert cache.fetch(url).read_bytes() == b"found"
 
 
+@pytest.mark.parametrize("page", [b"", b"x" * 3000], ids=["nothing", "a-page"])
+def test_a_redirection_within_a_server_that_keeps_connections_is_followed(page: bytes) -> None:
+    """What was not read of an answer is not taken for the next one of its connection."""
+    head = b"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: %d\r\n\r\n" % len(page)
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.wfile.write(FOUND if self.path == "/other" else head + page)
+
+        def log_message(self, *args: Any) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/image.raw"
+        assert cache.fetch(url).read_bytes() == b"found"
+        server.shutdown()
+
+
 @pytest.mark.parametrize(
     "place", ["file:///etc/passwd", "ftp://127.0.0.1/x"], ids=["local-file", "ftp"]
 )
