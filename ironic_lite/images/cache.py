@@ -4,8 +4,9 @@ What a URL leads to may change, so its server is asked each time; it answers "no
 says what he has (RFC 9110, 13.1). What could not be fetched whole never takes a file's name. What
 was used longest ago is removed when [conductor]image_cache_size is reached, but for what is being
 worked with (`holding`). A signed address is another one each time: what has a checksum is known by
-the address without what follows ``?``, and its server is still asked whether this signature may
-have it. Machines that boot from it have names of their own for it
+it and the address without what follows ``?``. What does not add up to it never takes that name, as
+the query may lead to another file; and the server is still asked whether this signature may have
+it. Machines that boot from it have names of their own for it
 (``published.place``).
 """
 
@@ -31,7 +32,7 @@ import requests
 import urllib3.exceptions
 
 from ironic_lite import config, errors
-from ironic_lite.images import once, reach, sources
+from ironic_lite.images import checksums, once, reach, sources
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 MOST_SECONDS = 3600.0
@@ -81,15 +82,18 @@ def holding() -> Iterator[None]:
             _HELD.files = None
 
 
-def fetch(url: str, path: str = "url", *, digest: str | None = None) -> pathlib.Path:
+def fetch(
+    url: str, path: str = "url", *, checksum: checksums.Checksum | None = None
+) -> pathlib.Path:
     """Return a local file with what a URL leads to. Nobody may write to it.
 
     :param url: http, https or file; of a file its real path is returned.
     :param path: where the URL stands, for sentences. What stands in an option, ``[group]name``, may
         be any file of this machine; what others wrote must lie in file_url_allowed_paths.
-    :param digest: what the file must add up to, if that is known and will be looked at.
+    :param checksum: what the file must add up to, if that is known; the caller looks at it.
     :raises errors.InvalidParameter: it is no such URL, or may not be followed.
     :raises errors.DownloadFailed: it cannot be had, or is larger than [conductor]image_cache_size.
+    :raises errors.ImageUnusable: it is known by its checksum, and adds up to another.
     :raises errors.LocalFileError: a file that is not there, or cannot be read.
     :raises errors.DiskFull: there is no room for it.
     """
@@ -97,19 +101,23 @@ def fetch(url: str, path: str = "url", *, digest: str | None = None) -> pathlib.
     if source.file is not None:
         return _local(_allowed(source.file, path))
     check(source, path)
-    kept = place(source, digest)
-    with TURNS.take(kept):
+    known_by = checksum if "?" in source.url else None
+    kept = place(source, known_by)
+    with TURNS.take(kept, source.url):
         for _ in range(_TRIES):
-            file = _refresh(source, kept)
+            file = _refresh(source, kept, known_by)
             if _hold(file):
                 return file
     raise errors.DownloadFailed(url=source.shown, reason="others need the room for it")
 
 
-def place(source: sources.Source, digest: str | None = None) -> pathlib.Path:
-    """Return where what an address leads to is kept, there or not; ``digest`` as for `fetch`."""
-    bare, question, _ = source.url.partition("?")
-    named = f"{bare} {digest}" if digest and question else source.url
+def place(source: sources.Source, known_by: checksums.Checksum | None = None) -> pathlib.Path:
+    """Return where what an address leads to is kept, there or not.
+
+    :param known_by: what it adds up to, if that stands for what follows ``?``.
+    """
+    bare = source.url.partition("?")[0]
+    named = source.url if known_by is None else f"{bare} {known_by.value}"
     return config.state_path() / "downloads" / _hash(named)
 
 
@@ -163,7 +171,9 @@ def _local(file: pathlib.Path) -> pathlib.Path:
     return file
 
 
-def _refresh(source: sources.Source, file: pathlib.Path) -> pathlib.Path:
+def _refresh(
+    source: sources.Source, file: pathlib.Path, known_by: checksums.Checksum | None
+) -> pathlib.Path:
     tags = _tags(file, source)
     headers = {_TAGS[name]: value for name, value in tags.items()}
     end = time.monotonic() + MOST_SECONDS
@@ -184,7 +194,7 @@ def _refresh(source: sources.Source, file: pathlib.Path) -> pathlib.Path:
             if answer.status_code != HTTPStatus.OK:
                 reason = f"its server answers {answer.status_code} {answer.reason}"
                 raise errors.DownloadFailed(url=source.shown, reason=reason)
-            _store(source, answer, file)
+            _store(source, answer, file, known_by)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as why:
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
         raise errors.DownloadFailed(url=source.shown, reason=over or _reason(why)) from None
@@ -246,7 +256,12 @@ def _stamp(file: pathlib.Path) -> list[int] | None:
     return [about.st_ino, about.st_size]
 
 
-def _store(source: sources.Source, answer: requests.Response, file: pathlib.Path) -> None:
+def _store(
+    source: sources.Source,
+    answer: requests.Response,
+    file: pathlib.Path,
+    known_by: checksums.Checksum | None,
+) -> None:
     tags: dict[str, Any] = {n: answer.headers[n] for n in _TAGS if n in answer.headers}
     tags[_ADDRESS] = _hash(source.url)
     with _room(file):
@@ -258,6 +273,8 @@ def _store(source: sources.Source, answer: requests.Response, file: pathlib.Path
                 _copy(source, answer, out, most=_most(source, answer, file.parent))
                 # Its folder is closed; by another name of its own it may be given to machines.
                 os.fchmod(out.fileno(), 0o644)
+            if known_by is not None:
+                known_by.demand(checksums.digest(made, known_by.algorithm), source.shown)
             tags[_STAMP] = _stamp(made)
             file.with_suffix(".json").unlink(missing_ok=True)
             made.replace(file)

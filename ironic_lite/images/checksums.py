@@ -31,6 +31,16 @@ class Checksum:
         """Tell whether a digest, hexadecimal, is this one."""
         return hmac.compare_digest(self.value, digest.lower())
 
+    def demand(self, digest: str, shown: str) -> None:
+        """Refuse a file that adds up to another digest.
+
+        :param shown: its address, for sentences.
+        :raises errors.ImageUnusable: it is another file than its owner says.
+        """
+        if not self.matches(digest):
+            reason = f"its {self.algorithm} is {digest}, not {self.value}"
+            raise errors.ImageUnusable(image=shown, reason=reason)
+
 
 def bare(value: str, path: str, *, algorithm: str | None = None, md5: bool = False) -> Checksum:
     """Return a checksum given as digits.

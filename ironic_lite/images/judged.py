@@ -68,9 +68,7 @@ def _proven(file: pathlib.Path, checksum: checksums.Checksum, shown: str) -> tup
     found = _DIGESTS.get(
         (file, checksum.algorithm, *stamp), lambda: checksums.digest(file, checksum.algorithm)
     )
-    if not checksum.matches(found):
-        reason = f"its {checksum.algorithm} is {found}, not {checksum.value}"
-        raise errors.ImageUnusable(image=shown, reason=reason)
+    checksum.demand(found, shown)
     return stamp
 
 

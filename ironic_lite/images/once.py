@@ -18,7 +18,7 @@ T = TypeVar("T")
 class _Turn:
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     takers: int = 0
-    failure: errors.Error | None = None
+    failures: dict[Hashable, errors.Error] = dataclasses.field(default_factory=dict)
 
 
 class Turns:
@@ -29,23 +29,24 @@ class Turns:
         self._turns: dict[Hashable, _Turn] = {}
 
     @contextlib.contextmanager
-    def take(self, key: Hashable) -> Iterator[None]:
+    def take(self, key: Hashable, way: Hashable = None) -> Iterator[None]:
         """Hold a key for the block.
 
-        Whoever waited while another failed fails as he did, at once: a server that is silent for a
-        minute would keep the tenth who asks it for ten.
+        Whoever waited while another failed in the same way fails as he did, at once: a server that
+        is silent for a minute would keep the tenth who asks it for ten.
 
+        :param way: what work for this key may differ in: one may fail where another does not.
         :raises errors.Error: of the one before.
         """
         turn = self._enter(key)
         try:
             with turn.lock:
-                if turn.failure is not None:
-                    raise turn.failure
+                if way in turn.failures:
+                    raise turn.failures[way]
                 try:
                     yield
                 except errors.Error as why:
-                    turn.failure = why
+                    turn.failures[way] = why
                     raise
         finally:
             self._leave(key)

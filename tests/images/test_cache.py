@@ -10,13 +10,13 @@ import pathlib
 import socketserver
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from ironic_lite import config, errors
-from ironic_lite.images import cache, sources
+from ironic_lite.images import cache, checksums, sources
 
 BODY = b"x" * 3_000_000
 PATIENCE = 20
@@ -41,7 +41,8 @@ class Web:
                     self.send_response(304)
                     self.end_headers()
                     return
-                self.send_response(web.status)
+                forged = "forged" in self.path and web.patience.wait(PATIENCE)
+                self.send_response(403 if forged else web.status)
                 if web.tagged:
                     self.send_header("ETag", web.tag)
                 for name, value in web.more.items():
@@ -88,6 +89,13 @@ def _own_place(tmp_path: pathlib.Path) -> Iterator[None]:
         conf.clear_override(name, "conductor")
 
 
+def _wait_for(there: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def test_many_who_want_one_file_share_one_download(web: Web) -> None:
     """The others are told by the server that nothing has changed."""
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -104,9 +112,7 @@ def test_whoever_waited_for_a_download_that_failed_fails_with_it(web: Web) -> No
     kept = cache.place(sources.read(web.url, "url"))
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(cache.fetch, web.url) for _ in range(8)]
-        end = time.monotonic() + PATIENCE
-        while cache.TURNS.takers(kept) < len(asked) and time.monotonic() < end:
-            time.sleep(0.01)
+        _wait_for(lambda: cache.TURNS.takers(kept) == len(asked))
         web.patience.set()
         for one in asked:
             with pytest.raises(errors.DownloadFailed, match="IncompleteRead"):
@@ -124,13 +130,17 @@ def test_what_has_changed_on_its_server_is_fetched_anew(web: Web) -> None:
     assert cache.fetch(web.url).read_bytes() == b"new"
 
 
-SUM = hashlib.sha256(BODY).hexdigest()
+def _sum(content: bytes) -> checksums.Checksum:
+    return checksums.Checksum("sha256", hashlib.sha256(content).hexdigest())
+
+
+SUM = _sum(BODY)
 
 
 def test_a_file_is_fetched_once_however_its_address_is_signed(web: Web) -> None:
     """Its server judges each signature, all the same."""
-    first = cache.fetch(f"{web.url}?signature=1", digest=SUM)
-    assert cache.fetch(f"{web.url}?signature=2", digest=SUM) == first
+    first = cache.fetch(f"{web.url}?signature=1", checksum=SUM)
+    assert cache.fetch(f"{web.url}?signature=2", checksum=SUM) == first
     assert [asked.get("If-None-Match") for asked in web.asked] == [None, web.tag]
     held = [file for file in first.parent.iterdir() if file.suffix != ".json"]
     assert held == [first]
@@ -138,10 +148,10 @@ def test_a_file_is_fetched_once_however_its_address_is_signed(web: Web) -> None:
 
 
 def test_a_signature_that_is_not_good_gets_nothing_that_others_fetched(web: Web) -> None:
-    cache.fetch(f"{web.url}?signature=1", digest=SUM)
-    web.status, web.tag = 403, '"other"'
+    cache.fetch(f"{web.url}?signature=1", checksum=SUM)
+    web.tag = '"other"'
     with pytest.raises(errors.DownloadFailed, match="403"):
-        cache.fetch(f"{web.url}?signature=forged", digest=SUM)
+        cache.fetch(f"{web.url}?signature=forged", checksum=SUM)
 
 
 @pytest.mark.parametrize("tag", ['W/"1"', None], ids=["weak", "none"])
@@ -151,14 +161,38 @@ def test_a_query_that_chooses_the_file_is_not_taken_for_a_signature(
     """Without a tag that tells all files apart, the server is not asked whether it is the same."""
     web.tag, web.more = tag or web.tag, {"Last-Modified": "Sun, 22 Nov 2026 00:00:00 GMT"}
     web.tagged = tag is not None
-    cache.fetch(f"{web.url}?id=1", digest=SUM)
+    first = cache.fetch(f"{web.url}?id=1", checksum=SUM)
     web.body = b"another"
-    assert cache.fetch(f"{web.url}?id=2", digest=SUM).read_bytes() == b"another"
+    with pytest.raises(errors.ImageUnusable, match="its sha256 is"):
+        cache.fetch(f"{web.url}?id=2", checksum=SUM)
     assert not {"If-None-Match", "If-Modified-Since"} & web.asked[-1].keys()
+    assert first.read_bytes() == BODY, "the file of others took another's place"
     assert cache.fetch(f"{web.url}?id=1") != cache.fetch(f"{web.url}?id=2")
-    assert cache.fetch(f"{web.url}?id=1", digest="0" * 64) != cache.fetch(
-        f"{web.url}?id=1", digest=SUM
-    )
+    assert cache.fetch(f"{web.url}?id=2", checksum=_sum(web.body)) != first
+
+
+def test_a_wrong_checksum_of_one_does_not_spoil_the_file_of_another(web: Web) -> None:
+    """Servers may give the same tag to files whose addresses differ in the query."""
+    web.body = b"another"
+    with pytest.raises(errors.ImageUnusable):
+        cache.fetch(f"{web.url}?id=2", checksum=SUM)
+    web.body = BODY
+    assert cache.fetch(f"{web.url}?id=1", checksum=SUM).read_bytes() == BODY
+
+
+def test_whoever_waited_for_one_with_a_bad_signature_is_asked_for_by_his_own(web: Web) -> None:
+    """The failure of one is not that of all who want the same file."""
+    web.patience.clear()
+    kept = cache.place(sources.read(web.url, "url"), SUM)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        bad = pool.submit(cache.fetch, f"{web.url}?signature=forged", checksum=SUM)
+        _wait_for(lambda: len(web.asked) == 1)
+        good = pool.submit(cache.fetch, f"{web.url}?signature=1", checksum=SUM)
+        _wait_for(lambda: cache.TURNS.takers(kept) == 2)
+        web.patience.set()
+        with pytest.raises(errors.DownloadFailed, match="403"):
+            bad.result()
+        assert good.result().read_bytes() == BODY
 
 
 @pytest.mark.parametrize("length", [True, False], ids=["promised", "unsaid"])

@@ -122,7 +122,7 @@ def _publish(task: base.Task, image: image_info.Image) -> tuple[image_info.Image
     """Return the image with its checksum and format known, and where it is served."""
     path = f"{image_info.WHERE}/image_source"
     checksum = image.checksum or _looked_up(image)
-    file = cache.fetch(image.source.url, path, digest=checksum.value)
+    file = cache.fetch(image.source.url, path, checksum=checksum)
     said = image.told.get("image_disk_format")
     form = judged.check(file, checksum, said=said, shown=image.source.shown)
     name = task.recall(NOTE) or f"{FOLDER}/{published.secret_name(task.node.uuid, '')}"

@@ -44,7 +44,7 @@ def fetch(info: Info) -> pathlib.Path:
     said, elsewhere, algorithm, path = _sum(info)
     if elsewhere is not None:
         said = judged.looked_up(elsewhere, source.name, path=path, algorithm=algorithm)
-    file = cache.fetch(source.url, PATH, digest=None if said is None else said.value)
+    file = cache.fetch(source.url, PATH, checksum=said)
     if said is not None:
         judged.prove(file, said, shown=source.shown)
     return file
