@@ -202,6 +202,18 @@ def test_who_is_no_agent_learns_nothing_of_which_nodes_there_are(
         assert beat(api, node, **bad).body == beat(api, {"uuid": ABSENT}, **bad).body
 
 
+def test_nobody_learns_from_a_heartbeat_which_driver_a_node_has(
+    api: Client, add_node: AddNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is no conductor that could drive it; only the log says so."""
+    caplog.set_level("INFO")
+    node = add_node(driver="unheard-of", provision_state="clean wait")
+    assert beat(api, node).body == beat(api, {"uuid": ABSENT}).body
+    assert "unheard-of" in caplog.text
+    assert beat(api, {"uuid": "x" * 2000}).status == 400
+    assert "x" * 300 not in caplog.text
+
+
 def test_who_guesses_nodes_or_tokens_too_often_is_refused(
     api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:

@@ -97,6 +97,14 @@ def test_a_node_without_a_token_has_no_agent(rig: Rig) -> None:
         beat(rig, rig.node("clean wait"))
 
 
+def test_who_has_no_token_does_not_hear_what_a_node_lacks_here(rig: Rig) -> None:
+    node = waiting(rig, deploy_interface="gone")
+    with pytest.raises(errors.InvalidParameter, match="agent_token"):
+        beat(rig, node, agent_token="s" * 43)
+    with pytest.raises(errors.InterfaceNotFound, match="gone"):
+        beat(rig, node)
+
+
 def test_a_node_that_is_worked_on_asks_the_agent_to_come_back(rig: Rig) -> None:
     node = waiting(rig)
     with rig.tasks.lock(rig.who, node), pytest.raises(errors.NodeLocked):

@@ -38,6 +38,7 @@ _NEWER: Mapping[str, int] = {
 }
 _STATUSES = ("start", "end", "error")
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/[!-~]*)?", re.ASCII)
+_SHOWN = 64  # characters of a stranger's name for a node that a log is given
 _NEEDED = ("uuid", "driver", "conductor_group")
 _MOST_ROUTES = 100_000
 _MOST_ADDRESSES = 10_000  # that are known to be a machine's: an agent says the same again and again
@@ -74,7 +75,8 @@ class Heartbeat(strangers.Open):
     ) -> None:
         """Take a heartbeat in and hand it to the node's conductor.
 
-        A node that is not there, and a token that is not the node's, get the same answer.
+        A node that is not there, one that nobody could drive, and a token that is not the node's
+        get the same answer.
         """
         if callback_url is None:
             raise errors.MissingParameter(path="callback_url")
@@ -89,8 +91,8 @@ class Heartbeat(strangers.Open):
         self._check_url(callback_url)
         try:
             self._hand_on(request, ident, callback_url=callback_url, **given)
-        except errors.NodeNotFound:
-            LOG.info("A heartbeat was refused: there is no node %s", ascii(ident))
+        except errors.NotFound as why:
+            LOG.info("A heartbeat of %s was refused: %s", ascii(ident[:_SHOWN]), why)
             raise errors.InvalidParameter(
                 path="agent_token", reason=interface.WRONG_TOKEN
             ) from None

@@ -12,9 +12,11 @@ from typing import Any
 from ironic_lite import clock, errors, states
 from ironic_lite.conductor.flows import inspect
 from ironic_lite.conductor.flows.resume import asleep, halted, resume, resume_changed
+from ironic_lite.conductor.notes import Notes
 from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.context import Context
+from ironic_lite.db import nodes
 from ironic_lite.rpc import interface
 from ironic_lite.states import State
 
@@ -129,8 +131,10 @@ class Agent:
         :raises errors.NodeLocked, errors.Conflict: somebody works on the node; the agent repeats
             its heartbeat.
         """
-        seen = self.tasks.look(context, node_uuid)
-        _check(seen, agent_token, callback_url, agent_verify_ca)
+        node = self.tasks.desk.database.read(lambda conn: nodes.load(conn, node_uuid))
+        _believe(Notes(node), agent_token)  # before a stranger hears what its driver lacks here
+        seen = self.tasks.view(context, node)
+        _check(seen, callback_url, agent_verify_ca)
         if seen.node.reservation is not None:  # told at once: no place is taken, nothing written
             raise errors.NodeLocked(node=node_uuid, host=seen.node.reservation)
         seen.notes.heard(
@@ -186,13 +190,17 @@ def _beat(task: Task) -> None:
         resume_changed(task, why)
 
 
-def _check(task: Task, token: str, url: str, verify_ca: str | None) -> None:
-    """Believe only the agent that has the token, and it only for as long as it stays where it was:
-    its address and its certificate are those of its first heartbeat until its machine boots anew.
-    """
-    known = task.notes.token
+def _believe(notes: Notes, token: str) -> None:
+    """Believe only the agent that has the token."""
+    known = notes.token
     if known is None or not hmac.compare_digest(known.encode(), token.encode()):
         raise errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
+
+
+def _check(task: Task, url: str, verify_ca: str | None) -> None:
+    """Believe an agent only for as long as it stays where it was: its address and its certificate
+    are those of its first heartbeat until its machine boots anew.
+    """
     if task.desk.conf.agent.require_tls and not url.startswith("https://"):
         reason = "must be https ([agent]require_tls)"
         raise errors.InvalidParameter(path="callback_url", reason=reason)
