@@ -24,6 +24,10 @@ _PART = 16 * KIB
 each connection anyway, and max_connections bounds these."""
 _HELD = "ironic_lite.held"
 """Where the counted bytes of a request's body stand in its WSGI environment."""
+_STRANGE = "ironic_lite.strange"
+"""Where it says there that its sender needs no login."""
+_SHARE = 4
+"""What those take together is this part of all: they are to keep nobody out who has logged in."""
 _DISCARDED = 16 * KIB * KIB
 """Bytes of a body too large that are read all the same; who sends more is cut off."""
 _SLOWEST = 64 * KIB
@@ -51,6 +55,7 @@ class Arrivals:
     ) -> None:
         self._memory = memory
         self._held = 0
+        self._strange = 0
         self._left = threading.Condition()
         self._patience = patience
         self._seconds = seconds
@@ -61,14 +66,16 @@ class Arrivals:
         """The bytes that are counted now."""
         return self._held
 
-    def read(self, environ: dict[str, Any], limit: int) -> bytes:
+    def read(self, environ: dict[str, Any], limit: int, *, strange: bool = False) -> bytes:
         """Return the body; `forget` it when the request has been answered.
 
         :param limit: in KiB.
+        :param strange: nobody has to log in to send it.
         :raises faults.Refusal: 413 for a larger one, 400 for one shorter than its length says, or
             with a length that is no number, 408 for one that took too long: its client knows.
         :raises errors.Crowded: the bodies of others take too much.
         """
+        environ[_STRANGE] = strange
         stated = environ.get("CONTENT_LENGTH") or ""
         if not stated and not environ.get("HTTP_TRANSFER_ENCODING"):
             return b""
@@ -97,6 +104,7 @@ class Arrivals:
         if size:
             with self._left:
                 self._held -= size
+                self._strange -= size * environ[_STRANGE]
                 self._left.notify_all()
 
     def _drained(self, environ: dict[str, Any], size: int, refusal: faults.Refusal) -> bytes:
@@ -141,15 +149,16 @@ class Arrivals:
                 raise refusal
 
     def _count(self, environ: dict[str, Any], size: int) -> None:
-        most = self._memory * MIB
+        most, strange = self._memory * MIB, environ[_STRANGE]
         until = time.monotonic() + self._patience
         with self._left:
-            while self._held + size > most:
+            while self._held + size > most or (strange and self._strange + size > most // _SHARE):
                 if not self._left.wait(until - time.monotonic()):
                     raise errors.Crowded(
                         limit=f"{self._memory} MiB of bodies", option="max_body_memory_mib"
                     )
             self._held += size
+            self._strange += size * strange
             environ[_HELD] = environ.get(_HELD, 0) + size
 
 

@@ -79,6 +79,23 @@ def test_what_bodies_take_is_bounded_until_their_requests_are_answered(stuck: St
         assert isinstance(announced.exception(60), faults.Refusal)
 
 
+def test_who_needs_no_login_leaves_room_for_the_bodies_of_others(stuck: Stuck) -> None:
+    """Sixteen reports that never end would keep every configuration drive out."""
+    waiting = arrivals.Arrivals(memory=1, patience=0.01)
+    large = b"x" * (200 * KIB)
+    reports = [environ(io.BytesIO(large), len(large)) for _ in range(2)]
+    assert waiting.read(reports[0], 1024, strange=True) == large
+    with pytest.raises(errors.Crowded, match="max_body_memory_mib"):
+        waiting.read(reports[1], 1024, strange=True)
+    drive = environ(io.BytesIO(large * 3), len(large) * 3)
+    assert waiting.read(drive, 1024) == large * 3
+    for one in (*reports, drive):
+        waiting.forget(one)
+    assert waiting.held == 0
+    again = environ(io.BytesIO(large), len(large))
+    assert waiting.read(again, 1024, strange=True) == large
+
+
 def test_a_body_cut_short_is_not_acted_upon() -> None:
     why = refusal(arrivals.Arrivals(), environ(io.BytesIO(b'{"driver":"fake-hardware"}')))
     assert why.status == 400
