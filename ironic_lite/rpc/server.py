@@ -24,6 +24,7 @@ from ironic_lite import errors, metrics
 from ironic_lite.context import Context
 from ironic_lite.rpc import encoding, failures, interface, transport
 from ironic_lite.rpc.serializer import Serializer
+from ironic_lite.rpc.waiting import Waiting
 
 LOG = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class Server:
         """
         self._started = True
         transport.forget(self._messaging, self._door._host)
+        self._server.waiting.start()
         self._server.start()
 
     @property
@@ -96,6 +98,7 @@ class Server:
         waiter = threading.Thread(target=self._server.wait, name="rpc-stop", daemon=True)
         waiter.start()
         waiter.join(seconds)
+        self._server.waiting.end()
         if not waiter.is_alive():
             return True
         LOG.warning(
@@ -119,6 +122,15 @@ class _ThreadedServer(rpc_server.RPCServer):  # type: ignore[misc]
         self._executor_cls = functools.partial(
             futures.ThreadPoolExecutor, thread_name_prefix="rpc-call"
         )
+        self.waiting = Waiting()
+
+    def _on_incoming(self, incoming: list[Any]) -> None:
+        self.waiting.add(incoming[0])
+        super()._on_incoming(incoming)
+
+    def _process_incoming(self, incoming: list[Any]) -> None:
+        self.waiting.remove(incoming[0])
+        super()._process_incoming(incoming)
 
 
 class _Door:

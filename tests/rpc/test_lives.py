@@ -1,4 +1,4 @@
-"""Processes and threads around local://: deaths, forks, crowds, stops, signs of life."""
+"""Processes and threads around local://: deaths, forks, crowds, stops; and all signs of life."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent import futures
 from typing import Any
 
 import oslo_messaging
 import pytest
+from oslo_messaging import server as messaging_server
 
 from ironic_lite import config, errors
 from ironic_lite.context import Context
@@ -106,6 +107,31 @@ def _switches(thread: threading.Thread) -> int:
     with open(f"/proc/self/task/{thread.native_id}/status", encoding="ascii") as status:
         lines = dict(line.split(":", 1) for line in status)
     return int(lines["voluntary_ctxt_switches"])
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Servers carry out one call at a time."""
+    config.CONF.register_opts(messaging_server._pool_opts)
+    config.CONF.set_override("executor_thread_pool_size", 1)
+    yield
+    config.CONF.clear_override("executor_thread_pool_size")
+
+
+def test_calls_that_find_no_free_thread_are_waited_for_and_carried_out_once(
+    one_thread: None, rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
+) -> None:
+    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    serve(rabbit_url, "one", endpoint)
+    with futures.ThreadPoolExecutor(2) as pool:
+        pool.submit(caller.call, ctxt, "held", host="one")
+        stage.until(lambda: endpoint.seen)
+        later = pool.submit(caller.call, ctxt, "note", host="one", word="later")
+        futures.wait([later], 2 * client._MONITOR_SECONDS)
+        assert not later.done(), "it has heard that the conductor lives"
+        endpoint.gate.set()
+        later.result(stage.SECONDS)
+    assert endpoint.seen[1:] == [("note", "later")]
 
 
 # -- deaths ------------------------------------------------------------------------------------
