@@ -27,6 +27,7 @@ CALL = "ironic_lite.call"
 """Where `front` leaves a `Call` in the WSGI environment."""
 
 _HOST = re.compile(r"[A-Za-z0-9._~-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PREFIX = re.compile(r"(/[\w.~%-]+)*", re.ASCII)
 _JSON = ("Content-Type", "application/json")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -92,6 +93,13 @@ class Request:
         if api.public_endpoint:
             return str(api.public_endpoint).rstrip("/")
         return _base(self.environ, proxied=api.enable_proxy_headers_parsing)
+
+
+def anonymous(environ: Environ, request_id: str) -> Context:
+    """Tell who asks when nobody must log in; a caller's own request id is kept beside ours."""
+    theirs = environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or ""
+    known = theirs if _REQUEST_ID.fullmatch(theirs) else None
+    return Context(request_id=request_id, global_request_id=known)
 
 
 def _base(environ: Environ, *, proxied: bool) -> str:

@@ -35,7 +35,7 @@ class Front:
         self,
         inner: Wsgi,
         conf: cfg.ConfigOpts,
-        who: identify.Identify = identify.anonymous,
+        who: identify.Identify = exchange.anonymous,
         watched: Mapping[str, probes.Probe] | None = None,
     ) -> None:
         """``who`` tells who asks: `identify.way`.

@@ -11,7 +11,6 @@ import binascii
 import dataclasses
 import importlib
 import logging
-import re
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -26,7 +25,6 @@ LOG = logging.getLogger(__name__)
 
 Identify = Callable[[Environ, str], Context]
 
-_REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CHALLENGE: faults.Headers = (("WWW-Authenticate", 'Basic realm="Baremetal API"'),)
 
 
@@ -36,13 +34,6 @@ def way(conf: cfg.ConfigOpts) -> Identify:
     :raises config.ConfigError: its files or libraries cannot be used.
     """
     return _WAYS[conf.api.auth_strategy](conf)
-
-
-def anonymous(environ: Environ, request_id: str) -> Context:
-    """Tell who asks when nobody must log in; a caller's own request id is kept beside ours."""
-    theirs = environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or ""
-    known = theirs if _REQUEST_ID.fullmatch(theirs) else None
-    return Context(request_id=request_id, global_request_id=known)
 
 
 class Basic:
@@ -56,7 +47,7 @@ class Basic:
 
         :raises faults.Refusal: 401 without a right password, 400 if the header is no such.
         """
-        who = anonymous(environ, request_id)
+        who = exchange.anonymous(environ, request_id)
         if environ[exchange.CALL].public:
             return who
         user, password = _credentials(environ.get("HTTP_AUTHORIZATION"))
@@ -95,7 +86,7 @@ def _malformed(text: str) -> faults.Refusal:
 
 
 def _anonymous(_conf: cfg.ConfigOpts) -> Identify:
-    return anonymous
+    return exchange.anonymous
 
 
 def _keystone(conf: cfg.ConfigOpts) -> Identify:

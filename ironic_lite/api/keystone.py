@@ -16,7 +16,7 @@ from keystonemiddleware.auth_token import _request
 from oslo_config import cfg
 
 from ironic_lite import config
-from ironic_lite.api import enforcer, exchange, faults, identify
+from ironic_lite.api import enforcer, exchange, faults
 from ironic_lite.api.exchange import Environ
 from ironic_lite.context import Context
 
@@ -51,7 +51,7 @@ class Tokens:
 
         :raises faults.Refusal: 401 without a valid token, 503 if nobody can tell.
         """
-        who = identify.anonymous(environ, request_id)
+        who = exchange.anonymous(environ, request_id)
         call: exchange.Call = environ[exchange.CALL]
         if call.public:
             call.access = self._asker.stranger()

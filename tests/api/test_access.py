@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import clock, config
-from ironic_lite.api import app, enforcer, exchange, front, identify, policy, routes
+from ironic_lite.api import app, enforcer, exchange, front, policy, routes
 from ironic_lite.context import Context
 from ironic_lite.db import nodes, ports, session
 from tests.api.client import Client, Response
@@ -40,7 +40,7 @@ class Known:
     def __call__(self, environ: exchange.Environ, request_id: str) -> Context:
         call = environ[exchange.CALL]
         call.access = self.asker.stranger() if call.public else self.asker.access(environ)
-        return identify.anonymous(environ, request_id)
+        return exchange.anonymous(environ, request_id)
 
 
 class Callers:

@@ -11,7 +11,7 @@ from oslo_config import cfg
 from prometheus_client import parser
 
 from ironic_lite import clock, errors, metrics
-from ironic_lite.api import app, front, identify, probes, readiness
+from ironic_lite.api import app, exchange, front, identify, probes, readiness
 from ironic_lite.db import conductors, session
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
@@ -25,7 +25,7 @@ Build = Callable[..., Client]
 def build(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) -> Build:
     """Make an API anew with options, and perhaps with somebody at its door."""
 
-    def made(who: identify.Identify = identify.anonymous, **options: Any) -> Client:
+    def made(who: identify.Identify = exchange.anonymous, **options: Any) -> Client:
         for name, value in options.items():
             group, _, option = name.partition("__")
             conf.set_override(option, value, group=group)
