@@ -91,7 +91,10 @@ _IN_FAULT = _nodes(
     _NODE.retired.is_(sa.false()),
 ).order_by(_NODE.id)
 _STANDING_COLUMNS = ("id", *_PLACE)
-_STANDING = _nodes(_STANDING_COLUMNS, _AFTER, _IN_STATES, _FREE).order_by(_NODE.id)
+_REACHED = _NODE.console_enabled.is_(sa.true())
+_STANDING = _nodes(_STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _FREE).order_by(
+    _NODE.id
+)
 _NOTES_COLUMNS = ("uuid", "driver", "conductor_group", "reservation", "driver_internal_info")
 _NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
     _NODE.uuid.in_(_several("uuids"))
@@ -194,7 +197,8 @@ def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> 
 def standing(
     conn: Connection, *, states: Collection[str], after_id: int = 0, limit: int
 ) -> list[Row]:
-    """Return the free nodes in these states, by id after ``after_id``.
+    """Return the free nodes in these states, and those whose console was started, by id after
+    ``after_id``.
 
     :returns: id, uuid, driver, conductor_group, provision_state.
     """

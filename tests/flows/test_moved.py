@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, ring
+from ironic_lite import config, errors, ring
 from ironic_lite.conductor.watch import moved
 from ironic_lite.db import ports
 from ironic_lite.db.session import Database
 from ironic_lite.drivers.boot import network
+from ironic_lite.drivers.fake.console import FakeConsole
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.flows import rig
 
@@ -187,6 +188,32 @@ def test_a_node_is_looked_at_once_per_owner(
     (root / "pxelinux.cfg" / script).unlink()
     look(watch, conductor)
     assert scripts(root) == []
+
+
+@pytest.mark.parametrize("state", ["active", "available", "clean failed"])
+def test_a_console_that_was_started_is_started_by_the_new_owner(
+    start: Callable[..., rig.Rig], monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    asked: list[str] = []
+
+    def begin(_console: FakeConsole, task: Any) -> None:
+        asked.append(task.node.uuid)
+        if asked == [node]:
+            raise errors.HardwareError(reason="no port is free")
+
+    monkeypatch.setattr(FakeConsole, "start_console", begin)
+    conductor = start("here")
+    node = conductor.node(state, console_interface="fake", console_enabled=True)
+    conductor.node(state, console_interface="fake")
+    conductor.node(state, console_interface="no-console", console_enabled=True)
+    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    for _ in range(3):
+        look(watch, conductor)
+    assert asked == [node, node], "once in vain, and no more than once well"
+    after = conductor.get(node)
+    assert (after["reservation"], after["console_enabled"]) == (None, True)
+    look(moved.Moved(conductor.tasks, conductor.service._fleet), conductor)
+    assert asked == [node] * 3, "another one knows nothing of that"
 
 
 # -- many of them ----------------------------------------------------------------------------

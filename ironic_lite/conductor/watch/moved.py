@@ -2,7 +2,8 @@
 
 Boot files lie on the conductor that wrote them. A node whose ramdisk runs, or whose instance boots
 from them each time, takes them along when the ring gives it to another one. Rebuilding may take a
-download, or a BMC's time: some workers do it, whose machine may boot soonest first.
+download, or a BMC's time: some workers do it, whose machine may boot soonest first. So does a
+console that was started: its program may have run where the node was before.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ironic_lite import context, errors, states
+from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.fleet import Fleet
 from ironic_lite.db import nodes as db_nodes
 from ironic_lite.db import sweeps
+from ironic_lite.drivers import base
 from ironic_lite.states import Kind, State
 
 LOG = logging.getLogger(__name__)
@@ -33,7 +36,7 @@ STATES = tuple(
 """Those in which a machine may boot again without a verb; verbs write all files anew."""
 
 _PAGE = 100
-_LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE)
+_LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE, Kind.FAIL, Kind.BUSY)
 """Whose machines may boot soonest comes first: a ramdisk about to come up, one that is held."""
 
 
@@ -124,19 +127,28 @@ class Moved:
         database = self._tasks.desk.database
         try:
             seen = self._tasks.view(who, database.read(lambda conn: db_nodes.load(conn, uuid)))
-            if not seen.driver.deploy.lacks_files(seen):
+            lacks = str(seen.state) in STATES and seen.driver.deploy.lacks_files(seen)
+            if not (lacks or _reached(seen)):
                 return True
             with self._tasks.lock(who, uuid, patient=False, reserved=False) as task:
-                if str(task.state) in STATES:
+                if lacks and str(task.state) in STATES:
                     task.driver.deploy.take_over(task)
-                    task.save()
+                if _reached(task):
+                    task.driver.console.start_console(task)
+                task.save()
         except errors.Error as why:
-            LOG.warning("Node %s: what it boots from is rebuilt later: %s", uuid, why)
+            LOG.warning("Node %s: its files, or its console, are rebuilt later: %s", uuid, why)
             return False
         except Exception:  # a driver's bug with one node leaves the others to be looked at
-            LOG.exception("Node %s: what it boots from could not be rebuilt", uuid)
+            LOG.exception("Node %s: its files, or its console, could not be rebuilt", uuid)
             return False
         return True
+
+
+def _reached(task: Task) -> bool:
+    """Tell whether the node's console is to be reachable."""
+    can = type(task.driver.console).start_console is not base.Console.start_console
+    return bool(task.node.console_enabled) and can
 
 
 def _urgency(row: Mapping[str, Any]) -> int:

@@ -34,6 +34,7 @@ class Console(Interface):
     """Serial consoles: started and stopped on request, and then reached by whoever may.
 
     A driver that starts a program for it sees to its end itself, also when the conductor dies.
+    The conductor that has the node next, or the next life of this one, starts a started one anew.
     """
 
     kind = "console"
