@@ -185,11 +185,15 @@ def steps_twice(history: History) -> Found:
 def two_owners(history: History) -> Found:
     """Nobody acts on a machine while another does, but for a call cut off by a fault."""
     for node, acts in _by(history.acts, lambda act: act.node).items():
-        for one, other in itertools.pairwise(acts):
-            if one.token == other.token or _ended(one, history.faults) <= other.begin:
-                continue
-            if not _struck(history.faults, one.pid, one.begin, other.begin):
-                yield node, f"{other.call} began while {one.call} of another lock went on"
+        open_: list[Act] = []  # one call may be made within another, and end before it
+        for other in acts:
+            open_ = [one for one in open_ if _ended(one, history.faults) > other.begin]
+            for one in open_:
+                if one.token != other.token and not _struck(
+                    history.faults, one.pid, one.begin, other.begin
+                ):
+                    yield node, f"{other.call} began while {one.call} of another lock went on"
+            open_.append(other)
 
 
 def fenced(history: History) -> Found:

@@ -133,6 +133,14 @@ ALSO_BAD = {
         changed(requests=asked(what="patch", status=200, value=2)),
         {"accepted write lost"},
     ),
+    "two owners, and a call within the call of the first": (
+        again(
+            act(2.0, 5.0, step=None),
+            act(2.1, 2.2, step=None, call="get_power_state"),
+            act(4.0, 6.0, step=None, **OTHER),
+        ),
+        {"two owners at once"},
+    ),
     "a step run twice by another, though nobody was struck": (
         again(act(2.0, 3.0), act(4.0, 5.0, **OTHER)),
         {"step run twice"},
