@@ -23,6 +23,7 @@ class Fault(enum.Enum):
     DISCONNECTED = enum.auto()  # this connection is dead: another one may live
     AWAY = enum.auto()  # no connection, no disk, no time: tell the caller to come back
     REFUSED = enum.auto()  # our account may not do this: tell the operator
+    READ_ONLY = enum.auto()  # this server takes no changes: another may be the primary now
     VALUE = enum.auto()  # the database cannot store this value
     DUPLICATE = enum.auto()  # a unique value is taken
     REFERENCE = enum.auto()  # a row points to one that is not there, or is still pointed at
@@ -38,6 +39,7 @@ SAID: Mapping[Fault, tuple[str, str]] = {
         "refuses this to the account of [database]connection",
         "Give that account all rights on the database.",
     ),
+    Fault.READ_ONLY: ("takes no changes", _LATER),
 }
 """What a database does in a fault that a caller hears of, and what helps."""
 
@@ -48,7 +50,7 @@ _POSTGRESQL: Mapping[str, Fault] = {
     "55P03": Fault.CONTENTION,  # lock time-out
     "23505": Fault.DUPLICATE,
     "23503": Fault.REFERENCE,
-    "25006": Fault.REFUSED,  # read only
+    "25006": Fault.READ_ONLY,
     "42501": Fault.REFUSED,
     "57014": Fault.AWAY,  # statement time-out
 }
@@ -79,8 +81,10 @@ _MYSQL: Mapping[int, Fault] = {
     1049: Fault.AWAY,  # no such database
     1142: Fault.REFUSED,  # this command is denied on the table
     1227: Fault.REFUSED,  # a right is missing
-    1290: Fault.REFUSED,  # read only
+    1290: Fault.READ_ONLY,
     1317: Fault.AWAY,  # interrupted
+    1792: Fault.READ_ONLY,  # a transaction that may only read
+    1836: Fault.READ_ONLY,
     1969: Fault.AWAY,  # statement time-out
     2003: Fault.AWAY,  # cannot connect
     2006: Fault.AWAY,
@@ -120,6 +124,11 @@ def classify(error: Exception) -> Fault:
             return Fault.VALUE
         return found
     return _of_driver(error)
+
+
+def read_only(error: BaseException) -> bool:
+    """Tell whether a server takes no changes, as an old primary does."""
+    return isinstance(error, DRIVER_ERRORS) and classify(error) is Fault.READ_ONLY
 
 
 def _of_driver(error: Any) -> Fault:

@@ -154,9 +154,12 @@ class Database:
                 progress.append("commit")
                 transaction.commit()
                 return result
-            except BaseException:
+            except BaseException as why:
                 if transaction.is_active or not conn.invalidated:
                     transaction.rollback()
+                if faults.read_only(why):
+                    conn.invalidate()
+                    self.close()  # an old primary: new connections find the new one
                 raise
 
     @contextlib.contextmanager

@@ -87,6 +87,23 @@ def test_a_connection_lost_in_mid_commit_is_not_guessed_about(server_database: D
     assert get_node(server_database, node)["name"] is None
 
 
+def test_a_server_that_takes_no_changes_any_more_is_left(server_database: Database) -> None:
+    """As an old primary is, when another one has been made the primary behind the address."""
+    only_read = {
+        "postgresql": "SET default_transaction_read_only = on",
+        "mysql": "SET SESSION TRANSACTION READ ONLY",
+    }
+    with server_database.engine.connect() as first, server_database.engine.connect() as second:
+        for conn in (first, second):
+            conn.exec_driver_sql(only_read[server_database.kind])
+            conn.commit()
+    with pytest.raises(errors.Unavailable, match="takes no changes") as caught:
+        add_node(server_database)
+    assert not caught.value.facts["doubtful"]
+    node = add_node(server_database)
+    assert get_node(server_database, node)["uuid"] == node
+
+
 def test_a_statement_that_takes_too_long_is_ended(server_database: Database) -> None:
     url, sleep = server_database.url, {"postgresql": "pg_sleep(60)", "mysql": "sleep(60)"}
     hasty = session.open_database(url, statement_timeout=0.2)
