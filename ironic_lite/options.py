@@ -125,6 +125,42 @@ class PciAlias(types.ConfigType):
         return str(value)
 
 
+class PortRange(types.ConfigType):
+    """TCP ports ``first:last``, both of them included.
+
+    Gives a ``range``; raises ValueError that shows the right form.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(type_name="port range")
+
+    def __call__(self, value: object) -> range:
+        """Parse one line of a file; what has been parsed passes."""
+        if isinstance(value, range):
+            return value
+        first, colon, last = str(value).partition(":")
+        right = bool(colon) and first.strip().isdecimal() and last.strip().isdecimal()
+        if not right or not 1 <= int(first) <= int(last) <= types.Port.PORT_MAX:
+            raise ValueError(f"{value!r} is not of the form 10000:19999, from 1 to 65535")
+        return range(int(first), int(last) + 1)
+
+    def __repr__(self) -> str:
+        return "PortRange"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PortRange)
+
+    def __hash__(self) -> int:
+        return hash(PortRange)
+
+    def format_defaults(self, default: Any, sample_default: Any = None) -> list[str]:
+        """Show the sample: a repeatable option has no default but an empty one."""
+        return list(sample_default or [""])
+
+    def _formatter(self, value: object) -> str:
+        return str(value)
+
+
 def _state_path() -> str:
     """Root keeps state where services do; anybody else in their own home."""
     if os.geteuid() == 0:
@@ -1110,6 +1146,42 @@ IPMI = (
     ),
 )
 
+CONSOLE = (
+    cfg.IPOpt(
+        "socat_address",
+        default="127.0.0.1",
+        help="IP address of this conductor's machine at which consoles are reached by TCP. Nobody "
+        "who reaches it is asked for a password: leave it on loopback, or on a network of those "
+        "alone who may see every console.",
+    ),
+    cfg.MultiOpt(
+        "port_range",
+        item_type=PortRange(),
+        sample_default=["10000:19999"],
+        help="TCP ports, the first and the last, for consoles of nodes without "
+        "driver_info/ipmi_terminal_port. May be given several times. Unset, those have none.",
+    ),
+    _seconds(
+        "terminal_timeout",
+        600,
+        "Seconds without a byte in either direction after which a console's connection is ended; 0 "
+        "leaves it.",
+    ),
+    _seconds(
+        "subprocess_timeout",
+        10,
+        "Seconds a console's program has to begin to listen; then it is killed.",
+        least=1,
+    ),
+    _seconds(
+        "subprocess_checking_interval",
+        1,
+        "Seconds between two looks whether the programs of consoles still run, and whether "
+        "conductors came or went.",
+        least=1,
+    ),
+)
+
 REDFISH = (
     cfg.StrOpt(
         "kernel_append_params",
@@ -1376,6 +1448,7 @@ GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "agent": AGENT,
     "fake": FAKE,
     "ipmi": IPMI,
+    "console": CONSOLE,
     "redfish": REDFISH,
     "inspector": INSPECTOR,
     "pci_devices": PCI_DEVICES,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install what tests start themselves and pip cannot bring: ipmitool, ipmi_sim (an IPMI BMC), and
-# what an agent partitions disks and unpacks images with (parted, sgdisk, qemu-img).
+# Install what tests start themselves and pip cannot bring: ipmitool, ipmi_sim (an IPMI BMC), socat
+# (consoles), and what an agent partitions disks and unpacks images with (parted, sgdisk, qemu-img).
 #
 # Silent where all are there. It never fails and never asks for a password: who is not root, or has
 # no apt, is told what to install, and the tests that need it are skipped, each saying so.
@@ -11,6 +11,7 @@ patience=300 # seconds apt may take for the packages, and as long for its lists
 missing=()
 command -v ipmitool > /dev/null || missing+=(ipmitool)
 command -v ipmi_sim > /dev/null || missing+=(openipmi)
+command -v socat > /dev/null || missing+=(socat)
 command -v parted > /dev/null || missing+=(parted)
 command -v sgdisk > /dev/null || missing+=(gdisk)
 command -v qemu-img > /dev/null || missing+=(qemu-utils)

@@ -84,7 +84,7 @@ rabbitmq_account() {
 }
 
 install_missing pg_ctlcluster=postgresql mariadbd=mariadb-server rabbitmqctl=rabbitmq-server \
-    ipmitool=ipmitool ipmi_sim=openipmi
+    ipmitool=ipmitool ipmi_sim=openipmi socat=socat
 start postgresql 5432
 start mariadb 3306
 start rabbitmq-server 5672

@@ -116,8 +116,9 @@ def _instance(change: Change) -> None:
 
 
 def _driver(change: Change) -> None:
-    if "driver" in change.changed and change.before.get("console_enabled"):
-        reason = "the driver cannot be changed while the console is enabled; stop the console first"
+    named = [name for name in ("driver", "console_interface") if name in change.changed]
+    if named and change.before.get("console_enabled"):
+        reason = f"{named[0]} cannot be changed while the console is enabled; stop it first"
         raise errors.Conflict(node=change.ident, reason=reason)
 
 

@@ -26,6 +26,7 @@ from ironic_lite.conductor.endpoints.waited import Waited
 from ironic_lite.conductor.fence import Fence
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.alarm import Alarm
+from ironic_lite.conductor.watch.consoles import Consoles
 from ironic_lite.conductor.watch.fleet import Fleet, pace
 from ironic_lite.conductor.watch.keepalive import Keepalive
 from ironic_lite.conductor.watch.leftovers import Leftovers
@@ -114,6 +115,7 @@ class Service:
         trimming = Trimming(self.tasks, self._fleet)
         moved = Moved(self.tasks, self._fleet)
         old_files = Leftovers(self.tasks, self._fleet)
+        consoles = Consoles(self.tasks, self._fleet)
         searches = Searches(self.tasks, self._fleet, self.endpoints.allocator)
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
@@ -123,6 +125,7 @@ class Service:
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
             Sweep("old history", settings.node_history_cleanup_interval, trimming.sweep),
             Sweep("sensors", self.sensors.interval, self.sensors.sweep),
+            Sweep("consoles", consoles.interval, consoles.sweep),
             Sweep("moved nodes", settings.sync_local_state_interval, moved.sweep),
             Sweep("joins and leaves", settings.sync_local_state_interval and often, moved.follow),
             Sweep("old files", settings.sync_local_state_interval, old_files.sweep),

@@ -90,6 +90,8 @@ _IN_FAULT = _nodes(
     _FREE,
     _NODE.retired.is_(sa.false()),
 ).order_by(_NODE.id)
+# No index: few conductors ask, and seldom.
+_WITH_CONSOLE = _nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true())).order_by(_NODE.id)
 _STANDING_COLUMNS = ("id", *_PLACE)
 _REACHED = _NODE.console_enabled.is_(sa.true())
 _STANDING = _nodes(_STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _FREE).order_by(
@@ -205,6 +207,15 @@ def standing(
     found: list[Row] = _rows(
         conn, _STANDING, _STANDING_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )
+    return found
+
+
+def with_console(conn: Connection, *, after_id: int = 0, limit: int) -> list[Row]:
+    """Return the nodes of any state whose console is started, by id after ``after_id``.
+
+    :returns: all columns.
+    """
+    found: list[Row] = _rows(conn, _WITH_CONSOLE, _WHOLE, after_id=after_id, limit_=limit)
     return found
 
 

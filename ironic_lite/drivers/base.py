@@ -45,7 +45,7 @@ from ironic_lite.drivers.contract.ramdisk import (
     Rescue,
 )
 from ironic_lite.drivers.contract.task import Agent, Cards, Task
-from ironic_lite.drivers.contract.vendor import Console, Vendor
+from ironic_lite.drivers.contract.vendor import Console, Proxy, Vendor
 from ironic_lite.hardware import (
     BOOT_MODES,
     COMPONENTS,
@@ -108,6 +108,7 @@ __all__ = [
     "Outcome",
     "Port",
     "Power",
+    "Proxy",
     "Rescue",
     "Step",
     "StepKind",

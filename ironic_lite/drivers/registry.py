@@ -78,7 +78,8 @@ class Registry:
         """Work out the names each hardware type accepts; ``load`` is the way to call this."""
         self.failures = dict(failures)
         """What could not be loaded, such as ``"power interface redfish"``, and why."""
-        self._interfaces = interfaces
+        self.interfaces = interfaces
+        """What is loaded, by kind and name."""
         self._choices: dict[str, dict[str, Choice]] = {
             name: {
                 kind: choice(name, found, kind, interfaces[kind], defaults.get(kind))
@@ -134,7 +135,7 @@ class Registry:
             return self._drivers[key]
         except (KeyError, TypeError):  # TypeError: a dictionary instead of a name
             names = self.resolve(hardware_type, interfaces, overrides)
-        parts: dict[str, Any] = {kind: self._interfaces[kind][name] for kind, name in names.items()}
+        parts: dict[str, Any] = {kind: self.interfaces[kind][name] for kind, name in names.items()}
         # Two threads may both get here; then both drivers are the same in all that matters.
         return self._drivers.setdefault(key, base.Driver(hardware_type=hardware_type, **parts))
 
@@ -154,7 +155,7 @@ class Registry:
             try:
                 self._known(hardware_type)
                 name = self._name(hardware_type, kind, given.get(field) or interfaces.get(kind))
-                parts[kind] = self._interfaces[kind][name]
+                parts[kind] = self.interfaces[kind][name]
             except errors.Error:
                 parts[kind] = missing.Missing(kind)
         return base.Driver(hardware_type=hardware_type, **parts)
@@ -189,7 +190,7 @@ class Registry:
         :raises errors.NoValidDefaultForInterface: there is no default.
         """
         self._known(hardware_type)
-        return self._interfaces[kind][self._name(hardware_type, kind, None)]
+        return self.interfaces[kind][self._name(hardware_type, kind, None)]
 
     def check(self, names: Mapping[str, str], driver_info: Mapping[str, Any]) -> None:
         """Refuse nonsense in ``driver_info``; ``names`` is what ``resolve`` returned.
@@ -197,11 +198,11 @@ class Registry:
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
         for kind, name in names.items():
-            self._interfaces[kind][name].check_driver_info(driver_info)
+            self.interfaces[kind][name].check_driver_info(driver_info)
 
     def close(self) -> None:
         """Let all interfaces end what they keep open; one that fails costs nobody else's."""
-        for kind, interfaces in self._interfaces.items():
+        for kind, interfaces in self.interfaces.items():
             for name, interface in interfaces.items():
                 try:
                     interface.close()
@@ -231,7 +232,7 @@ class Registry:
         found: dict[str, str] = {}
         for kind, offered in self._choices[hardware_type].items():
             if offered.default is not None:
-                found.update(self._interfaces[kind][offered.default].get_properties())
+                found.update(self.interfaces[kind][offered.default].get_properties())
         return dict(sorted(found.items()))
 
     def logical_disk_properties(self, hardware_type: str) -> dict[str, str]:
@@ -242,7 +243,7 @@ class Registry:
         """
         self._known(hardware_type)
         name = self._choices[hardware_type]["raid"].default
-        found = None if name is None else self._interfaces["raid"][name]
+        found = None if name is None else self.interfaces["raid"][name]
         if not isinstance(found, base.RAID):
             raise errors.UnsupportedDriverExtension(driver=hardware_type, extension="raid")
         return found.get_logical_disk_properties()
@@ -254,14 +255,14 @@ class Registry:
     def _name(self, hardware_type: str, kind: str, wanted: object) -> str:
         lead = f"{kind} interface "
         failed = [what.removeprefix(lead) for what in self.failures if what.startswith(lead)]
-        return self._choices[hardware_type][kind].pick(wanted, self._interfaces[kind], failed)
+        return self._choices[hardware_type][kind].pick(wanted, self.interfaces[kind], failed)
 
     def _warn(self) -> None:
         """Log what was enabled and is of no use, and what a hardware type lacks."""
         for kind in base.KINDS:
             offered = {name: kinds[kind] for name, kinds in self._choices.items()}
             used = {name for each in offered.values() for name in each.valid}
-            for name in self._interfaces[kind]:
+            for name in self.interfaces[kind]:
                 if name not in used:
                     LOG.warning(
                         "No enabled hardware type works with the %s interface %s.", kind, name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from ironic_lite.db import nodes
+from ironic_lite.db import nodes, sweeps
 from ironic_lite.db.session import Database
 from tests.db.rows import NOON, add_node, lock_node
 
@@ -119,3 +119,18 @@ def test_nodes_are_counted_by_state(database: Database) -> None:
     count = database.read(lambda conn: nodes.count_in(conn, ["cleaning", "deploying"]))
     assert count == 3
     assert database.read(lambda conn: nodes.count_in(conn, [])) == 0
+
+
+def test_nodes_with_a_console_are_found_in_any_state(database: Database) -> None:
+    uuids = {
+        "on": add_node(database, console_enabled=True),
+        "off": add_node(database),
+        "held": add_node(database, console_enabled=True, provision_state="cleaning"),
+        "retired": add_node(database, console_enabled=True, retired=True, maintenance=True),
+    }
+    lock_node(database, uuids["held"], "token")
+    rows = database.read(lambda conn: sweeps.with_console(conn, limit=9))
+    assert named(rows, uuids) == ["on", "held", "retired"]
+    assert {"driver_info", "console_interface", "reservation"} <= set(rows[0])
+    second = database.read(lambda conn: sweeps.with_console(conn, after_id=rows[0]["id"], limit=1))
+    assert named(second, uuids) == ["held"]

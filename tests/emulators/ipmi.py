@@ -35,6 +35,7 @@ startlan 1
   guid a123456789abcdefa123456789abcdef
   {key}
 endlan
+{sol}
 chassis_control "{folder}/chassis 0x20"
 user 1 false "" "" user 1
 user 2 true "{user}" "{password}" admin 10
@@ -88,10 +89,12 @@ class Bmc:
     """A running BMC, as a context manager; the machine behind it is off.
 
     :param key: the BMC key (Kg), ASCII.
+    :param serial: the TCP port of what is behind the machine's serial port, None if there is none.
     """
 
     folder: pathlib.Path
     key: str = ""
+    serial: int | None = None
     port: int = 0
     _process: subprocess.Popen[bytes] | None = dataclasses.field(default=None, repr=False)
 
@@ -166,6 +169,7 @@ class Bmc:
             user=USER,
             password=PASSWORD,
             key=f'bmc_key "{self.key}"' if self.key else "",
+            sol=f'sol "tcp:{ADDRESS}:{self.serial}" 115200' if self.serial else "",
         )
         (self.folder / "lan").write_text(lan)
         (self.folder / "state").mkdir(exist_ok=True)

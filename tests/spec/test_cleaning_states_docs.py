@@ -37,7 +37,7 @@ def test_s2_33_what_the_steps_do_and_how_interfaces_differ() -> None:
     rows = [
         f"- ``{step.title}`` - ``{name}`` - {step.priority}"
         for kind in base.KINDS
-        for name, interface in registry._interfaces[kind].items()
+        for name, interface in registry.interfaces[kind].items()
         for step in collect(kind, interface, StepKind.CLEAN)
     ]
     assert len(rows) >= 9

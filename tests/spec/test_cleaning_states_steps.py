@@ -300,7 +300,7 @@ def test_s2_37_every_step_of_every_driver_has_a_test() -> None:
     registry = Registry.load(Settings.read(conf))
     fakes = set()
     for kind in base.KINDS:
-        for name, interface in registry._interfaces[kind].items():
+        for name, interface in registry.interfaces[kind].items():
             titles = {step.title for step in collect(kind, interface, base.StepKind.CLEAN)}
             if name == "fake":
                 fakes |= titles

@@ -360,6 +360,7 @@ def test_an_instance_is_not_replaced_by_another() -> None:
 
 def test_the_driver_stays_while_the_console_runs() -> None:
     forbidden(op("replace", "/driver", "redfish"), console_enabled=True)
+    forbidden(op("add", "/console_interface", "no-console"), console_enabled=True)
     assert patch(op("replace", "/driver", "redfish")) == {"driver": "redfish"}
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "programs.sh"
-WHOLE = {"ipmitool": "", "ipmi_sim": "", "parted": "", "sgdisk": "", "qemu-img": ""}
-PACKAGES = ("ipmitool", "openipmi", "parted", "gdisk", "qemu-utils")
+WHOLE = {"ipmitool": "", "ipmi_sim": "", "socat": "", "parted": "", "sgdisk": "", "qemu-img": ""}
+PACKAGES = ("ipmitool", "openipmi", "socat", "parted", "gdisk", "qemu-utils")
 ALL = " ".join(PACKAGES)
 ROOT = {"id": "echo 0"}
 USER = {"id": "echo 1000"}

@@ -125,6 +125,7 @@ class Machine:
             _check_deletable(task)
             task.journal.event("node_deleted", before=str(task.state))
             task.destroy()
+            task.driver.console.let_go(node_uuid)
 
 
 def _want(task: Task, volumes: Json) -> None:

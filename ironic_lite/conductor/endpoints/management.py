@@ -127,7 +127,8 @@ class Management:
         order = Order(goal, {"order": "console", "target": enabled})
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             console = task.driver.console
-            console.validate(task)
+            if enabled:
+                console.validate(task)
             if type(console).start_console is base.Console.start_console:
                 raise console.unsupported(task, "console")
             orders.begin(task, order)

@@ -20,6 +20,7 @@ def request(task: Task) -> None:
 
 def start(task: Task) -> None:
     """Tear down, forget the instance, and go on to cleaning in the same run (S2.2, S2.30)."""
+    _close_console(task)
     task.driver.rescue.clean_up(task)
     task.driver.deploy.tear_down(task)
     task.driver.deploy.clean_up(task)
@@ -34,6 +35,13 @@ def start(task: Task) -> None:
     # A retired machine never becomes available again (S4.5, C22).
     task.move("clean", goal=State.MANAGEABLE if task.node.retired else None)
     clean.prepare(task)
+
+
+def _close_console(task: Task) -> None:
+    """Stop the console: who used the instance sees nothing of what comes after it."""
+    if task.node.console_enabled:
+        task.driver.console.stop_console(task)
+        task.node.console_enabled = False
 
 
 def _drop_allocation(task: Task) -> None:

@@ -3,7 +3,7 @@
 Boot files lie on the conductor that wrote them. A node whose ramdisk runs, or whose instance boots
 from them each time, takes them along when the ring gives it to another one. Rebuilding may take a
 download, or a BMC's time: some workers do it, whose machine may boot soonest first. So does a
-console that was started: its program may have run where the node was before.
+console that was started; those with a program of their own are looked after by ``consoles``.
 """
 
 from __future__ import annotations
@@ -146,8 +146,9 @@ class Moved:
 
 
 def _reached(task: Task) -> bool:
-    """Tell whether the node's console is to be reachable."""
-    can = type(task.driver.console).start_console is not base.Console.start_console
+    """Tell whether the node's console is to be reachable, and nobody else sees to that."""
+    console = task.driver.console
+    can = type(console).start_console is not base.Console.start_console and not console.by_program
     return bool(task.node.console_enabled) and can
 
 

@@ -23,7 +23,19 @@ def line(node: info.Info, words: Sequence[str], *, cipher: int | None = None) ->
     :param cipher: the cipher suite, None to let ipmitool ask the BMC for its best.
     """
     # -v makes it say on standard error why there is no session: the password, or silence.
-    found = [PROGRAM, "-v", "-I", node.interface, "-H", node.address, "-p", str(node.port)]
+    return [PROGRAM, "-v", *_session(node, cipher), *words]
+
+
+def terminal(node: info.Info, *, cipher: int | None = None) -> list[str]:
+    """Return the command line that is the machine's serial port: serial over LAN (IPMI 2.0, 15).
+
+    :param cipher: as in `line`.
+    """
+    return [PROGRAM, *_session(node, cipher), "sol", "activate"]
+
+
+def _session(node: info.Info, cipher: int | None) -> list[str]:
+    found = ["-I", node.interface, "-H", node.address, "-p", str(node.port)]
     if node.username is not None:
         found += ["-U", node.username]
     found += ["-L", node.privilege, "-R", str(TRIES), "-N", str(PATIENCE), "-E"]
@@ -31,7 +43,7 @@ def line(node: info.Info, words: Sequence[str], *, cipher: int | None = None) ->
         found += ["-C", str(cipher)]
     if node.key is not None:
         found += ["-K"]
-    return [*found, *_bridging(node.bridge), *words]
+    return [*found, *_bridging(node.bridge)]
 
 
 def environment(node: info.Info, outer: Mapping[str, str] = os.environ) -> dict[bytes, bytes]:

@@ -304,5 +304,9 @@ FIELDS: Mapping[str, Field] = {
         "true: tell the BMC to keep a boot device for longer than the minute that IPMI gives it. "
         "Default [ipmi]disable_boot_timeout.",
     ),
-    "ipmi_terminal_port": Field(_PORT, "Port of the serial console; no console is built yet."),
+    "ipmi_terminal_port": Field(
+        _PORT,
+        "TCP port of the conductor at which the serial console is reached. Unset, a free one of "
+        "[console]port_range.",
+    ),
 }

@@ -76,6 +76,14 @@ def run(
         task.pause(pause)
 
 
+def suite(node: info.Info) -> int | None:
+    """Return the cipher suite for a session outside of `run`: the last that the BMC took there, or
+    the first to be tried; None leaves it to ipmitool.
+    """
+    suites, taken = _suites(node), BMCS.find(node).suite
+    return taken if taken in suites else suites[-1]
+
+
 # -- one BMC ----------------------------------------------------------------------------------
 
 

@@ -1,0 +1,224 @@
+"""Serial consoles by IPMI's serial over LAN: ipmitool behind a TCP port that socat listens at.
+
+The session with the BMC begins when somebody connects, and ends with that connection. A BMC has one
+such session at a time: one that was left open is closed before a console is started.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import shlex
+import shutil
+import socket
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from ironic_lite import config, errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.ipmi import command, info, interface, socat, tool
+
+LOG = logging.getLogger(__name__)
+
+NOTE = "ipmi_console_port"
+"""Under this name the node remembers the port that it had last: it gets it again if it is free."""
+
+_TRIES = 3
+"""Ports that are tried if others take them between the look and the start."""
+_TAKEN = frozenset({errno.EADDRINUSE, errno.EACCES})
+
+
+class IpmiSocatConsole(interface.IpmiInterface, base.Console):
+    """The console interface ``ipmitool-socat``."""
+
+    by_program = True
+
+    def __init__(self) -> None:
+        self._programs = socat.Programs()
+        self._guard = threading.Lock()
+        self._running: dict[str, socat.Program] = {}
+        self._ports: dict[str, int] = {}  # also of those that are being started
+        for program in _missing():
+            LOG.warning("%s", _lack(program))
+
+    def validate(self, task: base.Task) -> None:
+        """Check driver_info, and whether a console could be started here.
+
+        :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/<key>``.
+        :raises errors.LibraryMissing: naming the program that is not installed.
+        """
+        _settings(task)
+
+    def start_console(self, task: base.Task) -> None:
+        """Start it, anew if it is there.
+
+        :raises errors.Unavailable: others have its port.
+        :raises errors.HardwareError: the BMC cannot be spoken to, see `tool.run`; or socat does not
+            listen.
+        """
+        node = _settings(task)
+        self.let_go(task.node.uuid)
+        # What is wrong with address or login is said now, and not to whoever connects.
+        tool.run(task, ("power", "status"))
+        _deactivate(task)
+        program = self._started(task, node)
+        task.keep(NOTE, program.port)
+
+    def stop_console(self, task: base.Task) -> None:
+        """End it; whoever is connected is thrown out."""
+        self.let_go(task.node.uuid)
+        _deactivate(task)
+
+    def get_console(self, task: base.Task) -> dict[str, Any]:
+        """Return where it is reached.
+
+        :raises errors.Unavailable: it is about to be started again.
+        """
+        program = self.proxies().get(task.node.uuid)
+        if program is None or not program.running:
+            raise errors.Unavailable(
+                f"The console of node {task.node.uuid} is not reachable just now: its conductor is "
+                "about to start it again. Retry later."
+            )
+        address = config.CONF.console.socat_address
+        host = f"[{address}]" if ":" in address else address
+        return {"type": "socat", "url": f"tcp://{host}:{program.port}"}
+
+    def proxies(self) -> Mapping[str, socat.Program]:
+        """See `base.Console`."""
+        with self._guard:
+            return dict(self._running)
+
+    def let_go(self, node_uuid: str, proxy: base.Proxy | None = None) -> None:
+        """See `base.Console`; the BMC ends the session when it has heard nothing for a minute."""
+        with self._guard:
+            program = self._running.get(node_uuid)
+            if program is None or (proxy is not None and proxy is not program):
+                return
+            del self._running[node_uuid], self._ports[node_uuid]
+        program.end()
+
+    def close(self) -> None:
+        """End all of them."""
+        found = self.proxies()
+        for program in found.values():
+            program.release()
+        for uuid in found:
+            self.let_go(uuid)
+
+    # -- starting ----------------------------------------------------------------------------
+
+    def _started(self, task: base.Task, node: info.Info) -> socat.Program:
+        uuid, settings = task.node.uuid, config.CONF.console
+        terminal = shlex.join(command.terminal(node, cipher=tool.suite(node)))
+        environment = {
+            **command.environment(node),
+            socat.TERMINAL.encode(): terminal.encode(),
+        }
+        tried: set[int] = set()
+        for left in reversed(range(_TRIES)):
+            port = self._claim(uuid, node.terminal_port, task.recall(NOTE), tried)
+            tried.add(port)
+            words = socat.line(settings.socat_address, port, settings.terminal_timeout)
+            try:
+                program = self._programs.start(
+                    words, port, environment, settings.subprocess_timeout
+                )
+            except OSError as why:
+                self._disclaim(uuid)
+                if left and node.terminal_port is None and "in use" in str(why):
+                    continue
+                reason = f"The program {socat.PROGRAM} at TCP port {port}: {why}"
+                raise errors.HardwareError(reason=reason) from why
+            except BaseException:
+                self._disclaim(uuid)
+                raise
+            with self._guard:
+                self._running[uuid] = program
+            return program
+        raise AssertionError("the last try returns or raises")
+
+    def _claim(self, uuid: str, wanted: int | None, before: object, tried: Collection[int]) -> int:
+        """Return a port that nobody has, noted as this node's."""
+        address = config.CONF.console.socat_address
+        with self._guard:
+            taken = {*self._ports.values(), *tried}
+            for port in candidates(wanted, before, config.CONF.console.port_range or ()):
+                if port not in taken and _free(address, port):
+                    self._ports[uuid] = port
+                    return port
+        which = "All ports of [console]port_range are" if wanted is None else f"Port {wanted} is"
+        reason = (
+            f"{which} taken at {address} on the conductor's machine. Stop other consoles, or give "
+            "the node another driver_info/ipmi_terminal_port."
+        )
+        raise errors.Unavailable(reason)
+
+    def _disclaim(self, uuid: str) -> None:
+        with self._guard:
+            self._ports.pop(uuid, None)
+
+
+def candidates(wanted: int | None, before: object, ranges: Sequence[range]) -> Iterator[int]:
+    """Return the ports for a console, the best ones first.
+
+    :param wanted: the one that the node must have, None if any does.
+    :param before: the one it had last.
+    :param ranges: those there are, each of which is given once.
+    """
+    if wanted is not None:
+        return iter((wanted,))
+    found = dict.fromkeys(itertools.chain.from_iterable(ranges))
+    first = [port for port in (before,) if isinstance(port, int) and port in found]
+    return itertools.chain(first, (port for port in found if port not in first))
+
+
+def _free(address: str, port: int) -> bool:
+    """Tell whether nobody listens there.
+
+    :raises errors.HardwareError: nobody can, on this machine.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as socat
+        try:
+            probe.bind((address, port))
+        except OSError as why:
+            if why.errno in _TAKEN:
+                return False
+            reason = f"[console]socat_address {address} cannot be listened at: {why.strerror}."
+            raise errors.HardwareError(reason=reason) from why
+    return True
+
+
+def _settings(task: base.Task) -> info.Info:
+    node = tool.settings(task)
+    if node.interface != info.VERSIONS["2.0"]:
+        reason = "version 1.5 has no serial over LAN; a console needs 2.0"
+        raise errors.InvalidParameter(path="driver_info/ipmi_protocol_version", reason=reason)
+    if node.terminal_port is None and not config.CONF.console.port_range:
+        path = "driver_info/ipmi_terminal_port, as there is no [console]port_range"
+        raise errors.MissingParameter(path=path)
+    for program in _missing():
+        raise _lack(program)
+    return node
+
+
+def _missing() -> list[str]:
+    return [one for one in (socat.PROGRAM, command.PROGRAM) if shutil.which(one) is None]
+
+
+def _lack(program: str) -> errors.LibraryMissing:
+    return errors.LibraryMissing(
+        library=f"the program {program}", purpose="consoles of the interface ipmitool-socat need"
+    )
+
+
+def _deactivate(task: base.Task) -> None:
+    """Have the BMC end what session there is; most refuse if there is none."""
+    try:
+        tool.run(task, ("sol", "deactivate"))
+    except (errors.HardwareError, errors.InvalidRequest) as why:
+        LOG.debug("Node %s: no session of a console was ended: %s", task.node.uuid, why)

@@ -1,0 +1,227 @@
+"""Programs at one TCP port each, through which one console is reached: socat, and what it starts.
+
+A program is a group of processes with a shell at its head, which reads from a pipe that this
+process holds. When the pipe ends, however this process ended, the shell kills the group: nothing is
+left that would answer for a conductor that is gone. What socat says is read by one thread for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+LOG = logging.getLogger(__name__)
+
+PROGRAM = "socat"
+TERMINAL = "IRONIC_LITE_TERMINAL"
+"""The variable of the environment with the command that socat starts, as a shell reads it."""
+
+_HEAD = '("$@" </dev/null; kill -KILL 0) & read -r _; kill -KILL 0'
+# No words of a node stand on socat's command line, so its own rules of quoting do not matter.
+# The shell takes the variable as it is: neither split at blanks nor compared with names of files.
+# With EXEC instead, socat would kill ipmitool, which could not end the session then.
+_CHILD = f"SYSTEM:set -f; IFS=; eval exec ${TERMINAL},pty,rawer,stderr"
+
+_SAID = re.compile(r"socat\[\d+\] ([A-Z]) (.*)")
+_LISTENS, _NOTICE, _FAULTS = "listening on", "N", "EF"
+_CHUNK, _LONGEST = 4096, 300
+_END_SECONDS = 2.0
+"""What the shell has to kill its group."""
+
+
+def line(address: str, port: int, timeout: int) -> list[str]:
+    """Return socat's command line: one connection at a time, and further ones wait.
+
+    :param address: IP address to listen at.
+    :param timeout: seconds of silence after which a connection is ended, 0 for never.
+    """
+    family, host = ("6", f"[{address}]") if ":" in address else ("4", address)
+    silence = ["-T", str(timeout)] if timeout else []
+    # -d -d has it say when it listens.
+    listen = f"TCP{family}-LISTEN:{port},bind={host},reuseaddr,fork,max-children=1"
+    return [PROGRAM, "-d", "-d", *silence, listen, _CHILD]
+
+
+class Program:
+    """One program: a ``base.Proxy``."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
+        self.port = port
+        self.settled = threading.Event()
+        """It listens, or has ended."""
+        self.listening = False
+        self.said = ""
+        self._process = process
+        self._begun = time.monotonic()
+        self._over: float | None = None
+        self._ended = threading.Event()
+        self._rest = b""
+
+    @property
+    def output(self) -> IO[bytes]:
+        """What it says."""
+        assert self._process.stderr is not None
+        return self._process.stderr
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs."""
+        return not self._ended.is_set() and self._process.poll() is None
+
+    @property
+    def lived(self) -> float:
+        """The seconds for which it has run, or ran."""
+        return (self._over or time.monotonic()) - self._begun
+
+    def hear(self, chunk: bytes) -> None:
+        """Take some of what it says."""
+        *lines, rest = (self._rest + chunk).split(b"\n")
+        self._rest = rest[-_CHUNK:]
+        for one in lines:
+            self._heed(one.decode("utf-8", "replace").strip())
+
+    def _heed(self, text: str) -> None:
+        found = _SAID.search(text)
+        level, words = found.groups() if found else ("E", text)
+        if level == _NOTICE and words.startswith(_LISTENS):
+            self.listening = True
+            self.said = ""  # faults of an earlier connection are no reason to end
+            self.settled.set()
+        elif level in _FAULTS and words:
+            LOG.debug("%s at port %d says: %s", PROGRAM, self.port, words)
+            self.said = "".join(one if one.isprintable() else "?" for one in words)[:_LONGEST]
+
+    def bury(self) -> None:
+        """Note its end: nobody of it is left to say anything."""
+        self._over = time.monotonic()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            self._process.wait(_END_SECONDS)
+        finally:
+            self.output.close()
+            self._ended.set()
+            self.settled.set()
+
+    def release(self) -> None:
+        """Let go of the pipe, so that the group is killed; do not wait for it."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
+    def end(self) -> None:
+        """Kill all of it; it takes milliseconds."""
+        headless = self._process.poll() is not None
+        self.release()
+        if headless or not self._ended.wait(_END_SECONDS):
+            self._kill()
+            self._ended.wait(_END_SECONDS)
+
+    def _kill(self) -> None:
+        # Until the last of the group has ended, nobody else gets its number.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+class Programs:
+    """Starts programs and listens to them, with a thread for as long as there are any."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._new: list[Program] = []
+        self._wake: int | None = None  # where a byte has the thread look at the new ones
+
+    def start(
+        self, words: Sequence[str], port: int, environment: Mapping[bytes, bytes], seconds: float
+    ) -> Program:
+        """Start a program and wait until it listens.
+
+        :param words: see `line`.
+        :raises OSError: it cannot be started, or does not listen within ``seconds``; it says why.
+        """
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", _HEAD, "sh", *words],
+            env=environment,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            # A group of its own, to be killed as one, and no terminal but the one socat makes.
+            start_new_session=True,
+        )
+        program = Program(process, port)
+        try:
+            self._listen_to(program)
+        except BaseException:
+            program.release()
+            raise
+        program.settled.wait(seconds)
+        if not (program.listening and program.running):
+            late = program.running
+            program.end()
+            waited = f"it did not begin to listen within {seconds:g} s"
+            raise OSError(program.said or (waited if late else "it ended without a word"))
+        return program
+
+    def _listen_to(self, program: Program) -> None:
+        with self._guard:
+            if self._wake is None:
+                ear, wake = os.pipe()
+                name = "consoles"
+                try:
+                    threading.Thread(
+                        target=self._listen, args=(ear,), name=name, daemon=True
+                    ).start()
+                except RuntimeError:  # the system has no thread to give
+                    os.close(ear)
+                    os.close(wake)
+                    raise
+                self._wake = wake
+            self._new.append(program)
+            os.write(self._wake, b"!")
+
+    def _listen(self, ear: int) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(ear, selectors.EVENT_READ)
+            while not self._done(selector, ear):
+                for key, _ in selector.select():
+                    if key.data is None:
+                        os.read(ear, _CHUNK)
+                    else:
+                        _hear(selector, key.data)
+
+    def _done(self, selector: selectors.BaseSelector, ear: int) -> bool:
+        """Take in the new ones; True if there are none, nor any old ones."""
+        with self._guard:
+            for program in self._new:
+                selector.register(program.output, selectors.EVENT_READ, program)
+            self._new.clear()
+            if len(selector.get_map()) > 1:
+                return False
+            if self._wake is not None:
+                os.close(self._wake)
+            os.close(ear)
+            self._wake = None
+            return True
+
+
+def _hear(selector: selectors.BaseSelector, program: Program) -> None:
+    chunk = os.read(program.output.fileno(), _CHUNK)
+    if chunk:
+        program.hear(chunk)
+        return
+    selector.unregister(program.output)
+    try:
+        program.bury()
+    except Exception:  # the thread is the only one
+        LOG.exception("The end of a console's program at port %d", program.port)
