@@ -19,6 +19,7 @@ import requests
 from tests.acceptance import service
 from tests.acceptance.service import API_UP, CONDUCTOR_UP, Program, Service
 from tests.emulators import redfish
+from tests.spec.wire import baremetal
 
 
 @pytest.fixture
@@ -261,6 +262,13 @@ def test_it_serves_tls_to_the_users_of_a_file_and_keeps_secrets() -> None:
             links = found.get("/v1")["links"]
             assert links[0]["href"].startswith("https://")
             found.create("metal", instance_info={"password": "pLaNtEd"})
+            login = ("--os-auth-type", "http_basic", "--os-cacert", str(certificate))
+            login += ("--os-username", "ann", "--os-password")
+            listed = ("node", "list", "-f", "value", "-c", "Name")
+            done = baremetal(found.url, *login, "sesame", *listed)
+            assert (done.returncode, done.stdout) == (0, "metal\n"), done.stderr
+            done = baremetal(found.url, *login, "wrong", *listed)
+            assert (done.returncode, "401" in done.stderr) == (1, True), done.stderr
             found.session.auth = ("ann", "wrong")
             assert found.ask("GET", "/v1/nodes").status_code == 401
             stored = b"".join(each.read_bytes() for each in found.folder.glob("state/*sqlite*"))
