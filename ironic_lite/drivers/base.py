@@ -54,7 +54,7 @@ from ironic_lite.hardware import (
     VIRTUAL_MEDIA,
 )
 from ironic_lite.passthru import Call, driver_passthru, passthru
-from ironic_lite.records import Node, Port
+from ironic_lite.records import Node, Port, Portgroup
 from ironic_lite.steps import (
     DONE,
     WAIT,
@@ -107,6 +107,7 @@ __all__ = [
     "Node",
     "Outcome",
     "Port",
+    "Portgroup",
     "Power",
     "Proxy",
     "Rescue",
