@@ -61,60 +61,23 @@ NODE_PROVISION = NODE._replace(
 )
 NODE_POWER = NODE._replace(name="NodeSetPowerStatePayload", more=("to_power",))
 NODE_CORRECTED = NODE._replace(name="NodeCorrectedPowerStatePayload", more=("from_power",))
-PORT = Shape(
-    "PortCRUDPayload",
-    "1.8",
-    fields.PORT,
-    tuple(one.name for one in fields.PORT if one.name not in ("internal_info", "links")),
-)
-PORTGROUP = Shape(
-    "PortgroupCRUDPayload",
-    "1.3",
-    fields.PORTGROUP,
-    tuple(one.name for one in fields.PORTGROUP if one.name not in ("internal_info", "links")),
-)
-VOLUME_CONNECTOR = Shape(
-    "VolumeConnectorCRUDPayload",
-    "1.0",
-    fields.VOLUME_CONNECTOR,
-    tuple(one.name for one in fields.VOLUME_CONNECTOR if one.name != "links"),
-)
-VOLUME_TARGET = Shape(
-    "VolumeTargetCRUDPayload",
-    "1.0",
-    fields.VOLUME_TARGET,
-    tuple(one.name for one in fields.VOLUME_TARGET if one.name != "links"),
-)
-CHASSIS = Shape(
-    "ChassisCRUDPayload",
-    "1.0",
-    fields.CHASSIS,
-    tuple(one.name for one in fields.CHASSIS if one.name != "links"),
-)
-DEPLOY_TEMPLATE = Shape(
-    "DeployTemplateCRUDPayload",
-    "1.0",
-    fields.DEPLOY_TEMPLATE,
-    tuple(one.name for one in fields.DEPLOY_TEMPLATE if one.name != "links"),
-)
-ALLOCATION = Shape(
-    "AllocationCRUDPayload",
-    "1.1",
-    fields.ALLOCATION,
-    tuple(one.name for one in fields.ALLOCATION if one.name != "links"),
-)
-RUNBOOK = Shape(
-    "RunbookCRUDPayload",
-    "1.1",
-    fields.RUNBOOK,
-    tuple(one.name for one in fields.RUNBOOK if one.name != "links"),
-)
-INSPECTION_RULE = Shape(
-    "InspectionRuleCRUDPayload",
-    "1.0",
-    fields.INSPECTION_RULE,
-    tuple(one.name for one in fields.INSPECTION_RULE if one.name != "links"),
-)
+
+
+def _crud(name: str, version: str, table: tuple[Field, ...]) -> Shape:
+    """Return a payload that shows a whole resource, but for what only this service needs."""
+    shown = (one.name for one in table if one.name not in {"internal_info", "links"})
+    return Shape(f"{name}CRUDPayload", version, table, tuple(shown))
+
+
+PORT = _crud("Port", "1.8", fields.PORT)
+PORTGROUP = _crud("Portgroup", "1.3", fields.PORTGROUP)
+VOLUME_CONNECTOR = _crud("VolumeConnector", "1.0", fields.VOLUME_CONNECTOR)
+VOLUME_TARGET = _crud("VolumeTarget", "1.0", fields.VOLUME_TARGET)
+CHASSIS = _crud("Chassis", "1.0", fields.CHASSIS)
+DEPLOY_TEMPLATE = _crud("DeployTemplate", "1.0", fields.DEPLOY_TEMPLATE)
+ALLOCATION = _crud("Allocation", "1.1", fields.ALLOCATION)
+RUNBOOK = _crud("Runbook", "1.1", fields.RUNBOOK)
+INSPECTION_RULE = _crud("InspectionRule", "1.0", fields.INSPECTION_RULE)
 SHAPES = (
     *(NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED),
     *(PORT, PORTGROUP, VOLUME_CONNECTOR, VOLUME_TARGET, CHASSIS, DEPLOY_TEMPLATE),

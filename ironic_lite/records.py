@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 
 class Record:
     """One database row with attributes.
 
     Assign whole values (``node.properties = {...}``): a change inside a dictionary is not seen, and
-    would be lost. ``changes`` is what the next save has to write.
+    would be lost. ``changes`` is what the next save has to write. ``objects`` are the JSON columns
+    that drivers and flows read without looking: NULL reads as {}.
     """
 
     __slots__ = ("_changes", "_row")
+    objects: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Return the record of a row with all columns."""
+        return cls({**row, **{name: row[name] or {} for name in cls.objects}})
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         object.__setattr__(self, "_row", dict(row))
@@ -60,19 +67,15 @@ def _same(one: Any, other: Any) -> bool:
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
-OBJECTS = ("driver_info", "driver_internal_info", "properties", "extra", "instance_info")
-"""JSON columns of a node that drivers and flows read without looking: NULL reads as {}."""
+VIF = "tenant_vif_port_id"
+"""The key of ``internal_info`` under which a port or portgroup has its virtual interface."""
 
 
 class Node(Record):
     """A machine. The annotations name the columns that drivers meet; ``db.models`` has them all."""
 
     __slots__ = ()
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Node:
-        """Return the node of a row with all columns; NULL of the ``OBJECTS`` reads as {}."""
-        return cls({**row, **{name: row[name] or {} for name in OBJECTS}})
+    objects = ("driver_info", "driver_internal_info", "properties", "extra", "instance_info")
 
     id: int
     uuid: str
@@ -113,6 +116,7 @@ class Port(Record):
     """A network interface card of a node."""
 
     __slots__ = ()
+    objects = ("extra", "internal_info", "local_link_connection")
 
     id: int
     uuid: str
@@ -129,6 +133,7 @@ class Portgroup(Record):
     """Network interface cards of a node that work as one."""
 
     __slots__ = ()
+    objects = ("extra", "internal_info", "properties")
 
     id: int
     uuid: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api import families, happenings, idents, pages, patches, queries, rules
+from ironic_lite.api import families, guards, happenings, idents, pages, patches, rules
 from ironic_lite.api.access import OWNERS
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import events, nodes
@@ -70,17 +70,9 @@ class Controller(families.Controller):
         if owner is not None and "node_uuid" not in where:  # which says it already
             where["node_uuid"] = idents.fetch(self.service, request, owner, ("uuid",))["uuid"]
 
-    def one(self, request: Request, ident: str) -> Json:
-        """Return one member, whole or the fields asked for."""
-        chosen = queries.one(self.asked, request.query, version=request.version)
-        found = self.ident(request, ident)
-
-        def read(conn: Connection) -> Json:
-            row = self.family.get(conn, found)
-            idents.judge(conn, request, row["node_uuid"], self.family.absent(found))
-            return row
-
-        return self.document(request, self.service.database.read(read), chosen)
+    def look(self, conn: Connection, request: Request, row: Json) -> None:
+        """Refuse a member of a node that the caller may not see."""
+        idents.judge(conn, request, row["node_uuid"], self.family.absent(row["uuid"]))
 
     # -- writing -----------------------------------------------------------------------------
 
@@ -119,7 +111,8 @@ class Controller(families.Controller):
         """Return the node, held, of a member that the caller may change."""
         owner = nodes.get(conn, row["node_uuid"], _OWNER, hold=True)
         request.access.node(owner, self.family.absent(row["uuid"]))
-        return _free(owner)
+        guards.check_unlocked(owner)
+        return owner
 
     def admit(self, conn: Connection, given: Json) -> None:
         """Refuse a new member that does not fit, or fill in what is not given."""
@@ -147,14 +140,9 @@ def _named(conn: Connection, request: Request, ident: str) -> Json:
     try:
         owner = nodes.get(conn, ident, _OWNER, hold=True)
         request.access.node(owner, errors.NodeNotFound(node=ident))
-        return _free(owner)
     except errors.NodeNotFound as why:
         raise errors.InvalidParameter(
             why.message, path="node_uuid", reason="no such node"
         ) from None
-
-
-def _free(owner: Json) -> Json:
-    if owner["reservation"] is not None:
-        raise errors.NodeLocked(node=owner["uuid"], host=owner["reservation"])
+    guards.check_unlocked(owner)
     return owner

@@ -1,48 +1,33 @@
-"""Find the runbook that a request is about, and judge what its caller may do with it."""
+"""Judge what the caller of a request may do with a runbook, and find one to use."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api import policy, rules
+from ironic_lite.api import families, policy
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
 from ironic_lite.db import runbooks
+from ironic_lite.db.session import Connection
 
 Json = dict[str, Any]
 
-_LONGEST = 255
 _USE = "baremetal:runbook:use"
 
 
-def ident(word: str) -> str:
-    """Return what stands for a runbook in a path: its UUID, or its name.
-
-    :raises errors.RunbookNotFound: nothing that a runbook could be called.
-    """
-    if rules.uuid_like(word):
-        return rules.uuid(word, "runbook")
-    if not word.isascii() or len(word) > _LONGEST:
-        raise errors.RunbookNotFound(runbook=word[:_LONGEST])
-    return word
-
-
-def find(service: Service, request: Request, word: str, *names: str, public: bool = False) -> Json:
-    """Return a runbook as `judge` lets the caller have it.
+def to_use(service: Service, request: Request, word: str) -> Json:
+    """Return a runbook that the caller may have nodes do.
 
     :param word: its UUID or name.
     :raises errors.RunbookNotFound: there is none, or none that the caller may see.
     """
-    known = ident(word)
-    row = service.database.read(lambda conn: runbooks.get(conn, known))
-    judge(request, row, *names, public=public)
-    return row
+    known = families.known(runbooks.FAMILY, "runbook", word)
 
+    def look(_conn: Connection, row: Json) -> None:
+        judge(request, row, _USE, public=True)
 
-def to_use(service: Service, request: Request, word: str) -> Json:
-    """Return a runbook that the caller may have nodes do."""
-    return find(service, request, word, _USE, public=True)
+    return families.fetch(service, runbooks.FAMILY, known, look)
 
 
 def judge(request: Request, row: Json, *names: str, public: bool = False) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import clock, errors, fields
-from ironic_lite.api import happenings, idents, ownership, patches, schemas
+from ironic_lite.api import guards, happenings, idents, ownership, patches, schemas
 from ironic_lite.api.access import OWNERS
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
@@ -86,8 +86,7 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
     if not changed:
         return before
     ownership.check_transfer(request, before, changed)
-    if before["reservation"] is not None:
-        raise errors.NodeLocked(node=before["uuid"], host=before["reservation"])
+    guards.check_unlocked(before)
     after = {**before, **changed}
     if reset_interfaces and "driver" in changed:
         after.update((name, None) for name in _INTERFACES if name not in changed)

@@ -1,7 +1,7 @@
 """What the state of a node forbids to change on it and on its ports, as tables of small rules.
 
-A rule looks at the change and raises, or does not. The lock of the node is not judged here: the
-write itself fails when the node is reserved.
+A rule looks at the change and raises, or does not. No rule looks at the lock of the node: callers
+ask `check_unlocked` last, and the write itself fails when the node has been reserved since.
 """
 
 from __future__ import annotations
@@ -49,6 +49,16 @@ class Change:
     def ident(self) -> str:
         """How errors name the node."""
         return str(self.before["uuid"])
+
+
+def check_unlocked(node: Mapping[str, Any]) -> None:
+    """Refuse to touch a node that somebody works on.
+
+    :param node: uuid, reservation.
+    :raises errors.NodeLocked: its lock is held.
+    """
+    if node["reservation"] is not None:
+        raise errors.NodeLocked(node=node["uuid"], host=node["reservation"])
 
 
 # -- nodes -----------------------------------------------------------------------------------

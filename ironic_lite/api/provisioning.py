@@ -13,7 +13,7 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_lite import errors, runbooks, verbs
-from ironic_lite.api import schemas, step_lists
+from ironic_lite.api import guards, schemas, step_lists
 from ironic_lite.context import Context
 from ironic_lite.rpc import interface
 from ironic_lite.states import State
@@ -83,8 +83,7 @@ def _maintenance(asked: Asked) -> None:
 def _state(asked: Asked) -> None:
     if verbs.possible(asked.verb, asked.state):
         return
-    if asked.node["reservation"] is not None:
-        raise errors.NodeLocked(node=asked.node["uuid"], host=asked.node["reservation"])
+    guards.check_unlocked(asked.node)
     raise errors.InvalidState(
         verb=asked.verb.target, node=asked.node["uuid"], state=asked.state.value
     )

@@ -260,7 +260,7 @@ _TRAIT_KEYS = frozenset({"traits"})
 
 
 def trait_list(body: Any) -> list[str]:
-    """Return the traits of PUT /v1/nodes/{node}/traits, sorted.
+    """Return the traits of a PUT that sets all of a node's or a runbook's, sorted.
 
     :raises errors.MissingParameter: no traits.
     :raises errors.InvalidParameter: another key, or something that is no trait.
@@ -275,3 +275,17 @@ def trait_list(body: Any) -> list[str]:
             reason="unexpected argument",
         )
     return rules.traits(body["traits"])
+
+
+def single_trait(body: Any, trait: str, place: str) -> str:
+    """Return the trait that a PUT has in its path.
+
+    :param place: where all traits are, such as ``/v1/nodes/{node}/traits``.
+    :raises errors.InvalidRequest: there is a body.
+    :raises errors.InvalidParameter: it is no trait.
+    """
+    if body:
+        raise errors.InvalidRequest(
+            f"A single trait is set without a body. To set all, PUT a list to {place}."
+        )
+    return rules.trait(trait)

@@ -19,7 +19,6 @@ from ironic_lite.rpc.notifier import Notifier
 LOG = logging.getLogger(__name__)
 
 Row = dict[str, Any]
-_BLANK = {field.stored: field.default for field in fields.PORT if field.stored is not None}
 
 
 class Cards:
@@ -113,7 +112,12 @@ class Cards:
     def _insert(self, conn: Connection, address: str, boots: bool) -> _Added:
         """Add a port; return it with the event that is to tell of it."""
         made = {"uuid": str(uuid.uuid4()), "created_at": clock.now(), "pxe_enabled": boots}
-        port: Row = {**_BLANK, **made, "address": address, "node_uuid": self._node}
+        port: Row = {
+            **fields.blank(fields.PORT),
+            **made,
+            "address": address,
+            "node_uuid": self._node,
+        }
         ports.insert(conn, port)
         about = {"port": port["uuid"], "address": address}
         event = {**self._event(port["created_at"], about), "kind": "port_created"}

@@ -7,7 +7,6 @@ as it was read. So no node is of two allocations, however many look at once.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ import sqlalchemy as sa
 from ironic_lite import clock, errors
 from ironic_lite.allocations import Offer, State, Tally
 from ironic_lite.db import faults, models
-from ironic_lite.db.families import Family
+from ironic_lite.db.families import Family, is_uuid, no_node
 from ironic_lite.db.session import Connection
 from ironic_lite.states import State as NodeState
 
@@ -27,7 +26,7 @@ FAMILY = Family(
     models.allocations,
     "allocation",
     lambda ident: errors.AllocationNotFound(allocation=ident),
-    missing=lambda row: errors.NodeNotFound(node=row.get("node_uuid")),
+    missing=no_node,
 )
 COLUMNS, page = FAMILY.columns, FAMILY.page
 get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
@@ -35,7 +34,6 @@ get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.d
 _ALLOCATION = models.allocations.c
 _NODE = models.nodes.c
 _TRAIT = models.traits.c
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _THIS = _ALLOCATION.uuid == sa.bindparam("k_uuid")
 _LOOKING = _ALLOCATION.state == State.ALLOCATING.value
 
@@ -145,7 +143,7 @@ def tally(conn: Connection, wanted: Mapping[str, Any]) -> Tally:
 
 def uuids_of(conn: Connection, idents: Collection[str]) -> dict[str, str]:
     """Return ident -> UUID of the nodes with these UUIDs or names; who is not there is left out."""
-    uuids = {ident for ident in idents if _UUID.fullmatch(ident)}
+    uuids = {ident for ident in idents if is_uuid(ident)}
     given = {"k_uuids": [ident.lower() for ident in uuids], "k_names": list(set(idents) - uuids)}
     known: dict[str, str] = {}
     for uuid, name in conn.execute(_KNOWN, given):

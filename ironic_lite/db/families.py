@@ -28,6 +28,7 @@ class Family:
     :param what: what a row is called in a sentence, such as ``deploy template``.
     :param absent: makes the error for a row that is not there, of how the caller called it.
     :param filters: of pages, besides columns; see ``paging.Listing``.
+    :param more: expressions that pages show in place of columns.
     :param missing: makes the error for a row that refers to another that is not there.
     :param needed: makes the error for a row that others refer to, which stays; given its ident.
     :param taken: makes the error for a unique value of several columns, by the first of them.
@@ -40,13 +41,14 @@ class Family:
         absent: Callable[[str], errors.Error],
         *,
         filters: Mapping[str, paging.Switch | paging.Bound] | None = None,
+        more: Mapping[str, sa.ColumnElement[Any]] | None = None,
         missing: Worded | None = None,
         needed: Callable[[str], Exception] | None = None,
         taken: Mapping[str, Worded] | None = None,
     ) -> None:
         self.table = table
         self.columns = models.columns(table)
-        self.listing = paging.Listing(table, filters or {})
+        self.listing = paging.Listing(table, filters or {}, more=more or {})
         self.page = self.listing.page
         self.absent = absent
         self._what, self._missing, self._needed = what, missing, needed
@@ -56,7 +58,7 @@ class Family:
 
     def key(self, ident: str) -> tuple[str, str]:
         """Return the column that ``ident`` is of, and its value there."""
-        named = "name" in self.table.c and not _UUID.fullmatch(ident)
+        named = "name" in self.table.c and not is_uuid(ident)
         return ("name", ident) if named else ("uuid", ident.lower())
 
     def get(self, conn: Connection, ident: str, *, hold: bool = False) -> Row:
@@ -117,6 +119,42 @@ class Family:
         refused = faults.refused(error, self.table, self._what, row, missing)
         worded = self._taken.get(getattr(refused, "facts", {}).get("key", ""))
         return worded(row) if worded else refused
+
+
+class Belongings(Family):
+    """The queries of one table whose rows belong to a node, and are found by what that is.
+
+    :param filters: besides those of `of_nodes`.
+    """
+
+    def __init__(
+        self,
+        table: sa.Table,
+        what: str,
+        absent: Callable[[str], errors.Error],
+        *,
+        filters: Mapping[str, paging.Switch | paging.Bound] | None = None,
+        taken: Mapping[str, Worded] | None = None,
+    ) -> None:
+        found = {**of_nodes(table), **(filters or {})}
+        super().__init__(table, what, absent, filters=found, missing=no_node, taken=taken)
+        mine = table.c.node_uuid == sa.bindparam("k_node")
+        self._of_node = sa.select(table).where(mine).order_by(table.c.id)
+
+    def of_node(self, conn: Connection, node_uuid: str) -> list[Row]:
+        """Return all columns of what belongs to a node, in the order it was added."""
+        found = conn.execute(self._of_node, {"k_node": node_uuid})
+        return [dict(zip(self.columns, row, strict=True)) for row in found]
+
+
+def no_node(row: Row) -> errors.NodeNotFound:
+    """Return the error for a row whose node is not there."""
+    return errors.NodeNotFound(node=row.get("node_uuid"))
+
+
+def is_uuid(ident: str) -> bool:
+    """Tell whether ``ident`` is a UUID as rows have it, in any case, and no name."""
+    return _UUID.fullmatch(ident) is not None
 
 
 @lru_cache(maxsize=128)

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import models, paging
+from ironic_lite.db import models
 from ironic_lite.db.families import Family
 from ironic_lite.db.session import Connection
 
@@ -21,19 +21,15 @@ def _unless_sensitive(name: str) -> sa.ColumnElement[Any]:
     return sa.type_coerce(hidden, column.type)
 
 
-LISTING = paging.Listing(
-    _TABLE, more={name: _unless_sensitive(name) for name in ("actions", "conditions")}
-)
-page = LISTING.page
-"""As ``paging.Listing.page``; what a sensitive rule does is null."""
-
 FAMILY = Family(
     _TABLE,
     "inspection rule",
     lambda ident: errors.InspectionRuleNotFound(rule=ident),
+    # Of a sensitive rule, lists have null.
+    more={name: _unless_sensitive(name) for name in ("actions", "conditions")},
 )
-COLUMNS = FAMILY.columns
 get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
+page = FAMILY.page
 
 _APPLIED = ("uuid", "sensitive", "conditions", "actions")
 _OF_PHASE = (

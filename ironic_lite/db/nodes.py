@@ -8,7 +8,6 @@ The questions of the conductor's sweeps are in ``db.sweeps`` and reached from he
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -18,12 +17,12 @@ import sqlalchemy as sa
 
 from ironic_lite import clock, errors, records
 from ironic_lite.db import faults, models, paging, sweeps
+from ironic_lite.db.families import is_uuid
 from ironic_lite.db.session import Connection
 
 Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
-OBJECTS = records.OBJECTS
 Lease = records.Lease
 ENDED = datetime.datetime(1970, 1, 1)
 """The ``lock_expires`` of a lease that its holder has given up: it need not be watched."""
@@ -32,7 +31,6 @@ FREE: Row = {"reservation": None, "lock_token": None, "lock_expires": None}
 """What the columns of the lock are while nobody holds it."""
 
 _NODE = models.nodes.c
-_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CHUNK = 500  # values of one IN list
 
 # Asked of nodes like the rest; they have a file of their own for their number.
@@ -122,7 +120,7 @@ def get(
     :raises errors.NodeNotFound:
     """
     names = COLUMNS if columns is None else tuple(columns)
-    by_uuid = _UUID.fullmatch(ident) is not None
+    by_uuid = is_uuid(ident)
     statement = _one(names, "uuid" if by_uuid else "name", with_traits, hold)
     found = conn.execute(statement, {"k_ident": ident.lower() if by_uuid else ident}).first()
     if found is None:
@@ -134,7 +132,7 @@ def get(
 
 
 def load(conn: Connection, uuid: str) -> records.Node:
-    """Return a node with all columns; NULL of the ``OBJECTS`` columns reads as {}.
+    """Return a node with all columns.
 
     :raises errors.NodeNotFound:
     """

@@ -10,19 +10,16 @@ import sqlalchemy as sa
 
 from ironic_lite import errors, records
 from ironic_lite.db import models, paging
-from ironic_lite.db.families import Family, of_nodes
+from ironic_lite.db.families import Belongings
 from ironic_lite.db.session import Connection
 
 Row = dict[str, Any]
-
-OBJECTS = ("extra", "internal_info", "local_link_connection")
-"""JSON columns that drivers and flows read without looking: NULL reads as {}."""
 
 _PORT = models.ports.c
 _MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5,19}")
 
 
-class _Ports(Family):
+class _Ports(Belongings):
     """Ports are found by their addresses, too."""
 
     def key(self, ident: str) -> tuple[str, str]:
@@ -33,11 +30,7 @@ FAMILY = _Ports(
     models.ports,
     "port",
     lambda ident: errors.PortNotFound(port=ident),
-    filters={
-        **of_nodes(models.ports),
-        "description_contains": paging.contains(_PORT.description, "description_contains"),
-    },
-    missing=lambda row: errors.NodeNotFound(node=row.get("node_uuid")),
+    filters={"description_contains": paging.contains(_PORT.description, "description_contains")},
     taken={
         # The sentence has what clients look for in it.
         "address": lambda row: errors.Duplicate(
@@ -45,16 +38,12 @@ FAMILY = _Ports(
         )
     },
 )
-COLUMNS = FAMILY.columns
 get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
 page = FAMILY.page
 """Return a page of ports; besides columns, ``where`` takes ``shard`` and ``conductor_groups``
 (lists) of the port's node, ``project`` (that owns or leases it), and ``description_contains``
 (text)."""
 
-_OF_NODE = (
-    sa.select(models.ports).where(_PORT.node_uuid == sa.bindparam("k_node")).order_by(_PORT.id)
-)
 _OWNERS = (
     sa.select(_PORT.node_uuid)
     .where(_PORT.address.in_(sa.bindparam("k_addresses", expanding=True)))
@@ -67,15 +56,8 @@ _TAKEN = sa.select(_PORT.address, _PORT.node_uuid).where(
 
 
 def of_node(conn: Connection, node_uuid: str) -> list[records.Port]:
-    """Return a node's ports in the order they were added; NULL of the ``OBJECTS`` reads as {}."""
-    found = []
-    for row in conn.execute(_OF_NODE, {"k_node": node_uuid}):
-        values = dict(zip(COLUMNS, row, strict=True))
-        for name in OBJECTS:
-            if values[name] is None:
-                values[name] = {}
-        found.append(records.Port(values))
-    return found
+    """Return a node's ports in the order they were added."""
+    return [records.Port.of(row) for row in FAMILY.of_node(conn, node_uuid)]
 
 
 def by_addresses(conn: Connection, macs: Collection[str]) -> list[str]:

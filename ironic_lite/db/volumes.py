@@ -6,13 +6,9 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.db import models
-from ironic_lite.db.families import Family, of_nodes
+from ironic_lite.db.families import Belongings
 
 Row = dict[str, Any]
-
-
-def _missing(row: Row) -> errors.NodeNotFound:
-    return errors.NodeNotFound(node=row.get("node_uuid"))
 
 
 def _same_connector(row: Row) -> errors.Duplicate:
@@ -25,19 +21,15 @@ def _same_target(row: Row) -> errors.Duplicate:
     return errors.Duplicate(what="volume target", key="boot index", value=value)
 
 
-CONNECTORS = Family(
+CONNECTORS = Belongings(
     models.volume_connectors,
     "volume connector",
     lambda uuid: errors.VolumeConnectorNotFound(connector=uuid),
-    filters=of_nodes(models.volume_connectors),
-    missing=_missing,
     taken={"type": _same_connector},
 )
-TARGETS = Family(
+TARGETS = Belongings(
     models.volume_targets,
     "volume target",
     lambda uuid: errors.VolumeTargetNotFound(target=uuid),
-    filters=of_nodes(models.volume_targets),
-    missing=_missing,
     taken={"node_uuid": _same_target},
 )

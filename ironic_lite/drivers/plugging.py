@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import errors, records
 from ironic_lite.records import Port, Portgroup
 
 Card = Port | Portgroup
 
-VIF = "tenant_vif_port_id"
+VIF = records.VIF
 """The key of ``internal_info`` under which a port or portgroup has its VIF."""
 
 

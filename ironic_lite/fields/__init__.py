@@ -9,7 +9,7 @@ from __future__ import annotations
 from ironic_lite.fields.belongings import PORTGROUP, VOLUME_CONNECTOR, VOLUME_TARGET
 from ironic_lite.fields.field import Access, Field, Type
 from ironic_lite.fields.node import INTERFACE_KINDS, NODE
-from ironic_lite.fields.reading import brief, by_name, select, sort_column, visible
+from ironic_lite.fields.reading import blank, brief, by_name, select, sort_column, visible
 from ironic_lite.fields.resources import (
     ALLOCATION,
     CHASSIS,
@@ -48,6 +48,7 @@ __all__ = [
     "Access",
     "Field",
     "Type",
+    "blank",
     "brief",
     "by_name",
     "select",

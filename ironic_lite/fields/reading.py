@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.fields.field import Field
@@ -14,6 +15,13 @@ from ironic_lite.fields.field import Field
 def by_name(table: tuple[Field, ...]) -> Mapping[str, Field]:
     """Return name -> field."""
     return MappingProxyType({field.name: field for field in table})
+
+
+@cache
+def blank(table: tuple[Field, ...]) -> Mapping[str, Any]:
+    """Return column -> value of a row of which nothing has been said."""
+    known = {field.stored: field.default for field in table if field.stored is not None}
+    return MappingProxyType(known)
 
 
 @cache

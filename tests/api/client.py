@@ -135,3 +135,8 @@ def call(app: front.Wsgi, environ: dict[str, Any]) -> Response:
     return Response(
         int(status.split()[0]), dict(zip(names, (v for _, v in headers), strict=True)), body
     )
+
+
+def op(kind: str, path: str, *value: Any) -> dict[str, Any]:
+    """Return an operation of a JSON PATCH."""
+    return {"op": kind, "path": path, **({"value": value[0]} if value else {})}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from oslo_config import cfg
 
 from ironic_lite import clock, config
 from ironic_lite.api import app, enrolment, front
-from ironic_lite.db import conductors, nodes, session
+from ironic_lite.db import conductors, models, nodes, session
 from tests.api.client import Client
 from tests.api.recorder import Recorder
 
@@ -93,3 +93,9 @@ def add_conductor(database: session.Database, host: str, group: str = "") -> Non
         conductors.set_interfaces(conn, known, rows)
 
     database.write(write)
+
+
+def set_node(database: session.Database, node: Mapping[str, Any], **values: Any) -> None:
+    """Give columns of a node other values, whatever its state says of that."""
+    mine = models.nodes.c.uuid == node["uuid"]
+    database.write(lambda conn: conn.execute(models.nodes.update().where(mine).values(**values)))

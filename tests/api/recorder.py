@@ -54,3 +54,21 @@ class _Conductor:
 
 def _chosen(driver: str, interfaces: dict[str, str | None], driver_info: Any) -> dict[str, str]:
     return {kind: interfaces[kind] or "fake" for kind in fields.INTERFACE_KINDS}
+
+
+class Ear:
+    """Stands for the notifier: ``heard`` is each event, with what it is about as it is then."""
+
+    on = True
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def tell(self, _who: Any, events: list[dict[str, Any]], about: dict[str, Any]) -> None:
+        """Take what the API tells."""
+        self.heard += [(event, dict(about)) for event in events]
+
+    @property
+    def kinds(self) -> list[str]:
+        """What has happened, in its order."""
+        return [str(event["kind"]) for event, _ in self.heard]

@@ -419,6 +419,39 @@ def test_ports_follow_their_node(callers: Callers, port: dict[str, Any], add_nod
     assert owner.delete(path).status == 204
 
 
+_NAMED: dict[str, dict[str, Any]] = {
+    "ports": {"address": "52:54:00:00:00:08"},
+    "portgroups": {},
+    "allocations": {"resource_class": "big", "owner": OWNER, "node": "theirs"},
+    "runbooks": {
+        "owner": OWNER,
+        "steps": [{"interface": "raid", "step": "delete_configuration", "args": {}, "order": 1}],
+    },
+}
+
+
+@pytest.mark.parametrize("family", list(_NAMED))
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+def test_who_asks_by_name_does_not_learn_that_there_is_one(
+    callers: Callers, add_node: AddNode, family: str, method: str
+) -> None:
+    about = {"owner": OWNER, "resource_class": "big", "instance_uuid": NOBODY}
+    where = add_node(name="theirs", provision_state="active", maintenance=True, **about)["uuid"]
+    body = {"name": "secret", **_NAMED[family]}
+    if family.startswith("port"):
+        body["node_uuid"] = where
+    made = callers("admin").post(f"/v1/{family}", body)
+    assert made.status == 201, made.text
+    patch = [{"op": "add", "path": "/extra/x", "value": 1}] if method == "PATCH" else None
+    stranger = callers("admin", STRANGER)
+    hidden, none = (
+        stranger.request(method, f"/v1/{family}/{name}", patch) for name in ("secret", "nobody")
+    )
+    assert (hidden.status, none.status) == (404, 404)
+    assert hidden.text == none.text.replace("nobody", "secret")
+    assert callers("admin").get(f"/v1/{family}/secret").json["extra"] == {}
+
+
 def test_ports_are_added_to_own_nodes(callers: Callers, node: dict[str, Any]) -> None:
     body = {"node_uuid": node["uuid"], "address": "52:54:00:00:00:09"}
     refused = callers("admin", STRANGER).post("/v1/ports", body)

@@ -12,9 +12,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.api import app
 from ironic_lite.db import allocations, models, nodes, session
-from tests.api.client import Client, Response
+from tests.api.client import Client, Response, op
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.api.recorder import Ear, Recorder
 from tests.statements import count_statements
 
 ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
@@ -52,10 +52,6 @@ def given(database: session.Database, add_node: AddNode, shown: Json, **values: 
     found = {"node_uuid": node, "state": "active"}
     database.write(lambda conn: allocations.update(conn, shown["uuid"], found))
     return str(node)
-
-
-def op(kind: str, path: str, *value: Any) -> Json:
-    return {"op": kind, "path": path, **({"value": value[0]} if value else {})}
 
 
 # -- asking ----------------------------------------------------------------------------------
@@ -415,18 +411,6 @@ def test_a_nodes_allocation_is_not_written_by_hand(api: Client, add_node: AddNod
 # -- listeners and cost ----------------------------------------------------------------------
 
 
-class Ear:
-    """Stands for the notifier: keeps what it is told."""
-
-    on = True
-
-    def __init__(self) -> None:
-        self.heard: list[tuple[str, Any]] = []
-
-    def tell(self, _who: Any, events: list[Json], about: Json) -> None:
-        self.heard += [(event["kind"], about.get("state", about.get("name"))) for event in events]
-
-
 def test_listeners_are_told(
     database: session.Database, recorder: Recorder, conf: Any, add_node: AddNode
 ) -> None:
@@ -439,7 +423,8 @@ def test_listeners_are_told(
     about = {"provision_state": "active", "resource_class": "big", "name": "two"}
     add_node(**about)
     assert api.post(PLACE, {"node": "two"}).status == 201
-    assert ear.heard == [
+    heard = [(event["kind"], row.get("state", row.get("name"))) for event, row in ear.heard]
+    assert heard == [
         ("allocation_created", "allocating"),
         ("allocation_updated", "active"),
         ("allocation_deleted", "active"),

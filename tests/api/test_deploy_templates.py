@@ -12,8 +12,8 @@ from oslo_config import cfg
 
 from ironic_lite.api import app
 from ironic_lite.db import session
-from tests.api.client import Client, Response
-from tests.api.recorder import Recorder
+from tests.api.client import Client, Response, op
+from tests.api.recorder import Ear, Recorder
 from tests.statements import count_statements
 
 ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
@@ -39,10 +39,6 @@ def add(api: Client, name: str = "CUSTOM_A", **values: Any) -> Json:
 def names(answer: Response) -> list[str]:
     """Return the names in a list."""
     return [template["name"] for template in answer.json["deploy_templates"]]
-
-
-def op(kind: str, path: str, *value: Any) -> Json:
-    return {"op": kind, "path": path, **({"value": value[0]} if value else {})}
 
 
 # -- the four acts ---------------------------------------------------------------------------
@@ -433,19 +429,6 @@ def test_what_the_operator_disallows_is_refused_in_a_patch_too(
     assert api.get(f"{PLACE}/CUSTOM_A").json == before
 
 
-class Ear:
-    """Stands for the notifier: keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.on = True
-        self.heard: list[tuple[str, str, str]] = []
-
-    def tell(self, _who: Any, events: list[Json], about: Json) -> None:
-        for event in events:
-            assert event["node_uuid"] is None
-            self.heard.append((event["kind"], about["name"], about["steps"][0]["interface"]))
-
-
 def test_listeners_are_told_of_what_has_been_changed(
     database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:
@@ -457,10 +440,12 @@ def test_listeners_are_told_of_what_has_been_changed(
     assert api.patch(path, [op("remove", "/name")]).status == 400
     assert api.post(PLACE, {"name": "CUSTOM_A", "steps": [STEP]}).status == 409
     assert api.delete(f"{PLACE}/CUSTOM_NONE").status == 404
-    assert [kind for kind, *_ in ear.heard] == ["deploy_template_created"]
+    assert ear.kinds == ["deploy_template_created"]
     patched(api, op("replace", "/name", "CUSTOM_B"), op("replace", "/steps", [RAID]))
     assert api.delete(f"{PLACE}/CUSTOM_B").status == 204
-    assert ear.heard == [
+    assert {event["node_uuid"] for event, _ in ear.heard} == {None}
+    about = [(row["name"], row["steps"][0]["interface"]) for _, row in ear.heard]
+    assert [(kind, *each) for kind, each in zip(ear.kinds, about, strict=True)] == [
         ("deploy_template_created", "CUSTOM_A", "bios"),
         ("deploy_template_updated", "CUSTOM_B", "raid"),
         ("deploy_template_deleted", "CUSTOM_B", "raid"),

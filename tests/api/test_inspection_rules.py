@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
+from ironic_lite.api import app
 from ironic_lite.db import session
-from tests.api.client import Client, Response
+from tests.api.client import Client, Response, op
+from tests.api.recorder import Ear, Recorder
 from tests.statements import count_statements
 
 ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
@@ -27,10 +30,6 @@ def add(api: Client, **values: Any) -> Json:
     answer = api.post(PLACE, {"actions": [SET], **values})
     assert answer.status == 201, answer.text
     return dict(answer.json)
-
-
-def op(kind: str, path: str, *value: Any) -> Json:
-    return {"op": kind, "path": path, **({"value": value[0]} if value else {})}
 
 
 def test_a_rule_lives(api: Client) -> None:
@@ -160,6 +159,21 @@ def test_a_bad_patch_changes_nothing(api: Client, patch: list[Json]) -> None:
     path = f"{PLACE}/{before['uuid']}"
     assert api.patch(path, patch).status == 400
     assert api.get(path).json == before
+
+
+def test_listeners_are_told_of_rules_but_not_what_a_sensitive_one_does(
+    database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts
+) -> None:
+    ear = Ear()
+    api = Client(app.build(database, recorder, conf, ear))  # type: ignore[arg-type]
+    for sensitive in (False, True):
+        path = f"{PLACE}/{add(api, sensitive=sensitive)['uuid']}"
+        api.patch(path, [op("replace", "/priority", 9)])
+        api.delete(path)
+    kinds = [f"inspection_rule_{what}" for what in ("created", "updated", "deleted")]
+    assert ear.kinds == [*kinds, *kinds]
+    assert [about["actions"] for _, about in ear.heard] == [[SET]] * 3 + [None] * 3
+    assert [about["conditions"] for _, about in ear.heard] == [[]] * 3 + [None] * 3
 
 
 def test_what_each_request_costs(api: Client, database: session.Database) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ironic_lite.db import events, models, session
 from tests.api.client import Client, Response
-from tests.api.conftest import AddNode
+from tests.api.conftest import AddNode, set_node
 from tests.statements import count_statements
 
 PLACE = "/v1/portgroups"
@@ -36,11 +36,6 @@ def add_port(api: Client, node: Json, number: int, **values: Any) -> Response:
 def change(api: Client, group: Json, **values: Any) -> Response:
     patch = [{"op": "replace", "path": f"/{name}", "value": v} for name, v in values.items()]
     return api.patch(f"{PLACE}/{group['uuid']}", patch)
-
-
-def set_node(database: session.Database, node: Json, **values: Any) -> None:
-    mine = models.nodes.c.uuid == node["uuid"]
-    database.write(lambda conn: conn.execute(models.nodes.update().where(mine).values(**values)))
 
 
 def uuids(answer: Response, key: str = "portgroups") -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from ironic_lite.db import events, models, session
 from tests.api.client import Client
-from tests.api.conftest import AddNode
+from tests.api.conftest import AddNode, set_node
 
 MAC = "52:54:00:12:34:56"
 OTHER = "52:54:00:12:34:57"
@@ -30,11 +30,6 @@ def add(api: Client, node: Json, address: str = MAC, **more: Any) -> Json:
 
 def change(api: Client, port: Json, *operations: Json) -> Any:
     return api.patch(f"/v1/ports/{port['uuid']}", list(operations))
-
-
-def set_node(database: session.Database, node: Json, **values: Any) -> None:
-    mine = models.nodes.c.uuid == node["uuid"]
-    database.write(lambda conn: conn.execute(models.nodes.update().where(mine).values(**values)))
 
 
 def kinds(database: session.Database, node: Json) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from ironic_lite.db import events, models, session
 from tests.api.client import Client, Response
-from tests.api.conftest import AddNode
+from tests.api.conftest import AddNode, set_node
 from tests.statements import count_statements
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
@@ -61,11 +61,6 @@ def add(api: Client, kind: Kind, node: Json, **values: Any) -> Json:
 def change(api: Client, kind: Kind, row: Json, **values: Any) -> Response:
     patch = [{"op": "replace", "path": f"/{name}", "value": v} for name, v in values.items()]
     return api.patch(f"{kind.place}/{row['uuid']}", patch)
-
-
-def set_node(database: session.Database, node: Json, **values: Any) -> None:
-    mine = models.nodes.c.uuid == node["uuid"]
-    database.write(lambda conn: conn.execute(models.nodes.update().where(mine).values(**values)))
 
 
 @both

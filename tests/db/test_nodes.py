@@ -70,7 +70,7 @@ def test_a_loaded_node_has_objects_where_the_columns_are_null(database: Database
     uuid = add_node(database)
     node = database.read(lambda conn: nodes.load(conn, uuid))
     assert isinstance(node, records.Node)
-    assert [getattr(node, name) for name in nodes.OBJECTS] == [{}] * len(nodes.OBJECTS)
+    assert [getattr(node, name) for name in node.objects] == [{}] * 5
     assert (node.clean_step, node.generation, node.maintenance) == (None, 0, False)
     assert node.changes == {}
 

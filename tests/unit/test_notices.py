@@ -18,7 +18,7 @@ from ironic_lite.states import State
 
 CODE = pathlib.Path(__file__).parents[2] / "ironic_lite"
 COMPOSED = "f'{self.word}_{what}'"
-"""How ``api.members`` makes the kinds of its families."""
+"""How ``api.families`` makes the kinds of its families."""
 Written = tuple[str, str | None]
 
 # -- every event of the code base ------------------------------------------------------------
@@ -79,7 +79,7 @@ def passed_on(tree: ast.Module, function: str, place: int) -> Iterator[Written]:
 def of_families() -> Iterator[Written]:
     """Find the kinds composed of a family's word and what has become of a member."""
     known = dict(trees())
-    shared = [known[f"api/{module}.py"] for module in ("members", "families", "belongings")]
+    shared = [known[f"api/{module}.py"] for module in ("families", "belongings")]
     whats = {what for tree in shared for what in became(tree)}
     for tree in known.values():
         for node in ast.walk(tree):
@@ -88,9 +88,8 @@ def of_families() -> Iterator[Written]:
 
 
 def became(tree: ast.Module) -> set[str]:
-    told = [call.args[1] for call in calls(tree) if name(call) == "self.tell"]
     found = [call for call in calls(tree) if name(call).endswith(".record")]
-    told += [call.args[2] for call in found if len(call.args) > 3]
+    told = [call.args[2] for call in found if len(call.args) > 3]
     whats = {constant(what) for what in told}
     assert None not in whats, "write as a string what has become of the member"
     return {str(what) for what in whats}
@@ -98,7 +97,7 @@ def became(tree: ast.Module) -> set[str]:
 
 def words(family: ast.ClassDef) -> Iterator[str]:
     bases = [ast.unparse(base) for base in family.bases]
-    if any(base.startswith(("members.", "families.", "belongings.", "_Volumes")) for base in bases):
+    if any(base.startswith(("families.", "belongings.", "_Volumes")) for base in bases):
         for node in family.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "word":
                 yield str(constant(node.value))

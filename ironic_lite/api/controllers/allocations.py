@@ -7,20 +7,18 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import allocations as core
-from ironic_lite import clock, errors, fields
+from ironic_lite import clock, errors
 from ironic_lite.allocations import State
 from ironic_lite.api import (
     documents,
     expose,
+    families,
+    guards,
     happenings,
     idents,
-    members,
-    pages,
-    patches,
     policy,
     queries,
     rules,
-    schemas,
     types,
 )
 from ironic_lite.api.exchange import Request
@@ -30,13 +28,8 @@ from ironic_lite.db.session import Connection
 Json = dict[str, Any]
 
 _SINCE = 52
-_UPDATE_SINCE = 57
 _BACKFILL_SINCE = 58
-_PLACE = "/allocations"
-_ONE = f"{_PLACE}/{{ident}}"
 _OF_NODE = "/nodes/{ident}/allocation"
-_LONGEST = 255
-_WHAT = "allocation"
 _STANDING = (
     *("uuid", "provision_state", "target_provision_state", "maintenance", "reservation"),
     *("generation", "instance_info", "allocation_uuid"),
@@ -44,11 +37,17 @@ _STANDING = (
 _FILLED = (*_STANDING, "resource_class", "instance_uuid")
 
 
-class _Base(members.Controller):
+class _Base(families.Named):
     """What both paths to an allocation have in common."""
 
-    family = allocations
+    family = allocations.FAMILY
     word = "allocation"
+    shown = documents.ALLOCATIONS
+    asked = queries.ALLOCATIONS
+
+    def look(self, _conn: Connection, request: Request, row: Json) -> None:
+        """Refuse an allocation that the caller may not see, or do with what is asked."""
+        request.access.owned(policy.ALLOCATION, row, self.family.absent(row["uuid"]))
 
     def take_away(self, request: Request, row: Json) -> None:
         """Remove an allocation, and give its node free, by one transaction.
@@ -71,17 +70,19 @@ class _Base(members.Controller):
 
         node = self.service.database.write(write)
         if self.service.notifier.on:
-            self.tell(request, "deleted", row)
+            self.tell(request, [self._event(request, "deleted")], row)
             if node is not None and told is not None:
                 self.service.notifier.tell(request.who, [told], node)
+
+    def _event(self, request: Request, what: str) -> Json:
+        return happenings.of(request.who, None, f"{self.word}_{what}")
 
     def _columns(self) -> tuple[str, ...] | None:
         return None if self.service.notifier.on else _STANDING
 
     def _free(self, conn: Connection, request: Request, node: Json) -> Json:
         core.check_removable(node)
-        if node["reservation"] is not None:
-            raise errors.NodeLocked(node=node["uuid"], host=node["reservation"])
+        guards.check_unlocked(node)
         columns = core.freed(node)
         told = _told(request, node["uuid"], columns)
         nodes.edit(
@@ -94,88 +95,70 @@ class _Base(members.Controller):
         return told
 
 
-class Allocations(_Base):
-    """The collection /v1/allocations and its members."""
+class Allocations(_Base, since=_SINCE, patched=57):
+    """The collection /v1/allocations and its members.
 
-    @expose.expose("GET", _PLACE, since=_SINCE, raw_query=True)
-    def index(self, request: Request) -> Json:
-        """Return a page of allocations."""
-        query = pages.query(self.service, request, queries.ALLOCATIONS)
-        where = dict(query.where)
+    A new one asks for a node, which a conductor looks for; or says which an instance has already.
+    """
+
+    def narrow(self, request: Request, where: Json) -> Json:
+        """Return the filters of a list, narrowed to what the caller may list."""
         if "node" in where:
-            where["node_uuid"] = self._node_asked_for(request, where.pop("node"))
+            where["node_uuid"] = self._named(request, where.pop("node"), ("uuid",))["uuid"]
         owner = request.access.only(where.get("owner"))
         if owner is not None:
             where["owner"] = owner
-        return pages.read(
-            self.service,
-            request,
-            query,
-            documents.ALLOCATIONS,
-            allocations.page,
-            where=where,
-        )
+        return where
 
-    @expose.expose("GET", _ONE, types.word, since=_SINCE, raw_query=True)
-    def show(self, request: Request, ident: str) -> Json:
-        """Return one allocation, whole or the fields asked for."""
-        chosen = queries.one(queries.ALLOCATIONS, request.query, version=request.version)
-        known = _ident(ident)
-        return _document(request, self._judged(request, known), chosen)
-
-    @expose.expose("POST", _PLACE, since=_SINCE, status=HTTPStatus.CREATED, body=expose.WHOLE)
-    def create(self, request: Request) -> Json:
-        """Ask for a node: a conductor looks for it; or say which node an instance has already."""
-        body, node = self._backfilled(request)
-        given = schemas.resource(fields.ALLOCATION, body, version=request.version, what=_WHAT)
-        given["resource_class"] = given.get("resource_class") or (node and node["resource_class"])
-        if not given["resource_class"]:
-            reason = "is mandatory: a node is looked for by its resource class"
-            raise errors.InvalidParameter(path="resource_class", reason=reason)
-        given["owner"] = _owner(request, given.get("owner"))
+    def add(self, request: Request, given: Json) -> Json:
+        """Give an allocation its node, or send a conductor to look for one; return its row."""
+        node = given.pop("node")
         row = self._row(given, node)
         if node is None:
             self._seek(request, row)
         else:
             self._backfill(request, row, node)
-        self.tell(request, "created", row)
-        location = f"{request.base}/v1{_PLACE}/{row['uuid']}"
-        request.answer.headers.append(("Location", location))
-        return _document(request, row)
+        self.tell(request, [self._event(request, "created")], row)
+        return row
 
-    @expose.expose("PATCH", _ONE, types.word, since=_UPDATE_SINCE, body=expose.WHOLE)
-    def update(self, request: Request, ident: str) -> Json:
-        """Change the name of an allocation, or what is noted on it, by a JSON PATCH."""
-        known, patch = _ident(ident), request.json
+    def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
+        """Return the changes of an allocation, or refuse them."""
+        self.look(conn, request, before)
+        return super().judge(conn, request, before, patch)
 
-        def judge(before: Json) -> Json:
-            _judge(request, before)
-            return patches.resource(
-                fields.ALLOCATION, before, patch, version=request.version, what=_WHAT
-            )
-
-        return _document(request, self.change(request, known, judge))
-
-    @expose.expose("DELETE", _ONE, types.word, since=_SINCE, status=HTTPStatus.NO_CONTENT)
-    def delete(self, request: Request, ident: str) -> None:
+    def remove(self, request: Request, ident: str) -> None:
         """Remove an allocation; its node is free again."""
-        self.take_away(request, self._judged(request, _ident(ident)))
+        self.take_away(request, self.find(request, ident))
 
-    def _judged(self, request: Request, known: str) -> Json:
-        row = self.service.database.read(lambda conn: allocations.get(conn, known))
-        return _judge(request, row)
+    def read(self, request: Request, body: Any) -> Json:
+        """Return the column values of a POST, and under ``node`` the node that it names."""
+        rest, node = self._backfilled(request, body)
+        given = super().read(request, rest)
+        given["resource_class"] = given.get("resource_class") or (node and node["resource_class"])
+        if not given["resource_class"]:
+            reason = "is mandatory: a node is looked for by its resource class"
+            raise errors.InvalidParameter(path="resource_class", reason=reason)
+        given["owner"] = _owner(request, given.get("owner"))
+        return {**given, "node": node}
 
     # -- what a request names ----------------------------------------------------------------
 
-    def _node_asked_for(self, request: Request, ident: str) -> str:
+    def _named(
+        self,
+        request: Request,
+        ident: str,
+        columns: tuple[str, ...] | None,
+        *,
+        with_traits: bool = False,
+    ) -> Json:
+        """Return the node that a request names beside its path: none is the request's fault."""
         try:
-            return str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+            return idents.fetch(self.service, request, ident, columns, with_traits=with_traits)
         except errors.NodeNotFound as why:
             raise errors.InvalidParameter(path="node", reason=why.message) from None
 
-    def _backfilled(self, request: Request) -> tuple[Any, Json | None]:
+    def _backfilled(self, request: Request, body: Any) -> tuple[Any, Json | None]:
         """Return the body without its key ``node``, and the node that it names."""
-        body = request.json
         ident = body.get("node") if isinstance(body, dict) else None
         if not isinstance(body, dict) or "node" not in body:
             return body, None
@@ -185,12 +168,9 @@ class Allocations(_Base):
         if request.version < _BACKFILL_SINCE:
             reason = f"needs API version 1.{_BACKFILL_SINCE} or newer"
             raise errors.InvalidParameter(path="node", reason=reason)
-        rules.text(ident, "node", least=1, length=_LONGEST)
+        rules.text(ident, "node", least=1, length=families.LONGEST)
         columns = None if self.service.notifier.on else _FILLED
-        try:
-            return rest, idents.fetch(self.service, request, ident, columns, with_traits=True)
-        except errors.NodeNotFound as why:
-            raise errors.InvalidParameter(path="node", reason=why.message) from None
+        return rest, self._named(request, ident, columns, with_traits=True)
 
     def _row(self, given: Json, node: Json | None) -> Json:
         """Return the columns of a new allocation."""
@@ -222,8 +202,7 @@ class Allocations(_Base):
 
     def _backfill(self, request: Request, row: Json, node: Json) -> None:
         core.check_backfill(node, row)
-        if node["reservation"] is not None:
-            raise errors.NodeLocked(node=node["uuid"], host=node["reservation"])
+        guards.check_unlocked(node)
         row.update(node_uuid=node["uuid"], state=State.ACTIVE.value)
         columns = core.taken(node, row)
         told = _told(request, node["uuid"], columns)
@@ -245,8 +224,8 @@ class NodeAllocation(_Base):
     @expose.expose("GET", _OF_NODE, types.word, since=_SINCE, raw_query=True)
     def show_of_node(self, request: Request, ident: str) -> Json:
         """Return the allocation of a node, whole or the fields asked for."""
-        chosen = queries.one(queries.ALLOCATIONS, request.query, version=request.version)
-        return _document(request, self._of(request, ident), chosen)
+        chosen = queries.one(self.asked, request.query, version=request.version)
+        return self.document(request, self._of(request, ident), chosen)
 
     @expose.expose("DELETE", _OF_NODE, types.word, since=_SINCE, status=HTTPStatus.NO_CONTENT)
     def delete_of_node(self, request: Request, ident: str) -> None:
@@ -255,15 +234,13 @@ class NodeAllocation(_Base):
 
     def _of(self, request: Request, ident: str) -> Json:
         node = idents.fetch(self.service, request, ident, ("uuid",))["uuid"]
-        row = self.service.database.read(lambda conn: allocations.of_node(conn, node))
-        return _judge(request, row)
 
+        def read(conn: Connection) -> Json:
+            row = allocations.of_node(conn, node)
+            self.look(conn, request, row)
+            return row
 
-def _judge(request: Request, row: Json) -> Json:
-    """Return an allocation that the caller may see, and do with what is asked."""
-    missing = errors.AllocationNotFound(allocation=row["uuid"])
-    request.access.owned(policy.ALLOCATION, row, missing)
-    return row
+        return self.service.database.read(read)
 
 
 def _owner(request: Request, asked: str | None) -> str | None:
@@ -281,19 +258,3 @@ def _owner(request: Request, asked: str | None) -> str | None:
 
 def _told(request: Request, node_uuid: str, columns: Json) -> Json:
     return happenings.of(request.who, node_uuid, "node_updated", {"fields": sorted(columns)})
-
-
-def _ident(ident: str) -> str:
-    """Return what stands for an allocation in a path: its UUID, or its name.
-
-    :raises errors.AllocationNotFound: nothing that an allocation could be called.
-    """
-    if rules.uuid_like(ident):
-        return rules.uuid(ident, "allocation")
-    if not ident.isascii() or len(ident) > _LONGEST:
-        raise errors.AllocationNotFound(allocation=ident[:_LONGEST])
-    return ident
-
-
-def _document(request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
-    return pages.member(request, documents.ALLOCATIONS, row, chosen)

@@ -24,9 +24,9 @@ class DeployTemplates(families.Named, since=55):
     shown = documents.DEPLOY_TEMPLATES
     asked = queries.DEPLOY_TEMPLATES
 
-    def read(self, request: Request) -> Json:
+    def read(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST; steps that are not allowed here are refused."""
-        given = super().read(request)
+        given = super().read(request, body)
         self._refuse_disallowed(given)
         return given
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors
+from ironic_lite import errors, records
 from ironic_lite.api import belongings, documents, expose, families, guards, idents, queries, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.api.service import Service
@@ -16,12 +16,11 @@ Json = dict[str, Any]
 _SINCE = 23
 _BELOW = 24
 _OF_NODE = "/nodes/{ident}/portgroups"
-_VIF = "tenant_vif_port_id"
 _PLUGGED = frozenset({"portgroup_uuid", "physical_network", "node_uuid"})
 
 
 class Portgroups(belongings.Controller, families.Named, since=_SINCE, detail=True):
-    """The collection /v1/portgroups, its families, and the portgroups of a node."""
+    """The collection /v1/portgroups, its members, and the portgroups of a node."""
 
     family = portgroups.FAMILY
     word = "portgroup"
@@ -80,12 +79,11 @@ def find(service: Service, request: Request, ident: str) -> Json:
     """
     known = families.known(portgroups.FAMILY, "portgroup", ident)
 
-    def read(conn: Connection) -> Json:
-        row = portgroups.FAMILY.get(conn, known)
-        idents.judge(conn, request, row["node_uuid"], errors.PortgroupNotFound(portgroup=known))
-        return row
+    def look(conn: Connection, row: Json) -> None:
+        missing = errors.PortgroupNotFound(portgroup=row["uuid"])
+        idents.judge(conn, request, row["node_uuid"], missing)
 
-    return service.database.read(read)
+    return families.fetch(service, portgroups.FAMILY, known, look)
 
 
 def join(conn: Connection, port: Json, changed: frozenset[str]) -> None:
@@ -126,7 +124,7 @@ def check_unplugged(owner: Json, row: Json, what: str) -> None:
 
     :raises errors.Conflict: it has one.
     """
-    if (row["internal_info"] or {}).get(_VIF) and not owner["maintenance"]:
+    if (row["internal_info"] or {}).get(records.VIF) and not owner["maintenance"]:
         reason = f"a VIF is attached to {what} {row['uuid']}; detach it first"
         raise errors.Conflict(node=owner["uuid"], reason=reason)
 

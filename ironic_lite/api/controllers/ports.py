@@ -78,9 +78,9 @@ class Ports(belongings.Controller, families.Named, since=1, detail=True):
             raise errors.PortNotFound(port=ident[: families.LONGEST])
         return super().ident(request, ident)
 
-    def read(self, request: Request) -> Json:
+    def read(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST."""
-        return schemas.port(request.json, version=request.version)
+        return schemas.port(body, version=request.version)
 
     def admit(self, conn: Connection, given: Json) -> None:
         """Let a new port into its portgroup, if that is of the same node and network."""

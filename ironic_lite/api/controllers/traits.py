@@ -6,8 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors
-from ironic_lite.api import expose, happenings, idents, rules, schemas, types
+from ironic_lite.api import expose, happenings, idents, schemas, types
 from ironic_lite.api.exchange import Request
 from ironic_lite.db import events, traits
 from ironic_lite.db.session import Connection
@@ -79,20 +78,15 @@ class Traits(expose.Controller):
     )
     def add(self, request: Request, ident: str, trait: str) -> None:
         """Give a node one more trait; one it has already is no fault."""
-        if request.json:
-            raise errors.InvalidRequest(
-                "A single trait is set without a body. To set all, PUT a list to "
-                f"/v1/nodes/{ident}/traits."
-            )
-        wanted = rules.trait(trait)
+        place = f"/v1/nodes/{ident}/traits"
+        wanted = schemas.single_trait(request.json, trait, place)
         self._write(
             request,
             ident,
             {"added": wanted},
             lambda conn, node, generation: traits.add(conn, node, wanted, generation=generation),
         )
-        location = f"{request.base}/v1/nodes/{ident}/traits/{wanted}"
-        request.answer.headers.append(("Location", location))
+        request.answer.headers.append(("Location", f"{request.base}{place}/{wanted}"))
 
     @expose.expose(
         "DELETE",
