@@ -335,6 +335,13 @@ def test_what_is_disallowed_since_is_refused(
     assert ask("service", runbook="book-1").status == 202
 
 
+@pytest.mark.parametrize("body", [5, True, "x", {"a": 1}, None, [5], [{"path": 5}]])
+def test_what_is_no_patch_is_refused(api: Client, body: Any) -> None:
+    before = add(api)
+    assert api.patch(f"{PLACE}/book-1", body).status == 400
+    assert api.get(f"{PLACE}/book-1").json == before
+
+
 # -- listeners and cost ----------------------------------------------------------------------
 
 

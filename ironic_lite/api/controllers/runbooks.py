@@ -156,7 +156,8 @@ class Traits(_Base):
 
 def _rules(patch: Any) -> tuple[str, ...]:
     """Return the names of the rules that a caller must pass for a PATCH, of whatever form."""
-    paths = [each.get("path") for each in patch if isinstance(each, dict)] if patch else []
+    listed = patch if isinstance(patch, list) else []
+    paths = [each.get("path") for each in listed if isinstance(each, dict)]
     owns = {"/owner": f"{_UPDATE}:owner", "/public": f"{_UPDATE}:public"}
     return tuple(dict.fromkeys(owns.get(str(path), _UPDATE) for path in paths)) or (_UPDATE,)
 
