@@ -262,8 +262,8 @@ def test_it_serves_tls_to_the_users_of_a_file_and_keeps_secrets() -> None:
             links = found.get("/v1")["links"]
             assert links[0]["href"].startswith("https://")
             found.create("metal", instance_info={"password": "pLaNtEd"})
-            login = ("--os-auth-type", "http_basic", "--os-cacert", str(certificate))
-            login += ("--os-username", "ann", "--os-password")
+            known = ("--os-auth-type", "http_basic", "--os-cacert", str(certificate))
+            login = (*known, "--os-username", "ann", "--os-password")
             listed = ("node", "list", "-f", "value", "-c", "Name")
             done = baremetal(found.url, *login, "sesame", *listed)
             assert (done.returncode, done.stdout) == (0, "metal\n"), done.stderr
