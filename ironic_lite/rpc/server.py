@@ -73,8 +73,8 @@ class Server:
         """
         self._started = True
         transport.forget(self._messaging, self._door._host)
-        self._server.waiting.start()
         self._server.start()
+        self._server.waiting.start()
 
     @property
     def in_hand(self) -> int:

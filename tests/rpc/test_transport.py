@@ -101,7 +101,8 @@ def test_calls_run_on_the_standard_library_s_threads(local: str) -> None:
     assert isinstance(one._server._work_executor, futures.ThreadPoolExecutor)
     one.stop()
     assert one.wait(stage.SECONDS)
-    assert not [t for t in threading.enumerate() if t.name.startswith("rpc-")]
+    left = [each.name for each in threading.enumerate()]
+    assert not [name for name in left if name.startswith(("rpc-call", "rpc-listener"))]
 
 
 def test_a_broker_that_is_away_is_no_conductor_and_not_an_endless_wait(ctxt: Context) -> None:
