@@ -9,10 +9,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 FILE_LINES = 400
 FUNCTION_LINES = 40
 NAMELESS = {"utils", "common", "helpers", "helper", "manager", "misc", "base2"}
-TABLES = {
-    # Modules that are data with a line or more a row: long is not complicated.
-    "ironic_lite/options.py",
-}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -48,13 +44,7 @@ def length(function: Function) -> int:
 
 def test_a_file_fits_in_the_head() -> None:
     lines = {path: len(source.splitlines()) for path, source in modules().items()}
-    long = {path: count for path, count in lines.items() if count > FILE_LINES}
-    assert {path: count for path, count in long.items() if path not in TABLES} == {}
-
-
-def test_a_table_is_exempt_only_while_it_needs_to_be() -> None:
-    lines = {path: len(source.splitlines()) for path, source in modules().items()}
-    assert {path for path in TABLES if lines.get(path, 0) <= FILE_LINES} == set()
+    assert {path: count for path, count in lines.items() if count > FILE_LINES} == {}
 
 
 def test_a_function_fits_on_a_screen() -> None:

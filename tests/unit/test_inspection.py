@@ -26,7 +26,7 @@ def ports(add_ports: str, **inventory: Any) -> dict[str, bool]:
 
 def test_options_offer_what_there_is() -> None:
     assert set(options.HOOKS) == set(inspection.HOOKS)
-    (opt,) = (opt for opt in options.INSPECTOR if opt.dest == "add_ports")
+    (opt,) = (opt for opt in options.GROUPS["inspector"] if opt.dest == "add_ports")
     for word in inspection.ADD_PORTS:
         assert opt.type(word) == word
     with pytest.raises(ValueError, match="Valid values"):

@@ -1,0 +1,65 @@
+"""Every option this service reads, as tables of defaults, bounds and help; `config` loads them.
+
+A module holds the options of one group, or of a few that belong together; `GROUPS` joins them. The
+rest of the service imports this package and none of its modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from oslo_config import cfg
+
+from ironic_lite.options import (
+    agent,
+    api,
+    conductor,
+    database,
+    default,
+    deploy,
+    fake,
+    inspection,
+    ipmi,
+    messaging,
+    monitoring,
+    netboot,
+    redfish,
+)
+from ironic_lite.options.messaging import LIBRARY, LIBRARY_NOTIFICATIONS
+from ironic_lite.options.values import PciAlias, PortRange, StepPriorities
+from ironic_lite.options.vocabulary import HOOKS, KINDS
+
+__all__ = (
+    "GROUPS",
+    "HOOKS",
+    "KINDS",
+    "LIBRARY",
+    "LIBRARY_NOTIFICATIONS",
+    "PciAlias",
+    "PortRange",
+    "StepPriorities",
+)
+
+GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
+    "DEFAULT": (*default.DEFAULT, *default.INTERFACES),
+    "api": api.API,
+    "database": database.DATABASE,
+    "conductor": conductor.CONDUCTOR,
+    "deploy": deploy.DEPLOY,
+    "service_catalog": deploy.SERVICE_CATALOG,
+    "pxe": netboot.PXE,
+    "dhcp": netboot.DHCP,
+    "dnsmasq": netboot.DNSMASQ,
+    "agent": agent.AGENT,
+    "fake": fake.FAKE,
+    "ipmi": ipmi.IPMI,
+    "console": ipmi.CONSOLE,
+    "redfish": redfish.REDFISH,
+    "inspector": inspection.INSPECTOR,
+    "pci_devices": inspection.PCI_DEVICES,
+    "sensor_data": monitoring.SENSOR_DATA,
+    "oslo_messaging_local": messaging.LOCAL,
+    "healthcheck": monitoring.HEALTHCHECK,
+    "metrics": monitoring.METRICS,
+}
+"""What `config.register` registers: options by group, in the order of the sample file."""

@@ -1,0 +1,36 @@
+"""Options that are alike but for their names: seconds, sweeps, limits of waits, URLs by CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config import cfg
+
+
+def seconds(name: str, default: int, help: str, *, least: int = 0, **more: Any) -> cfg.Opt:
+    return cfg.IntOpt(name, default=default, min=least, help=help, **more)
+
+
+def sweep(name: str, default: int, help: str) -> cfg.Opt:
+    return seconds(name, default, f"{help} Seconds; 0 turns it off.")
+
+
+def by_arch(name: str, what: str) -> tuple[cfg.Opt, cfg.Opt]:
+    """One option for all machines, and one by the ``cpu_arch`` in a node's properties."""
+    return (
+        cfg.StrOpt(name, help=f"URL of {what}, for nodes whose driver_info names none."),
+        cfg.DictOpt(
+            f"{name}_by_arch",
+            default={},
+            sample_default={"x86_64": f"file:///srv/boot/x86_64.{name.rpartition('_')[2]}"},
+            help=f"The same by properties/cpu_arch, as arch:URL; it comes before {name}.",
+        ),
+    )
+
+
+def limit(name: str, what: str) -> cfg.Opt:
+    return seconds(
+        name,
+        1800,
+        f"A node that waits longer than this many seconds for {what} fails. 0 waits for ever.",
+    )

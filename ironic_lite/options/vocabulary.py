@@ -1,0 +1,33 @@
+"""The words that several options, and the code that reads them, choose from."""
+
+KINDS = (
+    "bios",
+    "boot",
+    "console",
+    "deploy",
+    "firmware",
+    "inspect",
+    "management",
+    "network",
+    "power",
+    "raid",
+    "rescue",
+    "storage",
+    "vendor",
+)
+"""The thirteen interface kinds, each with one entry-point group and two options."""
+
+HOOKS = (
+    "ramdisk-error",
+    "validate-interfaces",
+    "ports",
+    "architecture",
+    "memory",
+    "cpus",
+    "boot-mode",
+    "root-device",
+    "raid-device",
+    "pci-devices",
+    "parse-lldp",
+)
+"""What can be made of an inventory; `inspection.HOOKS` does it."""
