@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from benchmarks import stage
 from ironic_lite import fields, versions
-from ironic_lite.api import documents
+from ironic_lite.api.resources import documents
 from ironic_lite.db import models
 from ironic_lite.db.session import Database
 

@@ -16,22 +16,14 @@ from typing import Any
 import pecan.core
 from oslo_config import cfg
 
-from ironic_lite.api import (
-    arrivals,
-    controllers,
-    exchange,
-    front,
-    identify,
-    overdue,
-    probes,
-    render,
-    rooms,
-    routes,
-    signatures,
-)
+from ironic_lite.api import controllers, front
 from ironic_lite.api.fleet import Fleet
+from ironic_lite.api.health import probes
+from ironic_lite.api.login import identify
 from ironic_lite.api.reach import Client
 from ironic_lite.api.service import Service
+from ironic_lite.api.traffic import arrivals, overdue, rooms
+from ironic_lite.api.wire import exchange, render, routes, signatures
 from ironic_lite.db import traits
 from ironic_lite.db.session import Database
 from ironic_lite.rpc import notifier

@@ -13,8 +13,11 @@ from http import HTTPStatus
 from oslo_config import cfg
 
 from ironic_lite import context, errors, versions
-from ironic_lite.api import exchange, faults, identify, policy, probes
-from ironic_lite.api.exchange import Environ, StartResponse
+from ironic_lite.api import policy
+from ironic_lite.api.health import probes
+from ironic_lite.api.login import identify
+from ironic_lite.api.wire import exchange, faults
+from ironic_lite.api.wire.exchange import Environ, StartResponse
 from ironic_lite.context import Context
 
 LOG = logging.getLogger(__name__)

@@ -10,7 +10,10 @@ from granian import constants, http, log, net
 from granian.server import mp
 from oslo_config import cfg
 
-from ironic_lite.api import app, exchange, farewell, faults, front, identify, listening, overdue
+from ironic_lite.api import app, front
+from ironic_lite.api.login import identify
+from ironic_lite.api.traffic import farewell, listening, overdue
+from ironic_lite.api.wire import exchange, faults
 from ironic_lite.db import session
 from ironic_lite.rpc import client, transport
 

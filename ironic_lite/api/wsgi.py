@@ -21,8 +21,10 @@ from collections.abc import Iterable  # noqa: E402
 from oslo_config import cfg  # noqa: E402
 
 from ironic_lite import config  # noqa: E402
-from ironic_lite.api import app, front, identify, probes  # noqa: E402
-from ironic_lite.api.exchange import Environ, StartResponse  # noqa: E402
+from ironic_lite.api import app, front  # noqa: E402
+from ironic_lite.api.health import probes  # noqa: E402
+from ironic_lite.api.login import identify  # noqa: E402
+from ironic_lite.api.wire.exchange import Environ, StartResponse  # noqa: E402
 from ironic_lite.db import migrate, session  # noqa: E402
 from ironic_lite.rpc import client, transport  # noqa: E402
 

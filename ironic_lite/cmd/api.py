@@ -15,7 +15,7 @@ from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ironic_lite import metrics  # noqa: E402
-from ironic_lite.api import listening  # noqa: E402
+from ironic_lite.api.traffic import listening  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
 
 LOG = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _PLUGIN_DATA = "plugin_data"
-# As `api.rules` has them.
+# As `api.validation.rules` has them.
 _TRAIT = re.compile(r"(CUSTOM|COMPUTE|HW|MISC|OWNER|STORAGE)_[A-Z0-9_]{1,245}")
 
 

@@ -10,7 +10,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import clock, config
-from ironic_lite.api import app, enrolment, front
+from ironic_lite.api import app, front
+from ironic_lite.api.resources import enrolment
 from ironic_lite.db import conductors, models, nodes, session
 from tests.api.client import Client
 from tests.api.recorder import Recorder

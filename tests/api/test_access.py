@@ -11,7 +11,9 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import clock, config
-from ironic_lite.api import app, enforcer, exchange, front, policy, routes
+from ironic_lite.api import app, front, policy
+from ironic_lite.api.policy import enforcer
+from ironic_lite.api.wire import exchange, routes
 from ironic_lite.context import Context
 from ironic_lite.db import nodes, ports, session
 from tests.api.client import Client, Response

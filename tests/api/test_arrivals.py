@@ -13,7 +13,9 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.api import app, arrivals, faults, overdue
+from ironic_lite.api import app
+from ironic_lite.api.traffic import arrivals, overdue
+from ironic_lite.api.wire import faults
 from ironic_lite.db.session import Database
 from tests.api.client import Client, call, environment
 from tests.api.recorder import Recorder

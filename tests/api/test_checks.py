@@ -14,7 +14,8 @@ from oslo_config import cfg
 from oslo_policy import policy as library
 
 from ironic_lite import config
-from ironic_lite.api import checks, enforcer, policy
+from ironic_lite.api import policy
+from ironic_lite.api.policy import checks, enforcer
 
 ROLES = (
     (),

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ironic_lite.api import farewell
+from ironic_lite.api.traffic import farewell
 
 HOST = "127.0.0.1"
 SHORT = 0.2

@@ -11,7 +11,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import config, errors
-from ironic_lite.api import app, passwords
+from ironic_lite.api import app
+from ironic_lite.api.login import passwords
 from ironic_lite.db import session
 from tests.api.client import Client, Response
 from tests.api.conftest import AddNode

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.api import faults, intake, schemas
+from ironic_lite.api.validation import schemas
+from ironic_lite.api.wire import faults, intake
 
 JSON = "application/json"
 

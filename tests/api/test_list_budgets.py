@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.api import controllers, openapi, queries
+from ironic_lite.api import controllers, openapi
 from ironic_lite.api.openapi.document import resource_name
+from ironic_lite.api.resources import queries
 from ironic_lite.db import models
 from ironic_lite.db.session import Database
 from tests.api.client import Client

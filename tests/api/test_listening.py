@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import config
-from ironic_lite.api import listening
+from ironic_lite.api.traffic import listening
 
 HOST = "127.0.0.1"
 

@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import clock, errors, states
-from ironic_lite.api import strangers
+from ironic_lite.api.login import strangers
 from ironic_lite.db import ports, session
 from ironic_lite.states import State
 from tests.api.client import Client

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ironic_lite.api import intake
+from ironic_lite.api.wire import intake
 from ironic_lite.db import nodes, session
 from tests.api.client import Client, Response, call, environment
 from tests.api.conftest import AddNode

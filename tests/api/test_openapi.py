@@ -24,9 +24,11 @@ from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks as conformance
 
 from ironic_lite import fields
-from ironic_lite.api import controllers, expose, openapi, policy, queries
+from ironic_lite.api import controllers, openapi, policy
 from ironic_lite.api.openapi import parts
 from ironic_lite.api.openapi.document import resource_name
+from ironic_lite.api.resources import queries
+from ironic_lite.api.wire import expose
 from ironic_lite.db.session import Database
 from tests.api import filling
 from tests.api.client import Client

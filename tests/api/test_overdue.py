@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.api import faults, overdue
+from ironic_lite.api.traffic import overdue
+from ironic_lite.api.wire import faults
 
 HOST = "127.0.0.1"
 MOMENT = 0.1

@@ -6,8 +6,9 @@ from collections import Counter
 
 from oslo_policy import policy as oslo_policy
 
-from ironic_lite.api import controllers, policy, routes
-from ironic_lite.api.expose import _ROUTE
+from ironic_lite.api import controllers, policy
+from ironic_lite.api.wire import routes
+from ironic_lite.api.wire.expose import _ROUTE
 
 
 def _routes() -> list[routes.Route]:

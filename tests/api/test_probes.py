@@ -11,7 +11,10 @@ from oslo_config import cfg
 from prometheus_client import parser
 
 from ironic_lite import clock, errors, metrics
-from ironic_lite.api import app, exchange, front, identify, probes, readiness
+from ironic_lite.api import app, front
+from ironic_lite.api.health import probes, readiness
+from ironic_lite.api.login import identify
+from ironic_lite.api.wire import exchange
 from ironic_lite.db import conductors, session
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode

@@ -11,7 +11,9 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.api import app, faults, rooms
+from ironic_lite.api import app
+from ironic_lite.api.traffic import rooms
+from ironic_lite.api.wire import faults
 from ironic_lite.db.session import Database
 from tests.api.client import Client, Response
 from tests.api.conftest import AddNode

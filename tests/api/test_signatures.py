@@ -7,7 +7,7 @@ import types
 import pecan.util
 import pytest
 
-from ironic_lite.api import signatures
+from ironic_lite.api.wire import signatures
 
 
 class Handler:

@@ -29,9 +29,9 @@ def declared(*extras: str) -> set[str]:
 EXTRAS = {
     "cli": {f"ironic_lite/cli/{path.name}" for path in (ROOT / "ironic_lite/cli").glob("*.py")},
     "keystone": {
-        "ironic_lite/api/checks.py",
-        "ironic_lite/api/enforcer.py",
-        "ironic_lite/api/keystone.py",
+        "ironic_lite/api/policy/checks.py",
+        "ironic_lite/api/policy/enforcer.py",
+        "ironic_lite/api/login/keystone.py",
     },
 }
 """Modules that are loaded only where the extra is."""

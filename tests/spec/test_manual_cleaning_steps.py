@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.api import shapes
+from ironic_lite.api.validation import shapes
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import interface

@@ -11,8 +11,9 @@ import pytest
 import sqlalchemy as sa
 from oslo_messaging.notify import _impl_test as notified
 
-from ironic_lite.api import controllers, exchange
-from ironic_lite.api.expose import _ROUTE
+from ironic_lite.api import controllers
+from ironic_lite.api.wire import exchange
+from ironic_lite.api.wire.expose import _ROUTE
 from tests.api.client import Client
 from tests.spec.operator import Operator
 

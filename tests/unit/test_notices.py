@@ -18,7 +18,7 @@ from ironic_lite.states import State
 
 CODE = pathlib.Path(__file__).parents[2] / "ironic_lite"
 COMPOSED = "f'{self.word}_{what}'"
-"""How ``api.families`` makes the kinds of its families."""
+"""How ``api.resources.families`` makes the kinds of its families."""
 Written = tuple[str, str | None]
 
 # -- every event of the code base ------------------------------------------------------------
@@ -79,7 +79,7 @@ def passed_on(tree: ast.Module, function: str, place: int) -> Iterator[Written]:
 def of_families() -> Iterator[Written]:
     """Find the kinds composed of a family's word and what has become of a member."""
     known = dict(trees())
-    shared = [known[f"api/{module}.py"] for module in ("families", "belongings")]
+    shared = [known[f"api/resources/{module}.py"] for module in ("families", "belongings")]
     whats = {what for tree in shared for what in became(tree)}
     for tree in known.values():
         for node in ast.walk(tree):
@@ -152,7 +152,7 @@ def test_every_row_is_for_an_event_that_is_written() -> None:
 def test_events_are_written_where_the_scan_looks() -> None:
     writers = {path for path, tree in trees() for call in calls(tree) if name(call) == "events.add"}
     known = {path for path, tree in trees() if [*of_api(tree), *of_rows(tree)]}
-    assert writers - known == {"conductor/journal.py", "api/belongings.py"}
+    assert writers - known == {"conductor/journal.py", "api/resources/belongings.py"}
 
 
 def test_no_row_is_there_twice() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_lite import errors
-from ironic_lite.api import queries
+from ironic_lite.api.resources import queries
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
 LATEST = 115

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironic_lite import errors, fields
-from ironic_lite.api import rules, schemas, step_lists
+from ironic_lite.api.validation import rules, schemas, step_lists
 from ironic_lite.steps import StepKind
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ironic_lite.api import expose
 from ironic_lite.api.controllers import (
     allocations,
     bios,
@@ -36,6 +35,7 @@ from ironic_lite.api.controllers import (
     vifs,
     volumes,
 )
+from ironic_lite.api.wire import expose
 
 ALL: tuple[type[expose.Controller], ...] = (
     root.Root,

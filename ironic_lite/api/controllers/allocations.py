@@ -9,19 +9,11 @@ from typing import Any
 from ironic_lite import allocations as core
 from ironic_lite import clock, errors
 from ironic_lite.allocations import State
-from ironic_lite.api import (
-    documents,
-    expose,
-    families,
-    guards,
-    happenings,
-    idents,
-    policy,
-    queries,
-    rules,
-    types,
-)
-from ironic_lite.api.exchange import Request
+from ironic_lite.api import policy
+from ironic_lite.api.resources import documents, families, guards, happenings, idents, queries
+from ironic_lite.api.validation import rules, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import allocations, events, nodes
 from ironic_lite.db.session import Connection
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ironic_lite import fields
-from ironic_lite.api import expose, idents, links, queries, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import idents, queries
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose, links
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import bios_settings
 
 Json = dict[str, Any]

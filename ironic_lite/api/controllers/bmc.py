@@ -8,8 +8,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors, hardware
-from ironic_lite.api import expose, idents, links, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import idents
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose, links
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.rpc import interface
 from ironic_lite.states import State, check_at_rest
 

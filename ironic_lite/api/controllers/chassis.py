@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite.api import documents, expose, families, queries, rules, types
 from ironic_lite.api.controllers import nodes
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import documents, families, queries
+from ironic_lite.api.validation import rules, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import chassis
 
 Json = dict[str, Any]

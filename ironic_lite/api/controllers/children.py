@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ironic_lite.api import expose, idents, pages, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import idents, pages
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import nodes
 
 _SINCE = 83

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import counters, errors, fields
-from ironic_lite.api import expose, links, pages, queries, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import pages, queries
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose, links
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import conductors
 
 Json = dict[str, Any]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite.api import documents, families, patches, queries, step_lists
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import documents, families, patches, queries
+from ironic_lite.api.validation import step_lists
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import deploy_templates
 from ironic_lite.db.session import Connection
 

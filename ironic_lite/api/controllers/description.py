@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from ironic_lite.api import expose
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 
 
 class Description(expose.Controller):

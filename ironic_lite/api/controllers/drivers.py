@@ -7,9 +7,11 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors, fields
-from ironic_lite.api import expose, links, queries, rules, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import queries
 from ironic_lite.api.service import Service
+from ironic_lite.api.validation import rules, types
+from ironic_lite.api.wire import expose, links
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import conductors
 from ironic_lite.rpc import interface
 

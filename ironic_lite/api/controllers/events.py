@@ -6,8 +6,10 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.api import expose, happenings, rules, shapes
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import happenings
+from ironic_lite.api.validation import rules, shapes
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import events, ports
 from ironic_lite.db.session import Connection
 

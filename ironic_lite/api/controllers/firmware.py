@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite.api import expose, idents, queries, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import idents, queries
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import firmware_components
 
 Json = dict[str, Any]

@@ -18,9 +18,12 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api import expose, idents, strangers, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.login import strangers
+from ironic_lite.api.resources import idents
 from ironic_lite.api.service import Service
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.rpc import interface
 
 LOG = logging.getLogger(__name__)

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ironic_lite import errors, fields, history
-from ironic_lite.api import expose, idents, pages, queries, rules, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import idents, pages, queries
+from ironic_lite.api.validation import rules, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import events
 
 Json = dict[str, Any]

@@ -14,10 +14,13 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors, inspection, masking
-from ironic_lite.api import expose, faults, queries, rules, strangers
 from ironic_lite.api.controllers import lookup
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.login import strangers
+from ironic_lite.api.resources import queries
 from ironic_lite.api.service import Service
+from ironic_lite.api.validation import rules
+from ironic_lite.api.wire import expose, faults
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import nodes, ports
 from ironic_lite.db.session import Connection
 from ironic_lite.states import State

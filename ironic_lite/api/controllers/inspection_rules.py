@@ -9,8 +9,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api import documents, expose, families, queries, rules
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import documents, families, queries
+from ironic_lite.api.validation import rules
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import inspection_rules
 from ironic_lite.db.session import Connection
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import capabilities, errors, fast_track, masking, states
-from ironic_lite.api import documents, expose, queries, rules, strangers
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.login import strangers
+from ironic_lite.api.resources import documents, queries
+from ironic_lite.api.validation import rules
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import nodes, ports
 from ironic_lite.db.session import Connection
 from ironic_lite.states import State

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from ironic_lite.api import enrolment, expose, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import enrolment
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 
 
 class Maintenance(expose.Controller):

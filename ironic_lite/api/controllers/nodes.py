@@ -9,18 +9,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import fields
-from ironic_lite.api import (
-    documents,
-    enrolment,
-    expose,
-    idents,
-    pages,
-    queries,
-    render,
-    rosters,
-    types,
-)
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import documents, enrolment, idents, pages, queries, rosters
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose, render
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import chassis
 from ironic_lite.db.session import Connection
 

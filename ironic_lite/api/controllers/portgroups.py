@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors, records
-from ironic_lite.api import belongings, documents, expose, families, guards, idents, queries, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import belongings, documents, families, guards, idents, queries
 from ironic_lite.api.service import Service
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import portgroups
 from ironic_lite.db.session import Connection
 

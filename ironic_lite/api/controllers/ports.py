@@ -7,19 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api import (
-    belongings,
-    documents,
-    expose,
-    families,
-    patches,
-    queries,
-    rules,
-    schemas,
-    types,
-)
 from ironic_lite.api.controllers import portgroups
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import belongings, documents, families, patches, queries
+from ironic_lite.api.validation import rules, schemas, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import ports
 from ironic_lite.db.session import Connection
 

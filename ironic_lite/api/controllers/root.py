@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import versions
-from ironic_lite.api import expose, links
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.wire import expose, links
+from ironic_lite.api.wire.exchange import Request
 
 _DOCUMENTATION = "https://docs.openstack.org/api-ref/baremetal/"
 

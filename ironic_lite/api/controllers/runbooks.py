@@ -10,19 +10,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors, runbooks
-from ironic_lite.api import (
-    books,
-    documents,
-    expose,
-    families,
-    pages,
-    patches,
-    queries,
-    schemas,
-    step_lists,
-    types,
-)
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import books, documents, families, pages, patches, queries
+from ironic_lite.api.validation import schemas, step_lists, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import runbooks as db
 from ironic_lite.db.session import Connection
 from ironic_lite.db.traits import LIMIT

@@ -9,8 +9,10 @@ import datetime
 from typing import Any
 
 from ironic_lite import clock, errors, masking
-from ironic_lite.api import documents, expose, idents, links, pages, queries, rules, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import documents, idents, pages, queries
+from ironic_lite.api.validation import rules, types
+from ironic_lite.api.wire import expose, links
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import runs
 
 Json = dict[str, Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite.api import expose
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import shards
 
 _SINCE = 82

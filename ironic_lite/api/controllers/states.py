@@ -7,8 +7,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors, hardware, raid
-from ironic_lite.api import books, documents, expose, idents, provisioning, schemas, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import books, documents, idents, provisioning
+from ironic_lite.api.validation import schemas, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.rpc import interface
 from ironic_lite.states import State, check_at_rest
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.api import expose, happenings, idents, schemas, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import happenings, idents
+from ironic_lite.api.validation import schemas, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import events, traits
 from ironic_lite.db.session import Connection
 

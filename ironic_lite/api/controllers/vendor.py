@@ -9,9 +9,11 @@ from typing import Any
 import orjson
 
 from ironic_lite import errors
-from ironic_lite.api import expose, idents, types
 from ironic_lite.api.controllers import drivers
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import idents
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 
 Json = dict[str, Any]
 Handler = Callable[..., Any]

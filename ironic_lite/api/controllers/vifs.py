@@ -6,8 +6,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api import expose, idents, rules, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import idents
+from ironic_lite.api.validation import rules, types
+from ironic_lite.api.wire import expose
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.rpc import interface
 
 Json = dict[str, Any]

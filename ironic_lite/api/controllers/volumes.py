@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import states
-from ironic_lite.api import belongings, documents, expose, guards, idents, links, queries, types
-from ironic_lite.api.exchange import Request
+from ironic_lite.api.resources import belongings, documents, guards, idents, queries
+from ironic_lite.api.validation import types
+from ironic_lite.api.wire import expose, links
+from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import volumes
 from ironic_lite.db.session import Connection
 

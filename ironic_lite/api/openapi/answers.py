@@ -12,8 +12,8 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import fields, metrics, verbs
-from ironic_lite.api import shapes
 from ironic_lite.api.openapi import parts
+from ironic_lite.api.validation import shapes
 
 Json = dict[str, Any]
 

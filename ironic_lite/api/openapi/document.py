@@ -9,10 +9,11 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import fields, versions
-from ironic_lite.api import documents, policy, queries
+from ironic_lite.api import policy
 from ironic_lite.api.openapi import parts
 from ironic_lite.api.openapi.answers import ROUTES, Told
-from ironic_lite.api.routes import Route
+from ironic_lite.api.resources import documents, queries
+from ironic_lite.api.wire.routes import Route
 
 Json = dict[str, Any]
 Row = tuple[Route, Callable[..., Any]]

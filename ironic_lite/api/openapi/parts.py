@@ -9,7 +9,8 @@ from typing import Any
 import wsme.types
 
 from ironic_lite import errors, versions
-from ironic_lite.api import documents, queries, types
+from ironic_lite.api.resources import documents, queries
+from ironic_lite.api.validation import types
 from ironic_lite.fields import Field, Type
 
 Json = dict[str, Any]

@@ -2,7 +2,7 @@
 
 A rule whose row has operations guards these routes, and no route has two: `guard` finds the rule of
 a route by method and path. The other rules are asked by name where a request has more to it than
-its route. ``api.enforcer`` puts them to oslo.policy; ``api.access`` asks.
+its route. ``enforcer`` puts them to oslo.policy; ``access`` asks.
 
 To guard a new route, write its ``METHOD /path`` into the row of its rule.
 """

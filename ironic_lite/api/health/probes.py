@@ -1,0 +1,103 @@
+"""Answers for those who watch the service: does it live, can it work, what has it done.
+
+They stand before versions and routes. All but ``/metrics`` answer anybody, logged in or not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from oslo_config import cfg
+
+from ironic_lite import errors
+from ironic_lite.api.health.exposition import Exposition
+from ironic_lite.api.health.readiness import Readiness
+from ironic_lite.api.service import Service
+from ironic_lite.api.wire import exchange, intake
+from ironic_lite.api.wire.exchange import Environ, StartResponse
+
+_TEXT = "text/plain; charset=UTF-8"
+_JSON = "application/json"
+_PARTS = ("api", "fleet")
+METHODS = frozenset({"GET", "HEAD"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What a probe says."""
+
+    status: int
+    body: bytes
+    kind: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Probe:
+    """One path.
+
+    ``guarded`` says that who asks must be known, as for any request.
+    """
+
+    path: str
+    ask: Callable[[Environ], Answer]
+    guarded: bool = False
+
+    def answer(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer a request that `front` has opened."""
+        environ[exchange.CALL].route = self.path
+        found = self.ask(environ)
+        headers = [("Content-Type", found.kind), ("Cache-Control", "no-store")]
+        return exchange.send(environ, start_response, found.status, found.body, headers)
+
+
+def table(conf: cfg.ConfigOpts, service: Callable[[], Service]) -> Mapping[str, Probe]:
+    """Return the probes that are switched on, by path.
+
+    :param service: returns what requests work with.
+    """
+    readiness, exposition = Readiness(service), Exposition(service)
+
+    def ready(_environ: Environ) -> Answer:
+        well, told = readiness.ask()
+        status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(status, orjson.dumps(told), _JSON)
+
+    def scraped(environ: Environ) -> Answer:
+        parts = _parts(environ)
+        accept = environ.get("HTTP_ACCEPT") or ""
+        text, kind = exposition.text(accept, api="api" in parts, fleet="fleet" in parts)
+        return Answer(HTTPStatus.OK, text, kind)
+
+    found = [Probe("/livez", _alive), Probe("/readyz", ready)]
+    if conf.healthcheck.enabled:
+        off = conf.healthcheck.disable_by_file_path
+        found.append(Probe("/healthcheck", lambda _environ: _healthy(off)))
+    if conf.metrics.enabled:
+        found.append(Probe("/metrics", scraped, guarded=not conf.metrics.public))
+    return {probe.path: probe for probe in found}
+
+
+def _alive(_environ: Environ) -> Answer:
+    """Whoever can answer lives: nothing else is asked."""
+    return Answer(HTTPStatus.OK, b'{"status":"alive"}', _JSON)
+
+
+def _healthy(off: str | None) -> Answer:
+    """As the middleware of other OpenStack services: load balancers know it."""
+    if off and os.path.exists(off):
+        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"DISABLED BY FILE", _TEXT)
+    return Answer(HTTPStatus.OK, b"", _TEXT)
+
+
+def _parts(environ: Environ) -> tuple[str, ...]:
+    query: dict[str, Any] = intake.query(environ.get("QUERY_STRING") or "")
+    only = query.pop("only", None)
+    if query or only not in {None, *_PARTS}:
+        name = next(iter(query), "only")
+        raise errors.InvalidParameter(path=name, reason="only=api and only=fleet are known")
+    return _PARTS if only is None else (only,)

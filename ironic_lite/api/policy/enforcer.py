@@ -1,0 +1,114 @@
+"""The rules of ``policy`` in oslo.policy, with what a policy file overrides.
+
+Loaded only where it is used: [api]auth_strategy = keystone, and the programs oslopolicy-*.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import oslo_policy.policy
+from oslo_config import cfg
+from oslo_context.context import RequestContext
+
+from ironic_lite import config
+from ironic_lite.api import policy
+from ironic_lite.api.policy import checks
+from ironic_lite.api.policy.access import Access
+
+LOG = logging.getLogger(__name__)
+
+_OURS = ("--config-file", "--config-dir")
+
+
+def rules() -> list[Any]:
+    """Return the defaults: the entry point oslo.policy.policies."""
+    return [_rule(each) for each in policy.TABLE]
+
+
+def _rule(row: policy.Rule) -> Any:
+    scope = None if row.public or not row.name.startswith("baremetal:") else list(row.scope)
+    if not row.operations:
+        return oslo_policy.policy.RuleDefault(
+            row.name, row.check, description=row.says, scope_types=scope
+        )
+    operations: list[Any] = []
+    for operation in row.operations:
+        method, _, path = operation.partition(" ")
+        operations.append({"method": method, "path": f"/v1{path}" if path else "/"})
+    return oslo_policy.policy.DocumentedRuleDefault(
+        row.name, row.check, row.says, operations, scope_types=scope
+    )
+
+
+def build(conf: cfg.ConfigOpts) -> Any:
+    """Return the enforcer of a configuration.
+
+    :raises config.ConfigError: its policy file cannot be used.
+    """
+    found = oslo_policy.policy.Enforcer(conf)
+    found.register_defaults(rules())
+    try:
+        found.load_rules()
+        found.check_rules(raise_on_violation=True)
+    except Exception as why:  # whatever a parser may raise
+        raise config.ConfigError(
+            reason=f"[oslo_policy]policy_file: {conf.oslo_policy.policy_file}: {why}"
+        ) from None
+    return found
+
+
+def for_scripts() -> Any:
+    """Return the enforcer of the command line: the entry point oslo.policy.enforcer.
+
+    The scripts read their own options; of ours they leave ``--config-file`` and ``--config-dir``.
+    """
+    words, ours = iter(sys.argv[1:]), []
+    for word in words:
+        if word in _OURS:
+            ours += [word, next(words, "")]
+        elif word.startswith(tuple(f"{each}=" for each in _OURS)):
+            ours.append(word)
+    # The global ones, which the scripts look into afterwards; they have read theirs by now.
+    config.CONF(ours, project=config.PROJECT, prog=config.API)
+    return build(config.CONF)
+
+
+class Asker:
+    """Asks the enforcer for one caller after the other."""
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._rules = checks.Trees(build(conf))
+        elevated = conf.rbac_service_role_elevated_access
+        name = conf.rbac_service_project_name if elevated else None
+        self._common = {"config.service_project_name": name} if name else {}
+
+    def access(self, environ: dict[str, Any]) -> Access:
+        """Return the rights of the caller whose token the middleware has looked into."""
+        who = RequestContext.from_environ(environ, overwrite=False)
+        return self._access({**who.to_policy_values(), "project_name": who.project_name})
+
+    def stranger(self) -> Access:
+        """Return the rights of a caller without a token."""
+        return self._access({"roles": [], "is_public_api": True})
+
+    def _access(self, caller: dict[str, Any]) -> Access:
+        project = caller.get("project_id")
+        plain = {**self._common, **_plain(caller)}
+        if caller.get("system_scope"):
+            caller["system"] = caller["system_scope"]  # its older name, which rules use
+
+        def ask(name: str, owners: Mapping[str, str]) -> bool:
+            found = self._rules.passes(name, {**plain, **owners}, caller)
+            LOG.debug("Rule %s: %s", name, "passed" if found else "not passed")
+            return found
+
+        return Access(ask, project, system=caller.get("system_scope") == "all")
+
+
+def _plain(caller: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what overridden rules may name of the caller in place of the object."""
+    return {name: value for name, value in caller.items() if value is not None}

@@ -1,0 +1,1 @@
+"""What controllers share: to find, show, list, create and change what the database holds."""

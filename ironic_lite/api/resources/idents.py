@@ -1,0 +1,70 @@
+"""What stands for a node in a path: its UUID, or since 1.5 its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.api.policy.access import OWNERS
+from ironic_lite.api.service import Service
+from ironic_lite.api.validation import rules as forms
+from ironic_lite.api.wire.exchange import Request
+from ironic_lite.db import nodes
+from ironic_lite.db.session import Connection
+
+NAMES_SINCE = 5
+_LONGEST = 255
+
+
+def node(request: Request, ident: str) -> str:
+    """Return ``ident`` as the database knows it.
+
+    :raises errors.NodeNotFound: nothing a node could be called, or a name before 1.5.
+    """
+    if forms.uuid_like(ident):
+        return forms.uuid(ident, "node")
+    if request.version < NAMES_SINCE or not ident.isascii() or len(ident) > _LONGEST:
+        raise errors.NodeNotFound(node=ident[:_LONGEST])
+    return ident
+
+
+def fetch(
+    service: Service,
+    request: Request,
+    ident: str,
+    columns: Sequence[str] | None = None,
+    *,
+    with_traits: bool = False,
+    rules: Sequence[str] = (),
+    enough: Callable[..., bool] = all,
+) -> dict[str, Any]:
+    """Return a node's columns (None for all), in one statement, if the caller may have them.
+
+    :param with_traits: adds the key ``traits``, a sorted list.
+    :param rules: to be passed instead of the route's; ``enough`` is ``any`` if one of them is.
+    :raises errors.NodeNotFound: there is no such node, or none that the caller may see.
+    :raises errors.Forbidden: the caller may not do with it what the route is for.
+    """
+    known = node(request, ident)
+    bound = columns is not None and request.access.limited
+    more = [name for name in OWNERS if bound and name not in (columns or ())]
+    read = columns if columns is None else (*columns, *more)
+    row = service.database.read(lambda conn: nodes.get(conn, known, read, with_traits=with_traits))
+    request.access.node(row, errors.NodeNotFound(node=known), *rules, enough=enough)
+    for name in more:
+        del row[name]
+    return row
+
+
+def judge(
+    conn: Connection, request: Request, node_uuid: str, missing: errors.Error, *rules: str
+) -> None:
+    """Judge what is asked of what hangs below a node: one statement, where rules bind the caller.
+
+    :param missing: what is raised, too, if there is no such thing.
+    :param rules: to be passed instead of the route's.
+    :raises errors.Forbidden: the caller may not do with it what the route is for.
+    """
+    if request.access.limited:
+        request.access.node(nodes.get(conn, node_uuid, OWNERS), missing, *rules)

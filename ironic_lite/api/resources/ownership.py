@@ -1,0 +1,128 @@
+"""Which rules a new node and a change of a node need, and whose the node is then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_lite import errors, fields
+from ironic_lite.api import policy
+from ironic_lite.api.policy.access import target
+from ironic_lite.api.wire.exchange import Request
+from ironic_lite.states import State
+
+Row = dict[str, Any]
+
+_UPDATE = "baremetal:node:update"
+_CREATE = "baremetal:node:create"
+_CREATE_OWN = "baremetal:node:create:self_owned_node"
+_PROVISIONED = "baremetal:node:update_owner_provisioned"
+_UNCLEANED = "baremetal:node:disable_cleaning"
+_INTERFACES = f"{_UPDATE}:driver_interfaces"
+
+PATCHED: Mapping[str, str] = {
+    "instance_info": "baremetal:node:update_instance_info",
+    "instance_name": "baremetal:node:update_instance_info",
+    "extra": "baremetal:node:update_extra",
+    "retired_reason": f"{_UPDATE}:retired",
+    "driver": _INTERFACES,
+    **{f"{kind}_interface": _INTERFACES for kind in fields.INTERFACE_KINDS},
+    **{
+        name: f"{_UPDATE}:{name}"
+        for name in (
+            "driver_info",
+            "properties",
+            "chassis_uuid",
+            "instance_uuid",
+            "lessee",
+            "owner",
+            "network_data",
+            "conductor_group",
+            "name",
+            "retired",
+            "shard",
+            "parent_node",
+            "disable_power_off",
+        )
+    },
+}
+"""The rule of each field that has one; the others have ``baremetal:node:update``."""
+
+
+def rules(patch: Any) -> tuple[str, ...]:
+    """Return the names of the rules that a caller must pass for a PATCH of a node.
+
+    :param patch: as it came, of any form: what is no patch is refused by others.
+    """
+    needed = dict.fromkeys(map(_rule, patch)) if isinstance(patch, list) else {}
+    return tuple(needed) or (_UPDATE,)
+
+
+def _rule(operation: Any) -> str:
+    path = operation.get("path") if isinstance(operation, dict) else None
+    if not isinstance(path, str):
+        return _UPDATE
+    root = path.split("/")[1] if path.startswith("/") else ""
+    root = root.replace("~1", "/").replace("~0", "~")
+    if root == "automated_clean" and str(operation.get("value")).strip().lower() in _NO:
+        return _UNCLEANED
+    return PATCHED.get(root, _UPDATE)
+
+
+_NO = frozenset({"false", "f", "no", "n", "off", "0"})
+
+
+def enrolling(request: Request, conf: cfg.ConfigOpts) -> str | None:
+    """Return the project that will own what the caller enrolls; None: whoever is named.
+
+    :raises errors.Forbidden: the caller may not enroll nodes.
+    """
+    access = request.access
+    if not access.limited:
+        return None
+    own = conf.api.project_admin_can_manage_own_nodes and access.allows(_CREATE_OWN)
+    mine = own and not access.system and access.project
+    if not mine:
+        access.demand(_CREATE)
+    access.settle()
+    return mine or None
+
+
+def claim(given: Row, owner: str | None) -> None:
+    """Let a project own the node that it enrolls.
+
+    :param owner: of `enrolling`.
+    :raises errors.InvalidParameter: the node was to be somebody else's.
+    """
+    if owner is None:
+        return
+    if given.get("owner") not in {None, owner}:
+        reason = "a project enrolls nodes of its own only"
+        raise errors.InvalidParameter(path="owner", reason=reason)
+    given["owner"] = owner
+
+
+def check_transfer(request: Request, before: Row, changed: Row) -> None:
+    """Check whether an active node may be given to another owner.
+
+    :raises errors.Conflict: not by this caller.
+    """
+    if "owner" not in changed or before["provision_state"] != State.ACTIVE:
+        return
+    if not request.access.allows(_PROVISIONED, target(policy.NODE, before)):
+        reason = "its owner cannot be changed while it is active"
+        raise errors.Conflict(node=before["uuid"], reason=reason)
+
+
+def check_parent(request: Request, row: Row, parent: Row, ident: str) -> None:
+    """Check whether a node may be the child of another: one the caller sees, of the same owner.
+
+    :raises errors.NodeNotFound: it may not.
+    """
+    if not request.access.limited:
+        return
+    seen = request.access.allows("baremetal:node:get", target(policy.NODE, parent))
+    if not seen or row["owner"] != parent["owner"]:
+        raise errors.NodeNotFound(node=ident)

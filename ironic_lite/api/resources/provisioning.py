@@ -1,0 +1,300 @@
+"""PUT .../states/provision: every check before a conductor is asked, in the order clients know.
+
+`check` judges with the verb's row of ``verbs.TABLE`` and one read of the node; `send` is the table
+of which RPC carries out which verb. The conductor checks again under its lock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_lite import errors, runbooks, verbs
+from ironic_lite.api.resources import guards
+from ironic_lite.api.validation import schemas, step_lists
+from ironic_lite.context import Context
+from ironic_lite.rpc import interface
+from ironic_lite.states import State
+from ironic_lite.steps import StepKind
+
+Json = dict[str, Any]
+
+COLUMNS = (
+    "uuid",
+    "driver",
+    "conductor_group",
+    "provision_state",
+    "reservation",
+    "maintenance",
+    "protected",
+    "retired",
+)
+"""What of a node the checks read."""
+
+_SHOWN = 64
+_RULE = "baremetal:node:set_provision_state"
+_RULED = ("clean_steps", "service_steps")
+"""Keys with a rule of their own."""
+_STEPS = {f"{kind}_steps": kind for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)}
+# Where a version does not have it yet, it is refused as if the verb never had: 400, not 406.
+_GATED_AS_FOREIGN = frozenset({"configdrive"})
+# Refused in maintenance before their state is looked at; the others after everything else.
+_MAINTENANCE_FIRST = frozenset({"deploy", "rebuild"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """A request: the verb's row, the body's keys without null ones, the node, and the version.
+
+    The node has its ``traits`` where a runbook is asked for.
+    """
+
+    verb: verbs.Verb
+    body: Mapping[str, Any]
+    node: Mapping[str, Any]
+    version: int
+
+    @property
+    def state(self) -> State:
+        """The node's provision state."""
+        return State(self.node["provision_state"])
+
+
+# -- checks, in their order ------------------------------------------------------------------
+
+
+def _version(asked: Asked) -> None:
+    if asked.version < asked.verb.since:
+        raise errors.NotAcceptable(what=f"The target {asked.verb.target}", since=asked.verb.since)
+
+
+def _maintenance_first(asked: Asked) -> None:
+    if asked.verb.event in _MAINTENANCE_FIRST:
+        _maintenance(asked)
+
+
+def _maintenance(asked: Asked) -> None:
+    if asked.node["maintenance"] and not asked.verb.in_maintenance:
+        raise errors.NodeInMaintenance(verb=asked.verb.target, node=asked.node["uuid"])
+
+
+def _state(asked: Asked) -> None:
+    if verbs.possible(asked.verb, asked.state):
+        return
+    guards.check_unlocked(asked.node)
+    raise errors.InvalidState(
+        verb=asked.verb.target, node=asked.node["uuid"], state=asked.state.value
+    )
+
+
+def _retired(asked: Asked) -> None:
+    """S4.7, and C23 for the other two ways to available."""
+    if asked.verb.spares_retired and asked.node["retired"]:
+        raise errors.NodeRetired(node=asked.node["uuid"])
+
+
+def _configdrive(asked: Asked) -> None:
+    if "configdrive" in asked.body:
+        _belongs(asked, "configdrive")
+        schemas.configdrive(asked.body["configdrive"], version=asked.version)
+
+
+def _runbook(asked: Asked) -> None:
+    if "runbook" in asked.body:
+        _new_enough(asked, "runbook")
+        _belongs(asked, "runbook")
+        for key in ("clean_steps", "service_steps", "disable_ramdisk"):
+            if key in asked.body:
+                reason = f"cannot be given together with {key}: the runbook has its own"
+                raise errors.InvalidParameter(path="runbook", reason=reason)
+
+
+def _ramdisk(asked: Asked) -> None:
+    if "disable_ramdisk" in asked.body:
+        _new_enough(asked, "disable_ramdisk")
+        _belongs(asked, "disable_ramdisk")
+
+
+def _pairs(asked: Asked) -> None:
+    """Every key with its verb, every verb with its keys."""
+    for key in asked.body:
+        if key != "target":
+            _new_enough(asked, key)
+            _belongs(asked, key)
+    if asked.verb.needs and not any(key in asked.body for key in asked.verb.needs):
+        raise errors.MissingParameter(path=" or ".join(asked.verb.needs))
+
+
+def _state_version(asked: Asked) -> None:
+    since = asked.verb.state_since.get(asked.state, 1)
+    if asked.version < since:
+        what = f"The target {asked.verb.target} in state {asked.state}"
+        raise errors.NotAcceptable(what=what, since=since)
+
+
+def _protected(asked: Asked) -> None:
+    if asked.verb.spares_protected and asked.node["protected"]:
+        raise errors.NodeProtected(node=asked.node["uuid"])
+
+
+_BEFORE_STEPS: tuple[Callable[[Asked], None], ...] = (
+    _version,
+    _maintenance_first,
+    _state,
+    _retired,
+    _configdrive,
+    _runbook,
+    _ramdisk,
+    _pairs,
+    _state_version,
+)
+_AFTER_STEPS: tuple[Callable[[Asked], None], ...] = (_maintenance, _protected)
+
+
+def rules(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the rules that a caller must pass to ask this."""
+    named = (key for key in _RULED if body.get(key))
+    return (_RULE, *(f"{_RULE}:{key}" for key in named))
+
+
+def verb(target: str, node: Mapping[str, Any]) -> verbs.Verb:
+    """Return the row of a target.
+
+    :raises errors.InvalidState: there is no such verb.
+    """
+    found = verbs.BY_TARGET.get(target)
+    if found is None:
+        raise errors.InvalidState(
+            verb=target[:_SHOWN], node=node["uuid"], state=node["provision_state"]
+        )
+    return found
+
+
+def check(asked: Asked, conf: cfg.ConfigOpts, runbook: Callable[[str], Mapping[str, Any]]) -> Asked:
+    """Refuse what can be refused without the conductor; the order decides which refusal is told.
+
+    :param runbook: returns the runbook that is asked for, all its columns.
+    :returns: what is asked, the steps of a runbook in its place.
+    :raises errors.Error: 400, 403, 404, 406 or 409, as the check says.
+    """
+    for rule in _BEFORE_STEPS:
+        rule(asked)
+    if "runbook" in asked.body:
+        asked = _opened(asked, runbook(asked.body["runbook"]))
+    for key, kind in _STEPS.items():
+        if key in asked.body:
+            disallowed = conf.api[f"disallow_{kind}_steps"]
+            step_lists.of_request(kind, asked.body[key], disallowed=disallowed)
+    for rule in _AFTER_STEPS:
+        rule(asked)
+    return asked
+
+
+def _opened(asked: Asked, book: Mapping[str, Any]) -> Asked:
+    """Return the request as if it had listed the steps of its runbook."""
+    runbooks.check(book, asked.node["uuid"], asked.node["traits"], asked.version)
+    key = next(key for key in asked.verb.needs if key != "runbook")
+    kept = {name: value for name, value in asked.body.items() if name != "runbook"}
+    told = {key: runbooks.steps(book), "disable_ramdisk": bool(book["disable_ramdisk"])}
+    return dataclasses.replace(asked, body={**kept, **told})
+
+
+def _belongs(asked: Asked, key: str) -> None:
+    since = asked.verb.allows.get(key)
+    if since is None or (key in _GATED_AS_FOREIGN and asked.version < since):
+        owners = ", ".join(verbs.owners(key))
+        reason = f"belongs to the targets {owners}, not to {asked.verb.target}"
+        raise errors.InvalidParameter(path=key, reason=reason)
+
+
+def _new_enough(asked: Asked, key: str) -> None:
+    """Refuse a key that no verb had at this version."""
+    since = min(verbs.BY_TARGET[owner].allows[key] for owner in verbs.owners(key))
+    own = asked.verb.allows.get(key, since)
+    if key not in _GATED_AS_FOREIGN and asked.version < max(since, own):
+        raise errors.NotAcceptable(what=f"The parameter {key}", since=max(since, own))
+
+
+# -- asking the conductor --------------------------------------------------------------------
+
+Send = Callable[[interface.Conductor, Context, Asked], None]
+
+
+def _action(name: str) -> Send:
+    def send_(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+        conductor.do_provisioning_action(who, node_uuid=asked.node["uuid"], action=name)
+
+    return send_
+
+
+def _deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+    conductor.do_node_deploy(
+        who,
+        node_uuid=asked.node["uuid"],
+        rebuild=asked.verb.event == "rebuild",
+        configdrive=asked.body.get("configdrive"),
+        deploy_steps=asked.body.get("deploy_steps"),
+    )
+
+
+def _clean(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+    conductor.do_node_clean(
+        who,
+        node_uuid=asked.node["uuid"],
+        clean_steps=asked.body["clean_steps"],
+        disable_ramdisk=asked.body.get("disable_ramdisk", False),
+    )
+
+
+def _service(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+    conductor.do_node_service(
+        who,
+        node_uuid=asked.node["uuid"],
+        service_steps=asked.body["service_steps"],
+        disable_ramdisk=asked.body.get("disable_ramdisk", False),
+    )
+
+
+def _rescue(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+    conductor.do_node_rescue(
+        who, node_uuid=asked.node["uuid"], rescue_password=asked.body["rescue_password"]
+    )
+
+
+def _unrescue(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+    conductor.do_node_unrescue(who, node_uuid=asked.node["uuid"])
+
+
+def _tear_down(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+    conductor.do_node_tear_down(who, node_uuid=asked.node["uuid"])
+
+
+def _inspect(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+    conductor.inspect_hardware(who, node_uuid=asked.node["uuid"])
+
+
+BY_EVENT: Mapping[str, Send] = {
+    **{
+        name: _action(name)
+        for name in ("manage", "provide", "available", "adopt", "abort", "unhold")
+    },
+    "deploy": _deploy,
+    "rebuild": _deploy,
+    "delete": _tear_down,
+    "clean": _clean,
+    "service": _service,
+    "rescue": _rescue,
+    "unrescue": _unrescue,
+    "inspect": _inspect,
+}
+
+
+def send(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
+    """Have the verb carried out; returns when the conductor has accepted it.
+
+    :raises errors.Error: as the conductor refuses it.
+    """
+    BY_EVENT[asked.verb.event](conductor, who, asked)

@@ -1,0 +1,1 @@
+"""What the values and bodies of requests must be like, from single values up to whole bodies."""

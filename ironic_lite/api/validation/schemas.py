@@ -1,0 +1,291 @@
+"""Check the bodies of requests: resources by the rows of ``fields``, verbs by ``shapes``.
+
+Values come back in the form we store. A fault is named by its JSON path, such as
+``clean_steps/0/interface``.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors, fields, verbs
+from ironic_lite.api.validation import rules, shapes, values_of
+from ironic_lite.fields import Field, Type
+
+Json = dict[str, Any]
+
+_CONFIGDRIVE_OBJECT_SINCE = 56
+_VENDOR_DATA_SINCE = 59
+_NODE_IDENT_SINCE = 94
+
+# -- values of fields ------------------------------------------------------------------------
+
+
+def values(table: tuple[Field, ...], given: Mapping[str, Any], *, version: int, what: str) -> Json:
+    """Check values of fields that may be written, and return them as they are stored.
+
+    Null becomes the field's default. Whether the fields may be written is the caller's business.
+
+    :param given: field name -> value.
+    :param what: ``node``, ``port`` and so on, for the sentence.
+    :raises errors.InvalidParameter: a value is not of the field's type, or against its rule.
+    """
+    lead = f"Schema error for {what}"
+    shapes.check_fields(table, given, lead)
+    known = fields.by_name(table)
+    try:
+        return {name: _stored(known[name], value, version) for name, value in given.items()}
+    except errors.InvalidParameter as fault:
+        if fault.message.startswith("Schema error"):
+            raise
+        raise errors.InvalidParameter(f"{lead}: {fault.message}", **fault.facts) from None
+
+
+def _stored(field: Field, value: Any, version: int) -> Any:
+    if value is None:
+        if field.required and field.default is None:
+            raise errors.InvalidParameter(path=field.name, reason="must not be null")
+        return field.default if field.type is not Type.OBJECT else {}
+    if field.type is Type.BOOLEAN:
+        return rules.boolean(value, field.name)
+    if field.type is Type.STRING:
+        rules.text(value, field.name)
+    if field.type is Type.INTEGER:
+        value = rules.integer(value, field.name)
+    special = values_of.rule(field)
+    return special(value, field.name, version) if special else value
+
+
+# -- bodies of POST --------------------------------------------------------------------------
+
+
+def node(body: Any, *, version: int) -> Json:
+    """Return the column values of POST /v1/nodes, only those that were given.
+
+    :raises errors.InvalidParameter: an unknown or unwritable key, or a bad value.
+    :raises errors.NotAcceptable: a field newer than ``version``.
+    """
+    given = _writable(fields.NODE, body, version=version, what="node")
+    if given.get("driver") is None:
+        raise errors.InvalidParameter(
+            "Schema error for node: driver: is required", path="driver", reason="is required"
+        )
+    if given.get("retired_reason") and not given.get("retired"):
+        raise errors.InvalidParameter(path="retired_reason", reason="needs retired to be true")
+    named = display_name(given.get("instance_info"))
+    if named is not None and given.get("instance_name") is None:
+        given["instance_name"] = named
+    return given
+
+
+def port(body: Any, *, version: int) -> Json:
+    """Return the column values of POST /v1/ports, only those given.
+
+    ``node_ident`` (1.94) stays in the result under its own name: the caller looks the node up.
+
+    :raises errors.InvalidParameter: an unknown or unwritable key, a bad value, no address, no node.
+    :raises errors.NotAcceptable: a field newer than ``version``.
+    """
+    rest = dict(body) if isinstance(body, dict) else body
+    ident = rest.pop("node_ident", None) if isinstance(rest, dict) else None
+    if ident is not None and version < _NODE_IDENT_SINCE:
+        raise errors.NotAcceptable(what="node_ident", since=_NODE_IDENT_SINCE)
+    given = _writable(fields.PORT, rest, version=version, what="port")
+    if given.get("address") is None:
+        raise errors.InvalidParameter(
+            "Schema error for port: address: is required", path="address", reason="is required"
+        )
+    if ident is not None:
+        given["node_ident"] = rules.text(ident, "node_ident", least=1, length=255)
+    if (ident is None) == (given.get("node_uuid") is None):
+        raise errors.InvalidParameter(
+            path="node_uuid", reason="give exactly one of node_uuid and node_ident"
+        )
+    smart_nic(given)
+    return given
+
+
+def resource(
+    table: tuple[Field, ...],
+    body: Any,
+    *,
+    version: int,
+    what: str,
+    needs: tuple[str, ...] = (),
+) -> Json:
+    """Return the column values of a POST that makes a resource, only those given.
+
+    :param what: ``chassis``, ``deploy template`` and so on, for the sentence.
+    :param needs: names of fields that must be there.
+    :raises errors.InvalidParameter: an unknown or unwritable key, a bad value, or one is missing.
+    :raises errors.NotAcceptable: a field newer than ``version``.
+    """
+    given = _writable(table, body, version=version, what=what)
+    for name in needs:
+        if name not in given:
+            message = f"Schema error for {what}: {name}: is required"
+            raise errors.InvalidParameter(message, path=name, reason="is required")
+    return given
+
+
+def display_name(instance_info: Any) -> str | None:
+    """Return the display_name that instance_name follows, if it can be a name at all."""
+    found = instance_info.get("display_name") if isinstance(instance_info, dict) else None
+    fits = isinstance(found, str) and 0 < len(found) <= _NAME_LENGTH
+    return found if fits else None
+
+
+_NAME_LENGTH = 255
+
+
+def smart_nic(port_values: Mapping[str, Any]) -> None:
+    """Refuse a smart NIC whose connection lacks what one needs.
+
+    :raises errors.InvalidParameter: port_id or hostname is missing.
+    """
+    link = port_values.get("local_link_connection")
+    if port_values.get("is_smartnic") and link and not link.keys() >= {"port_id", "hostname"}:
+        reason = "of a smart NIC needs port_id and hostname"
+        raise errors.InvalidParameter(path="local_link_connection", reason=reason)
+
+
+_INSTEAD: Mapping[str, str] = {
+    "traits": "set traits with PUT /v1/nodes/{node}/traits",
+    "target_raid_config": "set it with PUT /v1/nodes/{node}/states/raid",
+    "provision_state": "change it with PUT /v1/nodes/{node}/states/provision",
+    "power_state": "change it with PUT /v1/nodes/{node}/states/power",
+    "protected": "set it with PATCH once the node is active",
+}
+
+
+def _writable(table: tuple[Field, ...], body: Any, *, version: int, what: str) -> Json:
+    if not isinstance(body, dict):
+        raise errors.InvalidParameter(
+            f"Schema error for {what}: the body must be a JSON object", path="", reason="no object"
+        )
+    known = fields.by_name(table)
+    kept: Json = {}
+    for name, value in body.items():
+        if name == "uuid" and value is None:  # to be made up, as if it were not there
+            continue
+        field = known.get(name)
+        if field is None or not field.creatable:
+            reason = "cannot be set here" if field else f"is not a property of a {what}"
+            hint = f"; {_INSTEAD[name]}" if name in _INSTEAD and what == "node" else ""
+            message = f"Schema error for {what}: {name}: {reason}{hint}"
+            raise errors.InvalidParameter(message, path=name, reason=reason)
+        if field.since <= version:
+            kept[name] = value
+        elif value is not None:
+            raise errors.NotAcceptable(what=f"Field {name}", since=field.since)
+    return values(table, kept, version=version, what=what)
+
+
+# -- bodies of actions -----------------------------------------------------------------------
+
+
+def provision(body: Any) -> Json:
+    """Check the outline of PUT .../states/provision: a target, and no key nobody knows.
+
+    :raises errors.MissingParameter: no target (also for a body that is no object).
+    :raises errors.InvalidParameter: unknown keys, or a target that is no string.
+    """
+    if not isinstance(body, dict) or body.get("target") is None:
+        raise errors.MissingParameter(path="target")
+    unknown = sorted(set(body) - set(verbs.BODY_KEYS))
+    if unknown:
+        raise errors.InvalidParameter(
+            f"Unexpected arguments: {', '.join(unknown)}",
+            path=unknown[0],
+            reason="unexpected argument",
+        )
+    rules.text(body["target"], "target", least=1)
+    found: Json = {key: value for key, value in body.items() if value is not None}
+    if "disable_ramdisk" in found:
+        found["disable_ramdisk"] = rules.boolean(found["disable_ramdisk"], "disable_ramdisk")
+    if "runbook" in found:
+        rules.text(found["runbook"], "runbook", least=1, length=255)
+    if "rescue_password" in found:
+        _rescue_password(found["rescue_password"])
+    return found
+
+
+def _rescue_password(value: Any) -> None:
+    """Refuse a blank one without ever repeating what was given."""
+    if not isinstance(value, str) or not value.strip():
+        reason = "must be a string that is not blank"
+        raise errors.InvalidParameter(path="rescue_password", reason=reason)
+
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")  # nothing twice: blanks are in both parts
+_GZIP = b"\x1f\x8b"
+
+
+def configdrive(given: Any, *, version: int) -> Any:
+    """Return a configuration drive: an object to build one from, a URL, or a gzipped ISO in base64.
+
+    :raises errors.InvalidParameter: none of these.
+    :raises errors.NotAcceptable: an object (1.56) or its vendor_data (1.59) is too new.
+    """
+    if isinstance(given, dict):
+        if version < _CONFIGDRIVE_OBJECT_SINCE:
+            raise errors.NotAcceptable(
+                what="A configdrive as an object", since=_CONFIGDRIVE_OBJECT_SINCE
+            )
+        shapes.check("configdrive", given, "configdrive", "Invalid configdrive")
+        if "vendor_data" in given and version < _VENDOR_DATA_SINCE:
+            raise errors.NotAcceptable(what="configdrive/vendor_data", since=_VENDOR_DATA_SINCE)
+        return given
+    if isinstance(given, str) and ("://" in given or _gzip_in_base64(given)):
+        return rules.text(given, "configdrive")
+    reason = "must be an object, a URL, or a gzipped ISO image in base64"
+    raise errors.InvalidParameter(
+        f"Invalid configdrive: {reason}", path="configdrive", reason=reason
+    )
+
+
+def _gzip_in_base64(text: str) -> bool:
+    if not _BASE64.fullmatch(text):
+        return False
+    try:
+        return binascii.a2b_base64("".join(text[:16].split())[:4]).startswith(_GZIP)
+    except binascii.Error:
+        return False
+
+
+_TRAIT_KEYS = frozenset({"traits"})
+
+
+def trait_list(body: Any) -> list[str]:
+    """Return the traits of a PUT that sets all of a node's or a runbook's, sorted.
+
+    :raises errors.MissingParameter: no traits.
+    :raises errors.InvalidParameter: another key, or something that is no trait.
+    """
+    if not isinstance(body, dict) or body.get("traits") is None:
+        raise errors.MissingParameter(path="traits")
+    unknown = sorted(set(body) - _TRAIT_KEYS)
+    if unknown:
+        raise errors.InvalidParameter(
+            f"Unexpected arguments: {', '.join(unknown)}",
+            path=unknown[0],
+            reason="unexpected argument",
+        )
+    return rules.traits(body["traits"])
+
+
+def single_trait(body: Any, trait: str, place: str) -> str:
+    """Return the trait that a PUT has in its path.
+
+    :param place: where all traits are, such as ``/v1/nodes/{node}/traits``.
+    :raises errors.InvalidRequest: there is a body.
+    :raises errors.InvalidParameter: it is no trait.
+    """
+    if body:
+        raise errors.InvalidRequest(
+            f"A single trait is set without a body. To set all, PUT a list to {place}."
+        )
+    return rules.trait(trait)

@@ -1,0 +1,172 @@
+"""What values of single fields must be like, besides their type and length: one function each.
+
+``schemas`` asks `rule` for each field it checks. A function takes the value, its path and the
+request's minor API version, and returns the value in the form we store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import errors, fields, inspection_rules, runbooks
+from ironic_lite.api.validation import rules, shapes, step_lists
+from ironic_lite.fields import Field
+
+Json = dict[str, Any]
+Check = Callable[[Any, str, int], Any]
+
+_NETWORK_TYPE_SINCE = 64
+
+
+def rule(field: Field) -> Check | None:
+    """Return the rule of a field, None if there is none."""
+    return _OWN.get(field) or _SPECIAL.get(field.name)
+
+
+def _uuid(value: Any, path: str, _version: int) -> str:
+    return rules.uuid(value, path)
+
+
+def _not_empty(value: Any, path: str, _version: int) -> str:
+    return rules.text(value, path, least=1)
+
+
+def _name(value: Any, path: str, version: int) -> str:
+    return rules.name(value, path, version=version)
+
+
+def _network_data(value: Any, path: str, _version: int) -> Any:
+    if value:  # an empty object takes the data away
+        shapes.check("network_data", value, path, "Invalid network_data")
+    return value
+
+
+def _local_link(value: Any, path: str, version: int) -> Json:
+    """Return where a port is plugged in: nothing, a switch's port, a smart NIC's, or unmanaged."""
+    shapes.check("local_link_connection", value, path, f"Invalid {path}")
+    found: Json = dict(value)
+    if "network_type" in found and version < _NETWORK_TYPE_SINCE:
+        raise errors.NotAcceptable(what=f"{path}/network_type", since=_NETWORK_TYPE_SINCE)
+    if "switch_id" in found:
+        found["switch_id"] = rules.switch_id(found["switch_id"], f"{path}/switch_id")
+    complete = found.keys() >= {"switch_id", "port_id"} or found.keys() >= {"port_id", "hostname"}
+    if found and not complete and found.get("network_type") != "unmanaged":
+        reason = "needs switch_id and port_id, or port_id and hostname of a smart NIC"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return found
+
+
+def _group(value: Any, path: str, _version: int) -> str:
+    return rules.conductor_group(value, path)
+
+
+def _mac(value: Any, path: str, _version: int) -> str:
+    return rules.mac(value, path)
+
+
+_SPECIAL: Mapping[str, Check] = {
+    "uuid": _uuid,
+    "instance_uuid": _uuid,
+    "chassis_uuid": _uuid,
+    "node_uuid": _uuid,
+    "portgroup_uuid": _uuid,
+    "name": _name,
+    "driver": _not_empty,
+    "instance_name": _not_empty,
+    "shard": _not_empty,
+    "parent_node": _not_empty,
+    "physical_network": _not_empty,
+    "conductor_group": _group,
+    "network_data": _network_data,
+    "address": _mac,
+    "local_link_connection": _local_link,
+    "connector_id": _not_empty,
+    "type": _not_empty,
+    "volume_id": _not_empty,
+    "volume_type": _not_empty,
+    **{f"{kind}_interface": _not_empty for kind in fields.INTERFACE_KINDS},
+}
+
+
+def _trait(value: Any, path: str, _version: int) -> str:
+    return rules.trait(value, path)
+
+
+def _template_steps(value: Any, path: str, _version: int) -> list[Json]:
+    return step_lists.of_template(value, path, "Schema error for deploy template")
+
+
+def _plain_name(value: Any, path: str, version: int) -> str:
+    """Nothing hangs below the resource that its name could hide."""
+    return rules.name(value, path, version=version, reserved=frozenset())
+
+
+def _runbook_name(value: Any, path: str, version: int) -> str:
+    plain = version >= runbooks.TRAITS_SINCE
+    return _plain_name(value, path, version) if plain else rules.trait(value, path)
+
+
+def _runbook_steps(value: Any, path: str, _version: int) -> list[Json]:
+    return step_lists.of_runbook(value, path, "Schema error for runbook")
+
+
+def _operations(value: Any, path: str, _version: int) -> list[Json]:
+    """Return the conditions or the actions of an inspection rule, as the path says."""
+    shapes.check(path, value, path, _OF_RULE)
+    inspection_rules.check(**{"conditions": (), "actions": (), path: value})
+    listed: list[Json] = value
+    return listed
+
+
+def _phase(value: Any, path: str, _version: int) -> str:
+    if value not in inspection_rules.PHASES:
+        reason = f"{value[:_SHOWN]!r} is none of {', '.join(inspection_rules.PHASES)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return str(value)
+
+
+def _priority(value: Any, path: str, _version: int) -> int:
+    if not 0 <= value <= _HIGHEST:
+        raise errors.InvalidParameter(path=path, reason=f"must be from 0 to {_HIGHEST}")
+    return int(value)
+
+
+_OF_RULE = "Schema error for inspection rule"
+_HIGHEST = 9999
+_SHOWN = 80
+
+
+def _traits(value: Any, path: str, _version: int) -> list[str]:
+    return rules.traits(value, path)
+
+
+def _idents(value: Any, path: str, _version: int) -> list[str]:
+    """Return UUIDs or names, each once, in their order."""
+    if len(value) > _MOST_IDENTS:
+        raise errors.InvalidParameter(path=path, reason=f"has more than {_MOST_IDENTS} entries")
+    return list(
+        dict.fromkeys(
+            rules.text(each, f"{path}/{place}", least=1, length=255)
+            for place, each in enumerate(value)
+        )
+    )
+
+
+_MOST_IDENTS = 10_000
+"""What one statement on all databases can ask for at once."""
+
+# Fields that have a name in common with those of other resources, and a rule of their own.
+_OWN: Mapping[Field, Check] = {
+    fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _trait,
+    fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
+    fields.by_name(fields.RUNBOOK)["name"]: _runbook_name,
+    fields.by_name(fields.RUNBOOK)["steps"]: _runbook_steps,
+    fields.by_name(fields.INSPECTION_RULE)["phase"]: _phase,
+    fields.by_name(fields.INSPECTION_RULE)["priority"]: _priority,
+    fields.by_name(fields.INSPECTION_RULE)["conditions"]: _operations,
+    fields.by_name(fields.INSPECTION_RULE)["actions"]: _operations,
+    fields.by_name(fields.ALLOCATION)["name"]: _plain_name,
+    fields.by_name(fields.ALLOCATION)["traits"]: _traits,
+    fields.by_name(fields.ALLOCATION)["candidate_nodes"]: _idents,
+}

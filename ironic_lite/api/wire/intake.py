@@ -1,0 +1,141 @@
+"""Take in body and query: JSON of sane depth, and text that every database holds.
+
+Nothing gets past here that could make a later part stumble; what is refused is named with its
+place.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from ironic_lite import errors
+from ironic_lite.api.wire import faults
+
+MAX_DEPTH = 25
+MAX_ARGUMENTS = 200
+
+_JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)", re.ASCII)
+_CHARSET = re.compile(r"""charset\s*=\s*"?([^";\s]+)""", re.IGNORECASE)
+_CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+# A string without an end goes to the end of the text, and nothing is tried twice: else the time for
+# a broken text would grow with the square of its length.
+_MARKS = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NUL_ESCAPE = b"\\u0000"
+_TOO_DEEP = f"The request body is nested more than {MAX_DEPTH} levels deep."
+
+
+def parse(body: bytes, content_type: str) -> Any:
+    """Return the JSON value of a body; None for an empty one, whatever its type.
+
+    :param content_type: value of the Content-Type header, "" if there was none.
+    :raises errors.InvalidRequest: not sent as JSON, not JSON, or with NUL characters in it.
+    :raises faults.Refusal: nested too deeply.
+    """
+    if not body:
+        return None
+    _check_type(content_type)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as why:
+        if _marks_too_deep(body):
+            raise faults.guarded(HTTPStatus.BAD_REQUEST, _TOO_DEEP) from None
+        raise errors.InvalidRequest(f"The request body is not valid JSON: {why}.") from None
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH and deeper(value, MAX_DEPTH):
+        raise faults.guarded(HTTPStatus.BAD_REQUEST, _TOO_DEEP)
+    if _NUL_ESCAPE in body:
+        place = nul_place(value)
+        if place is not None:
+            raise errors.InvalidParameter(
+                path=place or "/", reason="holds a NUL character, which is no text"
+            )
+    return value
+
+
+def _check_type(content_type: str) -> None:
+    kind = content_type.split(";", maxsplit=1)[0].strip().lower()
+    if not _JSON_TYPES.fullmatch(kind):
+        sent = f"not {kind[:80]}" if kind else "and this one has no such header"
+        raise errors.InvalidRequest(
+            f"The request body must be sent with the header Content-Type: application/json, {sent}."
+        )
+    charset = _CHARSET.search(content_type)
+    if charset and charset[1].lower() not in _CHARSETS:
+        raise errors.InvalidRequest(f"The request body must be sent in UTF-8, not {charset[1]}.")
+
+
+def _marks_too_deep(body: bytes) -> bool:
+    """Tell whether a text nests too deep that is too deep, or too broken, to be parsed."""
+    depth = 0
+    for found in _MARKS.finditer(body):
+        mark = found[0]
+        if mark in {b"[", b"{"}:
+            depth += 1
+            if depth > MAX_DEPTH:
+                return True
+        elif mark in {b"]", b"}"}:
+            depth -= 1
+    return False
+
+
+def deeper(value: Any, most: int) -> bool:
+    """Tell whether lists and objects nest more than ``most`` levels."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(most):
+        level = [
+            inner
+            for held in level
+            for inner in (held.values() if isinstance(held, dict) else held)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(level)
+
+
+def nul_place(value: Any, place: str = "") -> str | None:
+    """Return the JSON pointer of the first string or key with a NUL in it, None if there is none.
+
+    Recursion is bounded: ``parse`` checks the depth first.
+    """
+    if isinstance(value, str):
+        return place if "\0" in value else None
+    if isinstance(value, dict):
+        if any("\0" in key for key in value):
+            return place
+        pairs: Any = value.items()
+    elif isinstance(value, list):
+        pairs = enumerate(value)
+    else:
+        return None
+    for key, held in pairs:
+        found = nul_place(held, f"{place}/{key}")
+        if found is not None:
+            return found
+    return None
+
+
+def query(text: str) -> dict[str, str]:
+    """Return the arguments of a query string, the last of each name.
+
+    :param text: QUERY_STRING, its bytes as latin-1 characters as WSGI has it.
+    :raises errors.InvalidRequest: not UTF-8, too many, or with NUL in it.
+    """
+    if not text:
+        return {}
+    try:
+        decoded = text if text.isascii() else text.encode("latin-1").decode()
+        pairs = urllib.parse.parse_qsl(
+            decoded, keep_blank_values=True, errors="strict", max_num_fields=MAX_ARGUMENTS
+        )
+    except UnicodeError:
+        raise errors.InvalidRequest("The query string is not UTF-8.") from None
+    except ValueError:
+        raise errors.InvalidRequest(
+            f"The query string has more than {MAX_ARGUMENTS} arguments."
+        ) from None
+    if "\0" in decoded or "%00" in decoded:
+        raise errors.InvalidRequest("The query string holds a NUL character.")
+    return dict(pairs)
