@@ -39,6 +39,7 @@ _LOOKING = _ALLOCATION.state == State.ALLOCATING.value
 
 _FORGET = models.allocations.delete().where(_THIS)
 _OF_NODE = sa.select(models.allocations).where(_ALLOCATION.node_uuid == sa.bindparam("k_node"))
+_OWNER = sa.select(_ALLOCATION.owner).where(_THIS)
 _SETTLE = models.allocations.update().where(_THIS, _LOOKING)
 _TAKE_OVER = _SETTLE.where(_ALLOCATION.conductor == sa.bindparam("k_before"))
 _UNSETTLED = (
@@ -65,6 +66,11 @@ def of_node(conn: Connection, node_uuid: str) -> Row:
         text = f"Allocation for node {node_uuid} could not be found."
         raise errors.AllocationNotFound(text, allocation=node_uuid)
     return dict(zip(COLUMNS, found, strict=True))
+
+
+def owner_of(conn: Connection, uuid: str) -> str | None:
+    """Return the project that an allocation is of; None also if there is no such allocation."""
+    return conn.execute(_OWNER, {"k_uuid": uuid}).scalar()
 
 
 def unsettled(conn: Connection) -> list[Row]:
@@ -141,12 +147,23 @@ def tally(conn: Connection, wanted: Mapping[str, Any]) -> Tally:
     return Tally(*(int(count) for count in found))
 
 
-def uuids_of(conn: Connection, idents: Collection[str]) -> dict[str, str]:
-    """Return ident -> UUID of the nodes with these UUIDs or names; who is not there is left out."""
+def uuids_of(
+    conn: Connection, idents: Collection[str], project: str | None = None
+) -> dict[str, str]:
+    """Return ident -> UUID of the nodes with these UUIDs or names; who is not there is left out.
+
+    :param project: whose nodes alone are looked for, those that it owns or leases; None for all.
+    """
     uuids = {ident for ident in idents if is_uuid(ident)}
-    given = {"k_uuids": [ident.lower() for ident in uuids], "k_names": list(set(idents) - uuids)}
+    given: Row = {
+        "k_uuids": [ident.lower() for ident in uuids],
+        "k_names": list(set(idents) - uuids),
+    }
+    statement = _KNOWN
+    if project is not None:
+        statement, given["k_owner"] = _KNOWN.where(_OWNED), project
     known: dict[str, str] = {}
-    for uuid, name in conn.execute(_KNOWN, given):
+    for uuid, name in conn.execute(statement, given):
         known.update({uuid: uuid, name: uuid})
     keys = {ident: ident.lower() if ident in uuids else ident for ident in idents}
     return {ident: known[key] for ident, key in keys.items() if key in known}

@@ -11,8 +11,10 @@ from oslo_config import cfg
 
 from ironic_lite import clock, config
 from ironic_lite.api import app, front
+from ironic_lite.api.policy import enforcer
 from ironic_lite.api.resources import enrolment
 from ironic_lite.db import conductors, models, nodes, session
+from tests.api.callers import Callers, Known
 from tests.api.client import Client
 from tests.api.recorder import Recorder
 
@@ -55,6 +57,25 @@ def application(database: session.Database, recorder: Recorder, conf: cfg.Config
 def api(application: front.Wsgi) -> Client:
     """A client that sends no version, so the newest holds."""
     return Client(application)
+
+
+@pytest.fixture(scope="session")
+def asker() -> Iterator[enforcer.Asker]:
+    """The default rules: reading them takes longer than most tests."""
+    own = cfg.ConfigOpts()
+    config.register(own)
+    own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
+    yield enforcer.Asker(own)
+    own.clear()
+
+
+@pytest.fixture
+def callers(
+    database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts, asker: enforcer.Asker
+) -> Callers:
+    """Clients of each role, bound by the default rules."""
+    inner = app.routed(database, recorder, conf)
+    return Callers(front.Front(inner, conf, Known(asker)))
 
 
 @pytest.fixture

@@ -13,86 +13,16 @@ from oslo_config import cfg
 from ironic_lite import clock, config
 from ironic_lite.api import app, front, policy
 from ironic_lite.api.policy import enforcer
-from ironic_lite.api.wire import exchange, routes
-from ironic_lite.context import Context
+from ironic_lite.api.wire import routes
 from ironic_lite.db import nodes, ports, session
+from tests.api.callers import LESSEE, OWNER, STRANGER, Callers, Known
 from tests.api.client import Client, Response
 from tests.api.conftest import AddNode
 from tests.api.recorder import Recorder
 from tests.api.test_policy import _routes
 from tests.statements import count_statements
 
-OWNER, LESSEE, STRANGER = "p-owner", "p-lessee", "p-stranger"
 NOBODY = str(uuid.UUID(int=1))
-IMPLIED = {
-    "admin": "admin,manager,member,reader",
-    "manager": "manager,member,reader",
-    "member": "member,reader",
-    "reader": "reader",
-    "service": "service",
-}
-
-
-class Known:
-    """Takes who asks from headers as the middleware writes them."""
-
-    def __init__(self, asker: enforcer.Asker) -> None:
-        self.asker = asker
-
-    def __call__(self, environ: exchange.Environ, request_id: str) -> Context:
-        call = environ[exchange.CALL]
-        call.access = self.asker.stranger() if call.public else self.asker.access(environ)
-        return exchange.anonymous(environ, request_id)
-
-
-class Callers:
-    """Clients by role and project; project None is the whole system."""
-
-    def __init__(self, application: front.Wsgi) -> None:
-        self.application = application
-
-    def __call__(self, role: str, project: str | None = None) -> As:
-        headers = {"X-Roles": IMPLIED[role], "X-User-Id": "somebody"}
-        if project is None:
-            headers["OpenStack-System-Scope"] = "all"
-        else:
-            headers["X-Project-Id"] = project
-        return As(self.application, headers)
-
-
-class As(Client):
-    """A client that sends who it is."""
-
-    def __init__(self, application: front.Wsgi, headers: dict[str, str]) -> None:
-        super().__init__(application)
-        self._who = headers
-
-    def at(self, version: int | str) -> As:
-        """Return the same caller, speaking minor version ``version``."""
-        other = As(self.app, self._who)
-        other.version = f"1.{version}"
-        return other
-
-    def request(self, method: str, path: str, json: Any = None, **more: Any) -> Response:
-        more["headers"] = {**self._who, **(more.get("headers") or {})}
-        return super().request(method, path, json, **more)
-
-
-@pytest.fixture(scope="module")
-def asker() -> enforcer.Asker:
-    """The default rules: reading them takes longer than most tests."""
-    own = cfg.ConfigOpts()
-    config.register(own)
-    own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
-    return enforcer.Asker(own)
-
-
-@pytest.fixture
-def callers(
-    database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts, asker: enforcer.Asker
-) -> Callers:
-    inner = app.routed(database, recorder, conf)
-    return Callers(front.Front(inner, conf, Known(asker)))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from ironic_lite import allocations as core
 from ironic_lite import clock, errors
 from ironic_lite.allocations import State
 from ironic_lite.api import policy
+from ironic_lite.api.policy.access import target
 from ironic_lite.api.resources import documents, families, guards, happenings, idents, queries
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
@@ -22,6 +23,9 @@ Json = dict[str, Any]
 _SINCE = 52
 _BACKFILL_SINCE = 58
 _OF_NODE = "/nodes/{ident}/allocation"
+_LIST = "baremetal:allocation:list"
+_GET = "baremetal:allocation:get"
+_RESTRICTED = "baremetal:allocation:create_restricted"
 _STANDING = (
     *("uuid", "provision_state", "target_provision_state", "maintenance", "reservation"),
     *("generation", "instance_info", "allocation_uuid"),
@@ -95,17 +99,28 @@ class Allocations(_Base, since=_SINCE, patched=57):
 
     def narrow(self, request: Request, where: Json) -> Json:
         """Return the filters of a list, narrowed to what the caller may list."""
-        if "node" in where:
-            where["node_uuid"] = self._named(request, where.pop("node"), ("uuid",))["uuid"]
         owner = request.access.only(where.get("owner"))
         if owner is not None:
             where["owner"] = owner
+        if "node" in where:
+            where["node_uuid"] = self._named(request, where.pop("node"), ("uuid",))["uuid"]
         return where
+
+    def page(self, request: Request, *, detail: bool = False) -> Json:
+        """Return a page of allocations, each of which the caller may also see by itself.
+
+        :raises errors.Forbidden: the rule of lists lets the caller pass, that of members does not.
+        """
+        answer = super().page(request, detail=detail)
+        if answer["allocations"] and not request.access.allows(f"{_LIST}_all"):
+            own = target(policy.ALLOCATION, {"owner": request.access.project})
+            request.access.demand(_GET, own)
+        return answer
 
     def add(self, request: Request, given: Json) -> Json:
         """Give an allocation its node, or send a conductor to look for one; return its row."""
         node = given.pop("node")
-        row = self._row(given, node)
+        row = self._row(given, node, _bound(request))
         if node is None:
             self._seek(request, row)
         else:
@@ -164,8 +179,11 @@ class Allocations(_Base, since=_SINCE, patched=57):
         columns = None if self.service.notifier.on else _FILLED
         return rest, self._named(request, ident, columns, with_traits=True)
 
-    def _row(self, given: Json, node: Json | None) -> Json:
-        """Return the columns of a new allocation."""
+    def _row(self, given: Json, node: Json | None, project: str | None) -> Json:
+        """Return the columns of a new allocation.
+
+        :param project: whose nodes alone may be candidates; others are not there.
+        """
         row = {
             **dict.fromkeys(name for name in allocations.COLUMNS if name != "id"),
             "extra": {},
@@ -176,7 +194,9 @@ class Allocations(_Base, since=_SINCE, patched=57):
         row["uuid"] = row["uuid"] or (node and node["instance_uuid"]) or str(uuid.uuid4())
         if row["candidate_nodes"]:
             named = row["candidate_nodes"]
-            known = self.service.database.read(lambda conn: allocations.uuids_of(conn, named))
+            known = self.service.database.read(
+                lambda conn: allocations.uuids_of(conn, named, project)
+            )
             missing = [ident for ident in named if ident not in known]
             if missing:
                 reason = f"Nodes cannot be found: {', '.join(missing)}"
@@ -227,12 +247,10 @@ class NodeAllocation(_Base):
     def _of(self, request: Request, ident: str) -> Json:
         node = idents.fetch(self.service, request, ident, ("uuid",))["uuid"]
 
-        def read(conn: Connection) -> Json:
-            row = allocations.of_node(conn, node)
-            self.look(conn, request, row)
-            return row
-
-        return self.service.database.read(read)
+        row = self.service.database.read(lambda conn: allocations.of_node(conn, node))
+        # The node shows that it has one: that it may not be seen is no secret.
+        request.access.owned(policy.ALLOCATION, row, errors.Forbidden(what=_GET))
+        return row
 
 
 def _owner(request: Request, asked: str | None) -> str | None:
@@ -240,11 +258,24 @@ def _owner(request: Request, asked: str | None) -> str | None:
 
     :raises errors.Forbidden: the caller may not.
     """
-    access = request.access
-    if not access.limited or access.allows("baremetal:allocation:create_restricted"):
+    project = _bound(request)
+    if project is None:
         return asked
-    if not access.project or (asked and asked != access.project):
-        raise errors.Forbidden(what="baremetal:allocation:create_restricted")
+    if asked and asked != project:
+        raise errors.Forbidden(what=_RESTRICTED)
+    return project
+
+
+def _bound(request: Request) -> str | None:
+    """Return the project for which alone the caller may ask for nodes, None if there is none.
+
+    :raises errors.Forbidden: the caller has no project, and may not ask for others.
+    """
+    access = request.access
+    if not access.limited or access.allows(_RESTRICTED):
+        return None
+    if not access.project:
+        raise errors.Forbidden(what=_RESTRICTED)
     return access.project
 
 

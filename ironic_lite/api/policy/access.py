@@ -125,7 +125,8 @@ class Access:
         """Judge what is asked of an object by who owns it.
 
         :param kind: of `policy`: node, allocation, runbook.
-        :param row: with ``owner``, and ``lessee`` if it can have one.
+        :param row: with ``owner``, and ``lessee`` if it can have one; one that is ``public`` may be
+            seen by whoever may see their own.
         :param missing: raised to a caller who may not see the object: what is raised, too, if there
             is no such object.
         :param names: of rules; none for that of the route, if it is about this kind.
@@ -135,7 +136,8 @@ class Access:
         if self._ask is None or (self._rule is not None and self._rule.public):
             return
         owners = target(kind, row)
-        if not self._passes(f"baremetal:{kind}:get", owners):
+        shown = target(kind, {**row, "owner": self.project}) if row.get("public") else owners
+        if not self._passes(f"baremetal:{kind}:get", shown):
             raise missing
         rule = self._rule
         if rule is not None and rule.about == kind:

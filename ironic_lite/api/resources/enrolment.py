@@ -86,7 +86,7 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
         _check_reset(request, reset_interfaces)
     if not changed:
         return before
-    ownership.check_transfer(request, before, changed)
+    ownership.check_transfer(service, request, before, changed)
     guards.check_unlocked(before)
     after = {**before, **changed}
     if reset_interfaces and "driver" in changed:

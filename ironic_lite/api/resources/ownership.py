@@ -10,7 +10,9 @@ from oslo_config import cfg
 from ironic_lite import errors, fields
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import target
+from ironic_lite.api.service import Service
 from ironic_lite.api.wire.exchange import Request
+from ironic_lite.db import allocations
 from ironic_lite.states import State
 
 Row = dict[str, Any]
@@ -104,15 +106,22 @@ def claim(given: Row, owner: str | None) -> None:
     given["owner"] = owner
 
 
-def check_transfer(request: Request, before: Row, changed: Row) -> None:
-    """Check whether an active node may be given to another owner.
+def check_transfer(service: Service, request: Request, before: Row, changed: Row) -> None:
+    """Check whether a node may be given to another owner.
 
-    :raises errors.Conflict: not by this caller.
+    :raises errors.Conflict: not while it is active, by this caller; or not while somebody's
+        allocation has it.
     """
-    if "owner" not in changed or before["provision_state"] != State.ACTIVE:
+    if "owner" not in changed:
         return
-    if not request.access.allows(_PROVISIONED, target(policy.NODE, before)):
+    active = before["provision_state"] == State.ACTIVE
+    if active and not request.access.allows(_PROVISIONED, target(policy.NODE, before)):
         reason = "its owner cannot be changed while it is active"
+        raise errors.Conflict(node=before["uuid"], reason=reason)
+    if before["allocation_uuid"] and service.database.read(
+        lambda conn: allocations.owner_of(conn, before["allocation_uuid"])
+    ):
+        reason = "its owner cannot be changed while an allocation with an owner has it"
         raise errors.Conflict(node=before["uuid"], reason=reason)
 
 
