@@ -24,6 +24,8 @@ _SECRET = re.compile(
 _SECRET_IN: Mapping[str, frozenset[str]] = {
     "instance_info": frozenset({"configdrive", "image_url"})
 }
+# Where a JSON pointer, or an inspection rule, leads to: not a URL.
+_PATH = re.compile(r"/?[\w-]+(/[\w-]+)+")
 _URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
 # What images.published.secret_name adds to the UUID of a node.
 _UNGUESSABLE = re.compile(r"(?<=[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-)[\w-]{22}(?![\w-])")
@@ -46,6 +48,8 @@ def mask(value: Any) -> Any:
     if isinstance(value, dict):
         return _mask_object(value)
     if isinstance(value, list):
+        if _leads_to_secret(value):
+            return [value[0], *(item if item is None else MASK for item in value[1:])]
         shown = [mask(item) for item in value]
         same = all(new is old for new, old in zip(shown, value, strict=True))
         return value if same else shown
@@ -84,9 +88,17 @@ def _mask_object(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names_secret(value: dict[str, Any]) -> bool:
-    """Tell whether this is a setting, ``{"name": ..., "value": ...}``, of a secret name."""
-    name = value.get("name")
-    return isinstance(name, str) and secret(name)
+    """Tell whether this is a setting, ``{"name": ..., "value": ...}``, of a secret name, or what is
+    to be written, ``{"path": ..., "value": ...}``, to a secret place.
+    """
+    name, path = value.get("name"), value.get("path")
+    return (isinstance(name, str) and secret(name)) or (isinstance(path, str) and secret(path))
+
+
+def _leads_to_secret(value: list[Any]) -> bool:
+    """Tell whether this is what is to be written to a secret place, ``[path, value]``."""
+    path = value[0] if len(value) > 1 else None
+    return isinstance(path, str) and _PATH.fullmatch(path) is not None and secret(path)
 
 
 def field(name: str, value: Any) -> Any:
@@ -153,10 +165,15 @@ def _restored_items(given: list[Any], stored: list[Any]) -> list[Any]:
     unseen = sorted(set(range(len(stored))) - set(places.values()))
     if len(changed) == len(unseen):
         places.update(zip(changed, unseen, strict=True))
+    hidden = _leads_to_secret(stored) and given[:1] == stored[:1]
     return [
-        restore("", item, stored[places[place]]) if place in places else item
+        _restored_item(item, stored[places[place]], hidden=hidden) if place in places else item
         for place, item in enumerate(given)
     ]
+
+
+def _restored_item(given: Any, stored: Any, *, hidden: bool) -> Any:
+    return stored if hidden and given == MASK else restore("", given, stored)
 
 
 def _look(item: Any) -> str:

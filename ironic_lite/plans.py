@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import reprlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import errors, steps
+from ironic_lite import errors, steps, texts
 from ironic_lite.steps import Priority, Step, StepKind
 
 Overrides = Mapping[str, Priority]
@@ -204,7 +203,7 @@ def reserved_faults(asked: Mapping[str, Any], kind: StepKind) -> list[str]:
         seconds = args["seconds"]
         fits = isinstance(seconds, int | float) and not isinstance(seconds, bool)
         if not fits or not 0 <= seconds < math.inf:
-            shown = reprlib.repr(seconds)
+            shown = texts.shown(seconds)
             found.append(
                 f"{kind} step {known.title}: args/seconds: {shown} is not a number of seconds, "
                 "0 or more"

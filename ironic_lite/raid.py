@@ -7,11 +7,10 @@ API checks the outline (`outline`), the node's raid interface all of it (`check`
 from __future__ import annotations
 
 import dataclasses
-import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import capabilities, clock, errors
+from ironic_lite import capabilities, clock, errors, texts
 from ironic_lite.steps import Arg
 
 Json = dict[str, Any]
@@ -67,11 +66,6 @@ class Property:
 # -- values ----------------------------------------------------------------------------------
 
 
-def _shown(value: object) -> str:
-    """A refusal must not carry ten megabytes back."""
-    return reprlib.repr(value)
-
-
 def _integer(value: object, least: int) -> bool:
     whole = isinstance(value, int) and not isinstance(value, bool)
     return whole and least <= value <= _MOST_GB  # type: ignore[operator]  # whole
@@ -81,7 +75,7 @@ def _one_of(*words: str) -> Reason:
     def reason(value: object) -> str | None:
         if isinstance(value, str) and value in words:
             return None
-        return f"{_shown(value)} is not one of {', '.join(words)}"
+        return f"{texts.shown(value)} is not one of {', '.join(words)}"
 
     return reason
 
@@ -89,29 +83,29 @@ def _one_of(*words: str) -> Reason:
 def _size(value: object) -> str | None:
     if value == MAX or _integer(value, 0):
         return None
-    return f'{_shown(value)} is neither an integer of 0 or more (GiB) nor "{MAX}"'
+    return f'{texts.shown(value)} is neither an integer of 0 or more (GiB) nor "{MAX}"'
 
 
 def _count(value: object) -> str | None:
-    return None if _integer(value, 1) else f"{_shown(value)} is not an integer of 1 or more"
+    return None if _integer(value, 1) else f"{texts.shown(value)} is not an integer of 1 or more"
 
 
 def _boolean(value: object) -> str | None:
-    return None if isinstance(value, bool) else f"{_shown(value)} is not true or false"
+    return None if isinstance(value, bool) else f"{texts.shown(value)} is not true or false"
 
 
 def _text(value: object) -> str | None:
     fits = isinstance(value, str) and value.strip()
-    return None if fits else f"{_shown(value)} is not a text that says something"
+    return None if fits else f"{texts.shown(value)} is not a text that says something"
 
 
 def _physical(value: object) -> str | None:
     """Names, or what a software RAID looks for on its disks: two sets of hints at least."""
     if not isinstance(value, list) or not value:
-        return f"{_shown(value)} is not a list of disks, one at least"
+        return f"{texts.shown(value)} is not a list of disks, one at least"
     if all(isinstance(each, str) and each for each in value):
         twice = next((each for at, each in enumerate(value) if each in value[:at]), None)
-        return None if twice is None else f"{_shown(twice)} is named twice"
+        return None if twice is None else f"{texts.shown(twice)} is named twice"
     if all(isinstance(each, dict) and each for each in value):
         return None if len(value) > 1 else "hints must be given for two disks at least"
     return "must be all names of disks or all objects with hints"

@@ -32,3 +32,17 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
         return str(value)
     return value
+
+
+def shown(value: Any, most: int = 80) -> str:
+    """Return a caller's value as an error may repeat it.
+
+    What is in objects and lists may be secret, and they may be large: they are only named.
+
+    :param most: characters of a text.
+    """
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return repr(value[:most]) if isinstance(value, str) else repr(value)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ironic_lite import clock, errors
+from ironic_lite import clock, errors, masking
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import bios_settings, firmware_components
 from ironic_lite.db.session import Connection
@@ -26,6 +26,8 @@ _LARGEST = 2**63 - 1
 _FLAGS = frozenset({"read_only", "reset_required", "unique"})
 _NUMBERS = frozenset({"lower_bound", "upper_bound", "min_length", "max_length"})
 _PASSWORD = "Password"
+_TEXTS = frozenset({None, "String"})
+"""Types of a setting that may be a password; None is that of a BMC that tells none."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ def _setting(told: base.BiosSetting) -> Row | None:
         LOG.debug("A firmware setting is called %.80r, which cannot be kept.", told.name)
         return None
     row: Row = {"name": name, "attribute_type": _word(told.attribute_type)}
-    secret = told.attribute_type == _PASSWORD
+    by_name = told.attribute_type in _TEXTS and masking.secret(name)
+    secret = told.attribute_type == _PASSWORD or by_name
     row["value"] = None if secret else _text(told.value)
     row |= {flag: _flag(getattr(told, flag)) for flag in _FLAGS}
     row |= {number: _number(getattr(told, number)) for number in _NUMBERS}

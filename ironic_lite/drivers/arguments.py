@@ -12,7 +12,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors, masking
+from ironic_lite import errors, masking, texts
 from ironic_lite.steps import Arg
 
 BIOS_ARGS: Mapping[str, Arg] = {
@@ -107,7 +107,7 @@ def _image(path: str, entry: Mapping[str, Any]) -> Image:
     component = entry["component"]
     named = isinstance(component, str) and component.startswith(NIC) and component != NIC
     if component not in (BIOS, BMC) and not named:
-        reason = f"{reprlib.repr(component)} is not bios, bmc or nic:<which>"
+        reason = f"{texts.shown(component)} is not bios, bmc or nic:<which>"
         raise _refuse(f"{path}/component", reason)
     return Image(component, _url(f"{path}/url", entry["url"]), _wait(path, entry.get("wait", 0)))
 
@@ -129,7 +129,7 @@ def _url(path: str, given: object) -> str:
 def _wait(path: str, given: object) -> int:
     fits = isinstance(given, int) and not isinstance(given, bool)
     if not fits or not 0 <= given <= LONGEST_WAIT:  # type: ignore[operator]  # fits
-        reason = f"{reprlib.repr(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
+        reason = f"{texts.shown(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
         raise _refuse(f"{path}/wait", reason)
     return given  # type: ignore[return-value]  # narrowed by the isinstance above
 

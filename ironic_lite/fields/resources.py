@@ -92,6 +92,6 @@ INSPECTION_RULE: tuple[Field, ...] = (
     flag("sensitive", 96),
     computed("links", 96, Type.LIST),
     # Shown as null for a sensitive rule.
-    Field("actions", 96, Type.LIST, sort=False, required=True),
-    Field("conditions", 96, Type.LIST, sort=False, required=True, default=[]),
+    Field("actions", 96, Type.LIST, sort=False, secret=True, required=True),
+    Field("conditions", 96, Type.LIST, sort=False, secret=True, required=True, default=[]),
 )

@@ -9,7 +9,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import app
-from ironic_lite.db import session
+from ironic_lite.db import inspection_rules, session
 from tests.api.client import Client, Response, op
 from tests.api.recorder import Ear, Recorder
 from tests.statements import count_statements
@@ -97,6 +97,23 @@ BAD: dict[str, tuple[Json, str]] = {
     "a name": ({"name": "x"}, "name"),
     "a scope": ({"scope": "x"}, "scope"),
 }
+
+
+def test_a_password_that_a_rule_writes_is_hidden_and_stays_when_it_is_sent_back(
+    api: Client, database: session.Database
+) -> None:
+    rule: Json = {
+        "op": "set-attribute",
+        "args": {"path": "driver_info/ipmi_password", "value": "s"},
+    }
+    path = f"{PLACE}/{add(api, actions=[rule, SET])['uuid']}"
+    shown = api.get(path).json["actions"]
+    assert shown == [{**rule, "args": {**rule["args"], "value": "******"}}, SET]
+    assert api.get(f"{PLACE}?detail=true").json["inspection_rules"][0]["actions"] == shown
+    sent = [*shown, SET]
+    assert api.patch(path, [op("replace", "/actions", sent)]).json["actions"] == sent
+    (kept,) = database.read(lambda conn: inspection_rules.of_phase(conn, "main"))
+    assert kept["actions"] == [rule, SET, SET]
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -190,6 +190,7 @@ def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
         (models.deploy_templates, fields.DEPLOY_TEMPLATE),
         (models.runbooks, fields.RUNBOOK),
         (models.volume_targets, fields.VOLUME_TARGET),
+        (models.inspection_rules, fields.INSPECTION_RULE),
     ],
     ids=lambda each: getattr(each, "name", ""),
 )

@@ -110,6 +110,8 @@ class Odd(bios.FakeBIOS):
     def cache_bios_settings(self, task: base.Task) -> list[base.BiosSetting]:
         return [
             base.BiosSetting("Secret", "geheim", attribute_type="Password"),
+            base.BiosSetting("AdminPassword", "geheim"),
+            base.BiosSetting("PasswordStatus", "Locked", attribute_type="Enumeration"),
             base.BiosSetting("nul", "a\0b\ud800", allowable_values=["x", 1]),  # type: ignore[list-item]
             base.BiosSetting("big", 10**40, lower_bound=-(10**40), upper_bound=2**63 - 1),
             base.BiosSetting("nan", float("nan"), lower_bound=float("nan")),  # type: ignore[arg-type]
@@ -128,8 +130,10 @@ def test_odd_words_of_a_bmc_are_made_to_fit(rig: Rig, monkeypatch: pytest.Monkey
     assert rig.act("manage", node)["provision_state"] == "manageable"
     rows = rig.database.read(lambda conn: bios_settings.of_node(conn, node))
     found = {row["name"]: row for row in rows}
-    assert set(found) == {"Secret", "nul", "big", "nan", "list", "twice"}
-    assert found["Secret"]["value"] is None
+    odd = {"nul", "big", "nan", "list", "twice"}
+    assert set(found) == {"Secret", "AdminPassword", "PasswordStatus", *odd}
+    assert found["Secret"]["value"] is found["AdminPassword"]["value"] is None
+    assert found["PasswordStatus"]["value"] == "Locked"
     assert (found["nul"]["value"], found["nul"]["allowable_values"]) == ("ab?", ["x", "1"])
     assert (found["big"]["value"], found["big"]["lower_bound"]) == (str(10**40), None)
     assert found["big"]["upper_bound"] == 2**63 - 1

@@ -227,10 +227,10 @@ def test_a_lamp_that_is_not_there_is_named(
 
 
 def test_a_driver_that_shows_a_password_does_not_get_it_out(rig: Rig) -> None:
-    held = {"fake_virtual_media": {"cdrom": "http://joe:s3cret@192.0.2.1/x"}}
+    held = {"fake_virtual_media": {"cdrom": "http://joe:s3cret@192.0.2.1/x?signature=s3cret"}}
     node = rig.node("active", driver_internal_info={"driver_notes": held})
     shown = rig.endpoints.get_virtual_media(rig.who, node_uuid=node)
-    assert shown[1]["image"] == "http://joe:******@192.0.2.1/x"
+    assert shown[1]["image"] == "http://joe:******@192.0.2.1/x?******"
 
 
 def test_questions_are_answered_while_a_node_is_locked(rig: Rig) -> None:

@@ -200,3 +200,27 @@ def test_the_value_of_a_setting_with_a_secret_name_is_hidden() -> None:
     settings = [{"name": "AdminPassword", "value": "s"}, {"name": "BootMode", "value": "uefi"}]
     shown = masking.field("clean_step", {"args": {"settings": settings}})
     assert [one["value"] for one in shown["args"]["settings"]] == [masking.MASK, "uefi"]
+
+
+@pytest.mark.parametrize("path", ["driver_info/ipmi_password", "/driver_info/deep/api_key"])
+def test_what_is_to_be_written_to_a_secret_place_is_hidden_and_stays(path: str) -> None:
+    """Actions of inspection rules name their arguments, or give them in their order."""
+    stored: list[dict[str, Any]] = [
+        {"op": "set-attribute", "args": {"path": path, "value": {"any": "s"}}},
+        {"op": "set-attribute", "args": [path, "s"]},
+        {"op": "set-attribute", "args": ["driver_info/ipmi_port", 623]},
+    ]
+    shown = masking.field("actions", stored)
+    assert shown[0]["args"] == {"path": path, "value": masking.MASK}
+    assert shown[1]["args"] == [path, masking.MASK]
+    assert shown[2] is stored[2]
+    assert masking.restore("actions", shown, stored) == stored
+    shown[2] = {**shown[2], "args": ["driver_info/ipmi_port", 624]}
+    assert masking.restore("actions", shown, stored) == [*stored[:2], shown[2]]
+    changed = [{"op": "set-attribute", "args": [path, "new"]}]
+    assert masking.restore("actions", changed, stored) == changed
+
+
+def test_a_list_that_begins_with_an_address_is_no_secret() -> None:
+    held = ["https://images.example.org/token/x", "tokens", "a/b"]
+    assert masking.mask(held) is held

@@ -119,7 +119,7 @@ def resource(
     operations = read(table, patch, version=version)
     after = _apply(table, before, operations, version=version, what=what)
     for each in table:
-        if each.type is Type.OBJECT and each.secret and each.name in after:
+        if each.secret and each.name in after:
             after[each.name] = masking.restore(each.name, after[each.name], before[each.name])
     return _differences(before, after)
 

@@ -51,7 +51,7 @@ def boolean(value: Any, path: str) -> bool:
         return value
     found = _WORDS.get(value.strip().lower()) if isinstance(value, str) else None
     if found is None:
-        raise errors.InvalidParameter(path=path, reason=f"{value!r} is not a boolean")
+        raise errors.InvalidParameter(path=path, reason=f"{texts.shown(value)} is not a boolean")
     return found
 
 
@@ -77,7 +77,8 @@ def uuid(value: Any, path: str) -> str:
     :raises errors.InvalidParameter: not a UUID.
     """
     if not isinstance(value, str) or not uuid_like(value):
-        raise errors.InvalidParameter(path=path, reason=f"Expected a UUID but received {value!r}")
+        reason = f"Expected a UUID but received {texts.shown(value)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
     digits = value.replace("-", "").lower()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
@@ -88,7 +89,7 @@ def text(value: Any, path: str, *, least: int = 0, length: int | None = None) ->
     :raises errors.InvalidParameter: not a string, too short, too long, or with NUL in it.
     """
     if not isinstance(value, str):
-        raise errors.InvalidParameter(path=path, reason=f"{value!r} is not a string")
+        raise errors.InvalidParameter(path=path, reason=f"{texts.shown(value)} is not a string")
     if len(value) < least:
         raise errors.InvalidParameter(path=path, reason="must not be empty")
     if length is not None and len(value) > length:
@@ -132,7 +133,7 @@ def mac(value: Any, path: str) -> str:
     lowered = value.lower() if isinstance(value, str) else ""
     if not _MAC.fullmatch(lowered):
         raise errors.InvalidParameter(
-            f"{path}: Expected a MAC address but received {value!r}.",
+            f"{path}: Expected a MAC address but received {texts.shown(value)}.",
             path=path,
             reason="not a MAC address",
         )
@@ -151,7 +152,7 @@ def switch_id(value: Any, path: str) -> str:
     """
     lowered = value.lower() if isinstance(value, str) else ""
     if not _MAC.fullmatch(lowered) and not _DATAPATH.fullmatch(lowered):
-        reason = f"{value!r} is neither a MAC address nor an OpenFlow datapath id"
+        reason = f"{texts.shown(value)} is neither a MAC address nor an OpenFlow datapath id"
         raise errors.InvalidParameter(path=path, reason=reason)
     return lowered
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import wsme.types
 
+from ironic_lite import texts
 from ironic_lite.api.validation import rules
 
 Text = wsme.types.text
@@ -43,7 +44,7 @@ class Number(wsme.types.UserType):  # type: ignore[misc]
     def frombasetype(value: Any) -> float:
         """Raise ValueError for anything else."""
         fits = isinstance(value, str | int | float) and not isinstance(value, bool)
-        shown = repr(str(value)[:_SHOWN])
+        shown = texts.shown(value, _SHOWN)
         if not fits or (isinstance(value, str) and not _NUMBER.fullmatch(value)):
             raise ValueError(f"{shown} is not a number")
         number = float(value)
@@ -62,7 +63,7 @@ class Integer(wsme.types.UserType):  # type: ignore[misc]
     def frombasetype(value: Any) -> int:
         """Raise ValueError for anything else."""
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise ValueError(f"{value!r} is not a whole number")
+            raise ValueError(f"{texts.shown(value)} is not a whole number")
         if not _INTEGER.fullmatch(str(value)):
             raise ValueError(
                 f"{str(value)[:_SHOWN]!r} is not a whole number of at most nine digits"

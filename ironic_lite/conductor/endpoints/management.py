@@ -82,10 +82,15 @@ class Management:
     # -- virtual media -----------------------------------------------------------------------
 
     def get_virtual_media(self, context: Context, *, node_uuid: str) -> list[Json]:
-        """Return the virtual drives."""
+        """Return the virtual drives, their images without what is secret in the address."""
         task = self.tasks.look(context, node_uuid)
         found: list[Json] = masking.mask(_management(task).get_virtual_media(task))
-        return found
+        return [
+            {**drive, "image": masking.address(image)}
+            if isinstance(image := drive.get("image"), str)
+            else drive
+            for drive in found
+        ]
 
     def attach_virtual_media(
         self, context: Context, *, node_uuid: str, device_type: str, image_url: str

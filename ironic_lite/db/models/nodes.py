@@ -164,13 +164,13 @@ firmware_components = sa.Table(
     **column.OPTIONS,
 )
 
-# What the last inspection of a node has found.
+# What the last inspection of a node has found: agents, and drivers of others, put anything there.
 inventories = sa.Table(
     "inventories",
     metadata,
     column.of_node(),
-    column.json("inventory", nullable=False),
-    column.json("plugin_data", nullable=False),
+    column.sealed("inventory", nullable=False),
+    column.sealed("plugin_data", nullable=False),
     *column.made(),
     **column.OPTIONS,
 )

@@ -55,8 +55,8 @@ inspection_rules = sa.Table(
     sa.Column("priority", sa.Integer, nullable=False, server_default="0"),
     column.flag("sensitive"),
     # A list each: they are read and written with their rule.
-    column.json("conditions"),
-    column.json("actions", nullable=False),
+    column.sealed("conditions"),
+    column.sealed("actions", nullable=False),
     *column.made(),
     sa.Index("ix_inspection_rules_phase", "phase", "priority"),
     **column.OPTIONS,

@@ -143,14 +143,14 @@ class FakeManagement(stage.Staged, base.Management):
         ]
 
     def attach_virtual_media(self, task: base.Task, device_type: str, image_url: str) -> None:
-        """Remember the image, but no password in its address.
+        """Remember the image, but nothing secret of its address.
 
         :raises errors.InvalidParameter: naming ``device_type``.
         :raises errors.HardwareError: driver_info/fake_fail_calls says so.
         """
         _one_of("device_type", device_type, base.VIRTUAL_MEDIA)
         stage.play_call(task, "management.attach_virtual_media")
-        held = {**(task.recall(MEDIA) or {}), device_type: masking.mask(image_url)}
+        held = {**(task.recall(MEDIA) or {}), device_type: masking.address(image_url)}
         task.keep(MEDIA, held)
 
     def detach_virtual_media(
