@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors, runbooks
+from ironic_lite.api import policy
 from ironic_lite.api.resources import books, documents, families, pages, patches, queries
 from ironic_lite.api.validation import schemas, step_lists, types
 from ironic_lite.api.wire import expose
@@ -45,7 +46,7 @@ class Runbooks(_Base, since=92):
     def read(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST; which nodes it is for is said by its traits."""
         given = super().read(request, body)
-        self._refuse_disallowed(given)
+        self._refuse(request, given)
         given["owner"] = _owner(request, given)
         if given.get("public") and given["owner"]:
             raise errors.InvalidParameter(path="owner", reason="a public runbook has no owner")
@@ -55,7 +56,7 @@ class Runbooks(_Base, since=92):
         """Return the changes of a runbook, or refuse them."""
         books.judge(request, before, *_rules(patch))
         changes = patches.runbook(before, patch, version=request.version)
-        self._refuse_disallowed(changes)
+        self._refuse(request, changes)
         return changes
 
     def drop(self, conn: Connection, request: Request, ident: str) -> families.Written:
@@ -64,8 +65,10 @@ class Runbooks(_Base, since=92):
             books.judge(request, self.family.get(conn, ident))
         return super().drop(conn, request, ident)
 
-    def _refuse_disallowed(self, values: Mapping[str, Any]) -> None:
-        """Refuse what neither cleaning nor service would do."""
+    def _refuse(self, request: Request, values: Mapping[str, Any]) -> None:
+        """Refuse what neither cleaning nor service would do, or not at the caller's word."""
+        for rule in request.access.written(policy.of_steps(values.get("steps"))):
+            request.access.demand(rule)
         api = self.service.conf.api
         disallowed = set(api.disallow_clean_steps) & set(api.disallow_service_steps)
         lead = "Schema error for runbook"

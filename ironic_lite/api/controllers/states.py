@@ -73,7 +73,7 @@ class States(expose.Controller):
     def provision(self, request: Request, ident: str) -> None:
         """Ask for a verb; the answer says that the conductor has begun, or why it will not."""
         body = schemas.provision(request.json)
-        rules = provisioning.rules(body)
+        rules = provisioning.rules(body, request.access)
         columns, traits = provisioning.COLUMNS, "runbook" in body
         node = idents.fetch(self.service, request, ident, columns, with_traits=traits, rules=rules)
         verb = provisioning.verb(body["target"], node)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ironic_lite.api.policy import below_nodes, of_nodes, of_others
 from ironic_lite.api.policy.personas import ALLOCATION, ANYONE, BOTH, NODE, RUNBOOK, SYSTEM, Rule
@@ -27,6 +28,7 @@ __all__ = [
     "TABLE",
     "Rule",
     "guard",
+    "of_steps",
     "public",
 ]
 
@@ -36,12 +38,27 @@ BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in TABLE}
 METRICS = "baremetal:metrics:get"
 """The rule of /metrics, which stands before routes."""
 
+_STEP = "baremetal:step:execute"
 _WORD = re.compile(r"\{\w+\}")
 
 
 def guard(method: str, path: str) -> Rule | None:
     """Return the rule of a route (``Route.path``), None if no row names it."""
     return _GUARDS.get(_unnamed(f"{method} {path}"))
+
+
+def of_steps(steps: Any) -> tuple[str, ...]:
+    """Return the names of the rules that a policy file may have for single steps: each name once.
+
+    :param steps: as they came, of any form: what is no list of steps is refused by others.
+    """
+    listed = steps if isinstance(steps, list) else []
+    named = (
+        f"{_STEP}:{step.get('interface')}.{step.get('step')}"
+        for step in listed
+        if isinstance(step, dict)
+    )
+    return tuple(dict.fromkeys(named))
 
 
 def public(path: str) -> bool:

@@ -12,7 +12,7 @@ forbidden.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ironic_lite import errors
@@ -41,14 +41,21 @@ class Access:
     :param ask: None: everything is allowed.
     :param project: the caller's, by which lists are narrowed.
     :param system: whether the caller speaks for the whole system.
+    :param there: tells whether there is a rule of a name; those of the table always are.
     """
 
-    __slots__ = ("_ask", "_known", "_pending", "_rule", "project", "system")
+    __slots__ = ("_ask", "_known", "_pending", "_rule", "_there", "project", "system")
 
     def __init__(
-        self, ask: Ask | None = None, project: str | None = None, *, system: bool = False
+        self,
+        ask: Ask | None = None,
+        project: str | None = None,
+        *,
+        system: bool = False,
+        there: Callable[[str], bool] = policy.BY_NAME.__contains__,
     ) -> None:
         self._ask = ask
+        self._there = there
         self._known: dict[tuple[str, ...], bool] = {}
         self._pending = False
         self._rule: policy.Rule | None = None
@@ -63,6 +70,10 @@ class Access:
     def allows(self, name: str, target: Target | None = None) -> bool:
         """Tell whether the caller passes a rule; ``target`` as from `target`."""
         return self._ask is None or self._ask(name, target or {})
+
+    def written(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the names that there is a rule for: a policy file may have more rules."""
+        return () if self._ask is None else tuple(filter(self._there, names))
 
     def demand(self, name: str, target: Target | None = None) -> None:
         """Ask one more rule.

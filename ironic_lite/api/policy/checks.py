@@ -45,6 +45,11 @@ class Trees:
             return False
         return bool(self.find(name)(target, who, self._enforcer, name))
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is a rule of this name, in the table or in a policy file."""
+        self._refresh()
+        return name in self._enforcer.rules
+
     def _refresh(self) -> None:
         """Let the library look for changed files now and then; one thread does, others go on."""
         if time.monotonic() - self._loaded < FRESH or not self._loading.acquire(blocking=False):

@@ -106,7 +106,8 @@ class Asker:
             LOG.debug("Rule %s: %s", name, "passed" if found else "not passed")
             return found
 
-        return Access(ask, project, system=caller.get("system_scope") == "all")
+        system = caller.get("system_scope") == "all"
+        return Access(ask, project, system=system, there=self._rules.has)
 
 
 def _plain(caller: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ NAMED = (
         "role:service and project_name:%(config.service_project_name)s",
         "The service role in the project of services, where options raise it to system scope.",
     ),
+    Rule("public_api", "is_public_api:True", "Of older policy files: what needs no login."),
     Rule("admin_api", "role:admin or role:administrator", "Of older policy files."),
     Rule(
         "is_member",

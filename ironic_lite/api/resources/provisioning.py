@@ -13,6 +13,8 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_lite import errors, runbooks, verbs
+from ironic_lite.api import policy
+from ironic_lite.api.policy.access import Access
 from ironic_lite.api.resources import guards
 from ironic_lite.api.validation import schemas, step_lists
 from ironic_lite.context import Context
@@ -154,10 +156,16 @@ _BEFORE_STEPS: tuple[Callable[[Asked], None], ...] = (
 _AFTER_STEPS: tuple[Callable[[Asked], None], ...] = (_maintenance, _protected)
 
 
-def rules(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the rules that a caller must pass to ask this."""
+def rules(body: Mapping[str, Any], access: Access) -> tuple[str, ...]:
+    """Return the names of the rules that a caller must pass to ask this.
+
+    Who wrote a runbook was asked for its steps then; who uses it need not have the right to them.
+    """
+    if "runbook" in body:
+        return (_RULE,)
     named = (key for key in _RULED if body.get(key))
-    return (_RULE, *(f"{_RULE}:{key}" for key in named))
+    single = (rule for key in _STEPS for rule in policy.of_steps(body.get(key)))
+    return (_RULE, *(f"{_RULE}:{key}" for key in named), *access.written(single))
 
 
 def verb(target: str, node: Mapping[str, Any]) -> verbs.Verb:

@@ -1,0 +1,107 @@
+"""What a policy file adds: rules for single steps, and what those of older deployments refer to."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite.api import app, front
+from ironic_lite.api.policy import enforcer
+from ironic_lite.db import session
+from tests.api.callers import LESSEE, OWNER, Callers, Known
+from tests.api.client import Client, op
+from tests.api.conftest import AddNode
+from tests.api.recorder import Recorder
+
+ERASE = {"interface": "deploy", "step": "erase_devices"}
+OTHER = {"interface": "deploy", "step": "erase_devices_metadata"}
+RULE = "baremetal:step:execute:deploy.erase_devices"
+
+Ruled = Callable[[str], Callers]
+
+
+@pytest.fixture
+def ruled(
+    database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts, tmp_path: pathlib.Path
+) -> Ruled:
+    """Build clients that are bound by the defaults and these lines of a policy file."""
+
+    def build(lines: str) -> Callers:
+        file = tmp_path / "policy.yaml"
+        file.write_text(lines)
+        enforcer.build(conf)  # registers the option
+        conf.set_override("policy_file", str(file), "oslo_policy")
+        inner = app.routed(database, recorder, conf)
+        return Callers(front.Front(inner, conf, Known(enforcer.Asker(conf))))
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("state", "body"),
+    [
+        ("manageable", {"target": "clean", "clean_steps": [OTHER, ERASE]}),
+        ("active", {"target": "service", "service_steps": [ERASE]}),
+        ("available", {"target": "active", "deploy_steps": [{**ERASE, "priority": 1, "args": {}}]}),
+    ],
+    ids=["clean", "service", "deploy"],
+)
+def test_a_step_with_a_rule_is_for_who_passes_it(
+    ruled: Ruled, recorder: Recorder, add_node: AddNode, state: str, body: dict[str, Any]
+) -> None:
+    callers = ruled(f'"{RULE}": "role:admin and project_id:%(node.owner)s"\n')
+    node = add_node(owner=OWNER, lessee=LESSEE, provision_state=state)["uuid"]
+    path = f"/v1/nodes/{node}/states/provision"
+    for role, project in (("member", OWNER), ("admin", LESSEE), ("admin", None)):
+        answer = callers(role, project).put(path, body)
+        assert answer.status == 403
+        assert RULE in answer.text
+    assert recorder.calls == []
+    assert callers("admin", OWNER).put(path, body).status == 202
+
+
+def test_a_step_without_a_rule_is_for_who_may_name_steps(ruled: Ruled, add_node: AddNode) -> None:
+    callers = ruled(f'"{RULE}": "!"\n')
+    node = add_node(owner=OWNER, provision_state="manageable")["uuid"]
+    body = {"target": "clean", "clean_steps": [OTHER]}
+    path = f"/v1/nodes/{node}/states/provision"
+    assert callers("member", OWNER).put(path, body).status == 202
+    malformed: tuple[Any, ...] = ([OTHER, 1], {"deploy": ERASE}, [{"step": ["x"]}])
+    for steps, status in (([ERASE, 1], 403), *((each, 400) for each in malformed)):
+        assert callers("member", OWNER).put(path, {**body, "clean_steps": steps}).status == status
+
+
+def test_a_runbook_holds_what_its_writer_may_ask_for(
+    ruled: Ruled, recorder: Recorder, add_node: AddNode
+) -> None:
+    callers = ruled(f'"{RULE}": "role:admin"\n')
+    erase, other = ({**step, "args": {}, "order": 1} for step in (ERASE, OTHER))
+    manager, admin = callers("manager", OWNER), callers("admin", OWNER)
+    place, body = "/v1/runbooks", {"name": "CUSTOM_A", "steps": [erase]}
+
+    refused = manager.post(place, body)
+    assert (refused.status, RULE in refused.text) == (403, True)
+    made = manager.post(place, {**body, "steps": [other]})
+    assert made.status == 201
+    path = f"{place}/{made.json['uuid']}"
+    patch = [op("replace", "/steps/0/step", "erase_devices")]
+    assert manager.patch(path, patch).status == 403
+    assert manager.patch(path, [op("add", "/extra/a", 1)]).status == 200
+    assert admin.patch(path, patch).status == 200
+    assert manager.patch(path, [op("add", "/extra/a", 2)]).status == 200
+
+    assert admin.put(f"{path}/traits", {"traits": ["CUSTOM_A"]}).status == 204
+    node = add_node(owner=OWNER, provision_state="manageable")["uuid"]
+    assert admin.put(f"/v1/nodes/{node}/traits/CUSTOM_A").status == 204
+    asked = {"target": "clean", "runbook": "CUSTOM_A"}
+    assert manager.put(f"/v1/nodes/{node}/states/provision", asked).status == 202
+
+
+def test_older_files_may_speak_of_public_routes(ruled: Ruled) -> None:
+    callers = ruled('"baremetal:driver:ipa_lookup": "rule:public_api"\n')
+    missing = "/v1/lookup?node_uuid=9d5f0a6e-0000-4000-8000-000000000000"
+    assert Client(callers.application).get(missing).status == 404
