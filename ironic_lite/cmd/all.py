@@ -12,7 +12,7 @@ from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ironic_lite.cmd import api, checks, entry, processes  # noqa: E402
-from ironic_lite.db import migrate  # noqa: E402
+from ironic_lite.db import migrate, resealing  # noqa: E402
 
 PROG = "ironic-lite"
 ABOUT = (
@@ -34,6 +34,7 @@ def _prepare(conf: Any) -> int:
     with checks.quiet():
         database = checks.database(conf)
         migrate.upgrade(database)
+        resealing.check(database)
         database.close()
         checks.claim(conf)
         # The conductor loads them again, and then says what is odd about them.

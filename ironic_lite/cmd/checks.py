@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite import config
-from ironic_lite.db import migrate, session
+from ironic_lite.db import migrate, resealing, session
 from ironic_lite.db.session import Database
 from ironic_lite.rpc import notifier, pins, server, transport
 
@@ -54,13 +54,17 @@ def run(conf: Any) -> None:
     """Make sure that database and transports can be used, and leave all closed, fit for a fork.
 
     :raises config.ConfigError: a URL, a pin, or how notifications are sent, cannot be used.
-    :raises errors.Error: the database is away, has no tables, or those of another release.
+    :raises errors.Error: the database is away, has no tables, or those of another release, or needs
+        other keys.
     """
-    with quiet(), contextlib.closing(database(conf)) as found:
-        transport.build()
-        notifier.build(conf, "", lambda _: ())
-        pins.pinned(conf)
-        migrate.check(found)
+    with contextlib.ExitStack() as opened:
+        with quiet():
+            found = opened.enter_context(contextlib.closing(database(conf)))
+            transport.build()
+            notifier.build(conf, "", lambda _: ())
+            pins.pinned(conf)
+            migrate.check(found)
+        resealing.check(found)
 
 
 def claim(conf: Any) -> None:

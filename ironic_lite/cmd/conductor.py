@@ -15,7 +15,7 @@ from typing import Any  # noqa: E402
 
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
-from ironic_lite.db import migrate  # noqa: E402
+from ironic_lite.db import migrate, resealing  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
 from ironic_lite.rpc import transport  # noqa: E402
 
@@ -33,13 +33,15 @@ def serve(conf: Any) -> int:
     """Run one conductor until SIGTERM or SIGINT; returns the exit status.
 
     :raises config.ConfigError: drivers, database or transport cannot be used as configured.
-    :raises errors.Error: the database is away, has no tables, or those of another release.
+    :raises errors.Error: the database is away, has no tables, or those of another release, or needs
+        other keys.
     """
     stop = processes.StopRequest()
     registry, database = Registry.load(Settings.read(conf)), checks.database(conf)
     with checks.quiet():
         messaging = transport.get()
         migrate.check(database)
+    resealing.check(database)
     service = Service(conf, database, registry, messaging)
     with stop.at_once():
         service.announce()

@@ -16,7 +16,7 @@ from oslo_config import cfg  # noqa: E402
 
 from ironic_lite import config, errors, roster  # noqa: E402
 from ironic_lite.cmd import checks, entry  # noqa: E402
-from ironic_lite.db import conductors, migrate, online  # noqa: E402
+from ironic_lite.db import conductors, migrate, online, resealing, sealing  # noqa: E402
 from ironic_lite.db.session import Database  # noqa: E402
 from ironic_lite.rpc import pins  # noqa: E402
 
@@ -51,6 +51,18 @@ def _rows(conf: Any, database: Database) -> Said:
     return Result.SUCCESS, "no row is of an older form"
 
 
+def _keys(conf: Any, database: Database) -> Said:
+    keys, needed = sealing.keys_of(database.engine.dialect), database.read(resealing.used)
+    missing = keys.lacks(needed)
+    if missing:
+        return Result.FAILURE, errors.KeyMissing(key=", ".join(missing)).message
+    older = sorted(needed - {keys.first, sealing.PLAIN})
+    if older:
+        known = ", ".join(older)
+        return Result.SUCCESS, f"older ones are still needed ({known}) until all is reencrypted"
+    return Result.SUCCESS, "what is encrypted is so under the first of them, or there is nothing"
+
+
 def _conductors(conf: Any, database: Database) -> Said:
     here, living = config.version(), roster.Roster(conf.conductor.heartbeat_timeout)
     others = {
@@ -77,6 +89,7 @@ CHECKS: tuple[tuple[str, Callable[[Any, Database], Said]], ...] = (
     # The others need the tables that the first one looks for.
     ("database schema", _schema),
     ("data migrations", _rows),
+    ("encryption keys", _keys),
     ("conductors", _conductors),
     ("pin_release_version", _pin),
 )

@@ -1,4 +1,4 @@
-"""Store all that is secret anew, under the first of the keys: while the service runs.
+"""Which keys the database needs; and how all is stored anew under the first, while it is used.
 
 Rows are held while they are rewritten, a few at a time; what they say stays the same, so nobody who
 reads or writes them meanwhile notices.
@@ -7,15 +7,27 @@ reads or writes them meanwhile notices.
 from __future__ import annotations
 
 import dataclasses
+import logging
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
 
+from ironic_lite import errors
 from ironic_lite.db import models, sealing
 from ironic_lite.db.session import Connection, Database
 
+LOG = logging.getLogger(__name__)
+
 PART = 50
 """Rows of one transaction: few enough that nobody waits for it."""
+
+
+_FEW = (
+    *(models.nodes, models.deploy_templates, models.runbooks, models.inspection_rules),
+    models.volume_targets,
+)
+"""Tables that are small enough to be looked through at each start."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,6 +37,38 @@ class Outcome:
     table: str
     found: int
     done: int
+
+
+def used(conn: Connection, tables: Iterable[sa.Table] | None = None) -> set[str]:
+    """Return by what the keys are known that are needed, ``none`` for what lies open but marked.
+
+    :param tables: to be looked through; None means all, of which some are large.
+    """
+    found: set[str] = set()
+    for table in models.metadata.sorted_tables if tables is None else tables:
+        for name in sealing.sealed(table):
+            ident = sealing.ident(table.c[name])
+            query = sa.select(ident).where(ident.is_not(None)).distinct()
+            found |= {str(one).partition(":")[0] for one in conn.execute(query).scalars()}
+    return found
+
+
+def check(database: Database) -> None:
+    """Look, before anything is served, whether the keys are here that are needed.
+
+    A process that has none of them is misconfigured. One that lacks some can do most of its work,
+    also where a key is lost for ever: it says so in its log.
+
+    :raises errors.KeyMissing: none of the keys that are needed is here.
+    """
+    needed = database.read(lambda conn: used(conn, _FEW))
+    missing = sealing.keys_of(database.engine.dialect).lacks(needed)
+    if not missing:
+        return
+    why = errors.KeyMissing(key=", ".join(missing))
+    if len(missing) == len(needed - {sealing.PLAIN}):
+        raise why
+    LOG.error("%s Until then, what needs it is answered with 500.", why.message)
 
 
 def run(database: Database) -> list[Outcome]:

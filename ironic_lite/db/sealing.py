@@ -10,7 +10,7 @@ Tokens are Fernet's: AES-128-CBC and HMAC-SHA256, with a random vector.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,6 +21,7 @@ from ironic_lite.db import encoding
 MARK = "$fernet"
 PLAIN = "none"
 _START = f'{{"{MARK}":'
+_IDENT = 8  # characters of a key's name
 _EMPTY: tuple[Any, ...] = ({}, [])
 
 
@@ -35,6 +36,15 @@ class Keys:
         made = [(_ident(key), _fernet(key, place)) for place, key in enumerate(given, 1)]
         self._known: Mapping[str, Any] = dict(made)
         self._first = made[0][0] if made else PLAIN
+
+    @property
+    def first(self) -> str:
+        """By what the key is known that seals; ``none`` for none."""
+        return self._first
+
+    def lacks(self, idents: Iterable[str]) -> list[str]:
+        """Return those of the keys of these names that are not here."""
+        return sorted(set(idents) - self._known.keys() - {PLAIN})
 
     def seal(self, value: Any) -> Any:
         """Return the JSON value that is stored for ``value``; empty ones hold nothing secret."""
@@ -85,7 +95,7 @@ class Keys:
 
 def _ident(key: str) -> str:
     """Return by what a key is known; nothing can be learnt from it."""
-    return PLAIN if key == PLAIN else hashlib.sha256(key.encode()).hexdigest()[:8]
+    return PLAIN if key == PLAIN else hashlib.sha256(key.encode()).hexdigest()[:_IDENT]
 
 
 def _fernet(key: str, place: int) -> Any:
@@ -137,6 +147,14 @@ class Sealed(sa.types.TypeDecorator[Any]):
 def opener(dialect: sa.Dialect) -> Callable[[str | None], str | None]:
     """Return what makes the text of JSON of what a sealed column has stored."""
     return keys_of(dialect).open_text
+
+
+def ident(column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """Return by what the key is known under which a column's value lies; null if it lies open."""
+    text = sa.cast(column, sa.Text)
+    start = f'{_START}"'
+    key = sa.func.substr(text, len(start) + 1, _IDENT)
+    return sa.case((sa.func.substr(text, 1, len(start)) == start, key), else_=None)
 
 
 def sealed(table: sa.Table) -> tuple[str, ...]:

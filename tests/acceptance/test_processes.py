@@ -278,6 +278,22 @@ def test_it_serves_tls_to_the_users_of_a_file_and_keeps_secrets() -> None:
                 requests.get(f"http://{service.HOST}:{found.port}/v1", timeout=service.PATIENCE)
 
 
+def test_nothing_starts_without_the_keys_of_the_database() -> None:
+    keys = f"[database]\nencryption_keys = {'A' * 43}=\n"
+    with service.service(keys) as found:
+        first = found.start()
+        found.up()
+        found.create("metal", driver_info={"redfish_password": "s"})
+        first.stop()
+        text = found.settings.read_text(encoding="utf-8")
+        found.settings.write_text(text.replace(keys, ""), encoding="utf-8")
+        for script in ("ironic-lite", "ironic-lite-api", "ironic-lite-conductor"):
+            program = found.start(script)
+            assert program.process.wait(service.PATIENCE) == 1
+            (said,) = program.said().splitlines()
+            assert said.startswith(f"{script}: The database has values that were encrypted with")
+
+
 def test_a_client_that_sends_ten_megabytes_without_asking_is_told_so(fresh: Service) -> None:
     fresh.start()
     fresh.up()

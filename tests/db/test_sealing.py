@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import config, errors, fields
+from ironic_lite import clock, config, errors, fields
 from ironic_lite.db import deploy_templates, models, nodes, resealing, sealing, session
 from ironic_lite.db.session import Database
 from tests.db import rows
 from tests.statements import count_statements
 
-OLD, NEW = (base64.urlsafe_b64encode(byte * 32).decode() for byte in (b"o", b"n"))
+OLD, NEW, OTHER = (base64.urlsafe_b64encode(byte * 32).decode() for byte in (b"o", b"n", b"x"))
 TEXT = '{"redfish_password":"s3cret","deeper":[{"ä":null}]}'
 VALUE = {"redfish_password": "s3cret", "deeper": [{"ä": None}]}
 OBJECTS = ("driver_info", "driver_internal_info", "instance_info", "clean_step")
@@ -123,6 +123,46 @@ def test_keys_are_changed_while_others_read_and_write(reopen: Reopen) -> None:
     open_again = reopen("none", NEW)
     resealing.run(open_again)
     all_read(reopen())
+
+
+def test_it_is_known_which_keys_are_needed(
+    reopen: Reopen, caplog: pytest.LogCaptureFixture
+) -> None:
+    def idents(*keys: str) -> set[str]:
+        return {sealing.Keys([key]).first for key in keys}
+
+    def needed(database: Database) -> set[str]:
+        return database.read(resealing.used)
+
+    before = reopen()
+    rows.add_node(before, driver_info=VALUE, instance_info={"$fernet": "odd"}, name="open")
+    assert needed(before) == {"none"}
+    rows.add_node(reopen(OLD), driver_info=VALUE, name="old")
+    node = rows.add_node(reopen(NEW, OLD), clean_step=VALUE, name="new")
+    assert needed(before) == {"none"} | idents(OLD, NEW)
+
+    for keys in ((), ("none",), (OTHER,)):
+        with pytest.raises(errors.KeyMissing, match=r"\[database\]encryption_keys"):
+            resealing.check(reopen(*keys))
+    resealing.check(reopen(OTHER, NEW, OLD))
+    assert caplog.text == ""
+    resealing.check(reopen(OLD))
+    (told,) = caplog.messages
+    assert idents(NEW).pop() in told
+    assert idents(OLD).pop() not in told
+
+    args = {"run_uuid": _run(before, node), "ordinal": 0, "kind": "clean", "interface": "deploy"}
+    step = {**args, "step": "x", "state": "done", "args": VALUE}
+    reopen(OTHER).write(lambda conn: conn.execute(models.run_steps.insert(), step) and None)
+    assert needed(before) == {"none"} | idents(OLD, NEW, OTHER)
+    resealing.check(reopen(OLD, NEW))  # what is large is looked through on demand alone
+
+
+def _run(database: Database, node: str) -> str:
+    run = {"uuid": rows.new_uuid(), "node_uuid": node, "verb": "clean", "state": "done"}
+    made = {**run, "started_at": clock.now()}
+    database.write(lambda conn: conn.execute(models.runs.insert(), made) and None)
+    return str(run["uuid"])
 
 
 def test_reencrypting_changes_nothing_else(reopen: Reopen) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import datetime
 import pathlib
 import subprocess
@@ -14,8 +16,9 @@ from oslo_config import cfg
 
 from ironic_lite import clock, config
 from ironic_lite.cmd import status
-from ironic_lite.db import conductors, online
+from ironic_lite.db import conductors, online, session
 from ironic_lite.db.session import Database
+from tests.db import rows
 
 Check = Callable[..., tuple[int, list[str]]]
 
@@ -88,6 +91,22 @@ def test_rows_that_are_left_are_told(check: Check, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(online, "CHANGES", (change,))
     code, lines = check()
     assert (code, "(capitals: 3)" in lines[1]) == (1, True)
+
+
+def test_keys_that_are_needed_are_told(sqlite_database: Database, check: Check) -> None:
+    old, new = (base64.urlsafe_b64encode(byte * 32).decode() for byte in (b"o", b"n"))
+    with contextlib.closing(
+        session.open_database(sqlite_database.url, encryption_keys=[old])
+    ) as sealed:
+        rows.add_node(sealed, driver_info={"password": "s"})
+    code, lines = check()
+    assert (code, lines[-1][:50]) == (2, "Failure  encryption keys: The database has values ")
+    with contextlib.closing(
+        session.open_database(sqlite_database.url, encryption_keys=[new, old])
+    ) as both:
+        said = status._keys(None, both)
+    assert said[0] is status.Result.SUCCESS
+    assert said[1].startswith("older ones are still needed (")
 
 
 def test_another_schema_ends_the_checks(sqlite_database: Database, check: Check) -> None:
