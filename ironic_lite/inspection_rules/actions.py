@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ironic_lite import capabilities, errors
+from ironic_lite import capabilities, errors, names
 from ironic_lite.inspection_rules import templates
 from ironic_lite.inspection_rules.conditions import Operation, arguments, looped
-from ironic_lite.inspection_rules.subject import NODE, OBJECT, PORT, Subject, path, writable
+from ironic_lite.inspection_rules.subject import (
+    NODE,
+    OBJECT,
+    PORT,
+    Subject,
+    fitting,
+    path,
+    writable,
+)
 
 Json = dict[str, Any]
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _PLUGIN_DATA = "plugin_data"
-# As `api.validation.rules` has them.
-_TRAIT = re.compile(r"(CUSTOM|COMPUTE|HW|MISC|OWNER|STORAGE)_[A-Z0-9_]{1,245}")
 
 
 def _fail(_subject: Subject, *, msg: Any) -> None:
@@ -25,22 +30,17 @@ def _fail(_subject: Subject, *, msg: Any) -> None:
 
 
 def _log(subject: Subject, *, msg: Any, level: str = "info") -> None:
-    subject.said.append((level if level in LEVELS else "info", str(msg)))
+    word = str(level).lower()
+    subject.said.append((word if word in LEVELS else "info", str(msg)))
 
 
 # -- attributes ------------------------------------------------------------------------------
 
 
 def _set(target: Json, words: list[str], value: Any, table: Mapping[str, str | int]) -> None:
-    root, room = words[0], table.get(words[0], OBJECT)
-    if room != OBJECT:
-        text = None if value is None else str(value)
-        if text is not None and len(text) > int(room):
-            reason = f"is longer than {room} characters"
-            raise errors.InvalidParameter(path=root, reason=reason)
-        target[root] = text
-        return
-    target[root] = _with(target.get(root), words[1:], value)
+    root = words[0]
+    whole = _with(target.get(root), words[1:], value)
+    target[root] = fitting(root, whole, table[root])
 
 
 def _with(whole: Any, words: list[str], value: Any) -> Any:
@@ -81,8 +81,16 @@ def _longer(held: Any, value: Any, unique: Any) -> list[Any]:
     return listed if unique and value in listed else [*listed, value]
 
 
-def _drop(target: Json, words: list[str]) -> None:
-    target[words[0]] = _without(target.get(words[0]), words[1:]) if len(words) > 1 else None
+def _drop(target: Json, words: list[str], table: Mapping[str, str | int]) -> None:
+    root = words[0]
+    if len(words) > 1:
+        target[root] = _without(target.get(root), words[1:])
+    else:
+        target[root] = fitting(root, {} if table[root] == OBJECT else None, table[root])
+
+
+def _path(words: list[str]) -> str:
+    return "/" + "/".join(words)
 
 
 def _set_attribute(subject: Subject, *, path: Any, value: Any) -> None:
@@ -94,12 +102,12 @@ def _set_attribute(subject: Subject, *, path: Any, value: Any) -> None:
 def _extend_attribute(subject: Subject, *, path: Any, value: Any, unique: Any = False) -> None:
     words = writable(path, NODE)
     listed = _longer(_at(subject.node, words), value, unique)
-    _set_attribute(subject, path="/".join(words), value=listed)
+    _set_attribute(subject, path=_path(words), value=listed)
 
 
 def _del_attribute(subject: Subject, *, path: Any) -> None:
     words = writable(path, NODE)
-    _drop(subject.node, words)
+    _drop(subject.node, words, NODE)
     subject.changed.add(words[0])
 
 
@@ -107,7 +115,7 @@ def _del_attribute(subject: Subject, *, path: Any) -> None:
 
 
 def _add_trait(subject: Subject, *, name: Any) -> None:
-    if not _TRAIT.fullmatch(str(name)):
+    if not names.TRAIT.fullmatch(str(name)):
         reason = f"{str(name)[:80]!r} is no trait: it is like CUSTOM_A, or a standard one"
         raise errors.InvalidParameter(path="name", reason=reason)
     subject.traits.add(str(name))
@@ -147,13 +155,14 @@ def _set_plugin_data(subject: Subject, *, path: Any, value: Any) -> None:
 def _extend_plugin_data(subject: Subject, *, path: Any, value: Any, unique: Any = False) -> None:
     words = _words(path)
     listed = _longer(_at(subject.plugin_data, words), value, unique)
-    _set_plugin_data(subject, path="/".join(words), value=listed)
+    _set_plugin_data(subject, path=_path(words), value=listed)
 
 
 def _unset_plugin_data(subject: Subject, *, path: Any) -> None:
     words = _words(path)
     if len(words) > 1:
-        _drop(subject.plugin_data, words)
+        held = subject.plugin_data
+        held[words[0]] = _without(held.get(words[0]), words[1:])
     else:
         subject.plugin_data.pop(words[0], None)
     subject.changed.add(_PLUGIN_DATA)
@@ -188,12 +197,12 @@ def _extend_port_attribute(
     _uuid, port = _port(subject, port_id)
     words = writable(path, PORT)
     listed = _longer(_at(port, words), value, unique)
-    _set_port_attribute(subject, port_id=port_id, path="/".join(words), value=listed)
+    _set_port_attribute(subject, port_id=port_id, path=_path(words), value=listed)
 
 
 def _del_port_attribute(subject: Subject, *, port_id: Any, path: Any) -> None:
     uuid, port = _port(subject, port_id)
-    _drop(port, writable(path, PORT))
+    _drop(port, writable(path, PORT), PORT)
     subject.changed.add(uuid)
 
 

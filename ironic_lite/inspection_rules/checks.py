@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.inspection_rules.actions import ACTIONS, LEVELS
-from ironic_lite.inspection_rules.conditions import OPERATORS, Operation, arguments, named
+from ironic_lite.inspection_rules.conditions import (
+    OPERATORS,
+    REGEX,
+    Operation,
+    arguments,
+    compiled,
+    named,
+)
 from ironic_lite.inspection_rules.subject import NODE, PORT, path, writable
 
 Json = dict[str, Any]
@@ -50,7 +56,7 @@ def _operation(table: Mapping[str, Operation], name: str, one: Json, where: str)
 def _value(name: str, key: str, value: Any, where: str) -> None:
     """Refuse what can be seen to be wrong before it is filled in."""
     judge = _JUDGES.get(key)
-    if judge is None or (isinstance(value, str) and "{" in value and key != "regex"):
+    if judge is None or (isinstance(value, str) and "{" in value and key != REGEX):
         return
     try:
         judge(name, value)
@@ -59,15 +65,11 @@ def _value(name: str, key: str, value: Any, where: str) -> None:
 
 
 def _regex(_name: str, value: Any) -> None:
-    try:
-        re.compile(value)
-    except (TypeError, re.error, OverflowError, RecursionError) as why:
-        reason = f"is no regular expression: {why}"
-        raise errors.InvalidParameter(path="regex", reason=reason) from None
+    compiled(value)
 
 
 def _level(_name: str, value: Any) -> None:
-    if value not in LEVELS:
+    if str(value).lower() not in LEVELS:
         raise errors.InvalidParameter(path="level", reason=f"is none of {', '.join(LEVELS)}")
 
 
@@ -79,7 +81,7 @@ def _path(name: str, value: Any) -> None:
 
 
 _JUDGES: Mapping[str, Callable[[str, Any], None]] = {
-    "regex": _regex,
+    REGEX: _regex,
     "level": _level,
     "path": _path,
 }

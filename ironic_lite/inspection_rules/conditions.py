@@ -10,9 +10,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ironic_lite import errors
 from ironic_lite.inspection_rules import templates
 
 Json = dict[str, Any]
+
+REGEX = "regex"
+"""The argument whose braces are its own."""
 
 MULTIPLE = ("any", "all", "first", "last")
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
@@ -88,11 +92,23 @@ def _one_of(*, value: Any, values: Any) -> bool:
 
 
 def _matches(*, value: Any, regex: str) -> bool:
-    return re.match(str(regex), _line(value)) is not None
+    return compiled(regex).fullmatch(_line(value)) is not None
 
 
 def _contains(*, value: Any, regex: str) -> bool:
-    return re.search(str(regex), _line(value)) is not None
+    return compiled(regex).search(_line(value)) is not None
+
+
+def compiled(regex: Any) -> re.Pattern[str]:
+    """Return a regular expression.
+
+    :raises errors.InvalidParameter: it is none.
+    """
+    try:
+        return re.compile(regex)
+    except (TypeError, re.error, OverflowError, RecursionError) as why:
+        reason = f"is no regular expression: {why}"
+        raise errors.InvalidParameter(path="regex", reason=reason) from None
 
 
 def _line(value: Any) -> str:
@@ -147,6 +163,7 @@ def holds(condition: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
 
     :param condition: checked by `checks.check`.
     :param view: of `Subject.view`.
+    :raises errors.InvalidParameter: it cannot be told, as filled in.
     """
     items = looped(condition)
     if items is None:
@@ -161,5 +178,8 @@ def holds(condition: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
 def _holds(condition: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
     name, inverted = named(condition["op"])
     operation = OPERATORS[name]
-    told = templates.fill(arguments(operation, condition["args"]), view)
+    told = {
+        key: (templates.pattern if key == REGEX else templates.fill)(value, view)
+        for key, value in arguments(operation, condition["args"]).items()
+    }
     return bool(operation.act(**told)) is not inverted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ironic_lite import errors
@@ -22,11 +22,20 @@ def run(rules: Iterable[Mapping[str, Any]], subject: Subject) -> None:
     for rule in rules:
         secrets = bool(rule["sensitive"])
         view = subject.view(secrets=secrets)
-        if not all(conditions.holds(one, view) for one in rule["conditions"] or ()):
-            continue
-        for action in rule["actions"]:
-            try:
-                actions.act(action, subject, secrets=secrets)
-            except errors.Error as why:
-                said = f"Inspection rule {rule['uuid']}: {action['op']}: {why.message}"
-                raise errors.HardwareError(said) from why
+        if all(_done(conditions.holds, rule, one, view) for one in rule["conditions"] or ()):
+            for action in rule["actions"]:
+                _done(actions.act, rule, action, subject, secrets=secrets)
+
+
+def _done(
+    act: Callable[..., Any],
+    rule: Mapping[str, Any],
+    one: Mapping[str, Any],
+    *args: Any,
+    **more: Any,
+) -> Any:
+    try:
+        return act(one, *args, **more)
+    except errors.Error as why:
+        said = f"Inspection rule {rule['uuid']}: {one['op']}: {why.message}"
+        raise errors.HardwareError(said) from why

@@ -8,31 +8,46 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ironic_lite import errors, masking
+from ironic_lite import errors, fields, masking, names
 
 Json = dict[str, Any]
 
 PHASES = ("main",)
 """When rules are applied: after all hooks, and before the inspection ends."""
 
-OBJECT = "object"
+OBJECT, NAME, WORD = "object", "name", "word"
+FLAG, ANSWER = "flag", "answer"
+"""Kinds of attributes besides texts: a word cannot be null, neither can a flag; an answer may be
+true, false, or null."""
+
 NODE: Mapping[str, str | int] = MappingProxyType(
     {
-        # attribute of a node that rules may write: an object, or the length of a text
+        # attribute of a node that rules may write: its kind, or the length of a text
+        "automated_clean": ANSWER,
         "description": 4096,
-        "driver": 255,
+        "driver": WORD,
         "driver_info": OBJECT,
         "extra": OBJECT,
         "lessee": 255,
+        "name": NAME,
         "owner": 255,
         "properties": OBJECT,
         "resource_class": 80,
         "shard": 255,
+        **{f"{kind}_interface": WORD for kind in fields.INTERFACE_KINDS},
     }
 )
 PORT: Mapping[str, str | int] = MappingProxyType(
-    {"category": 80, "description": 255, "extra": OBJECT, "physical_network": 64, "vendor": 32}
+    {
+        "category": 80,
+        "description": 255,
+        "extra": OBJECT,
+        "physical_network": 64,
+        "pxe_enabled": FLAG,
+        "vendor": 32,
+    }
 )
+_FLAGS = {True: True, False: False, "true": True, "yes": True, "false": False, "no": False}
 _PATH = re.compile(r"/?([^/]+(?:/[^/]+)*)")
 
 
@@ -71,15 +86,18 @@ class Subject:
 
 
 def path(text: Any) -> list[str]:
-    """Return the words of a path such as ``/properties/cpus`` or ``properties/cpus``.
+    """Return the words of a path such as ``/properties/cpus``, or ``properties.cpus``.
+
+    Dots part words only where there is no slash.
 
     :raises errors.InvalidParameter: it is none.
     """
     found = _PATH.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
+    words = found[1].split("/" if "/" in found[0] else ".") if found else [""]
+    if not all(words):
         reason = f"{str(text)[:80]!r} is no path such as /properties/key"
         raise errors.InvalidParameter(path="path", reason=reason)
-    return found[1].split("/")
+    return words
 
 
 def writable(text: Any, table: Mapping[str, str | int]) -> list[str]:
@@ -91,7 +109,33 @@ def writable(text: Any, table: Mapping[str, str | int]) -> list[str]:
     if words[0] not in table:
         reason = f"{words[0]!r} cannot be written by a rule; these can: {', '.join(table)}"
         raise errors.InvalidParameter(path="path", reason=reason)
-    if (table[words[0]] == OBJECT) == (len(words) == 1):
-        what = "a key of it" if table[words[0]] == OBJECT else "it alone"
-        raise errors.InvalidParameter(path="path", reason=f"of {words[0]!r}, name {what}")
+    if table[words[0]] != OBJECT and len(words) > 1:
+        raise errors.InvalidParameter(path="path", reason=f"of {words[0]!r}, name it alone")
     return words
+
+
+def fitting(root: str, value: Any, kind: str | int) -> Any:
+    """Return a value as an attribute holds it.
+
+    :param kind: of `NODE` or `PORT`.
+    :raises errors.InvalidParameter: it cannot hold such a one.
+    """
+    if kind == OBJECT:
+        return dict(_judged(root, value, isinstance(value, Mapping), "must be an object"))
+    if kind in (FLAG, ANSWER):
+        word = value.lower() if isinstance(value, str) else value
+        known = word in _FLAGS if isinstance(word, bool | str) else word is None and kind == ANSWER
+        return _FLAGS.get(_judged(root, word, known, "must be true or false"))
+    if value is None:
+        return _judged(root, None, kind != WORD, "must not be null")
+    text = str(value)
+    if kind == NAME:
+        return _judged(root, text, names.of_node(text), "is no name that a node can have")
+    room = 255 if kind == WORD else int(kind)
+    return _judged(root, text, len(text) <= room, f"is longer than {room} characters")
+
+
+def _judged(root: str, value: Any, good: bool, reason: str) -> Any:
+    if not good:
+        raise errors.InvalidParameter(path=root, reason=reason)
+    return value

@@ -1,24 +1,37 @@
 """Fill in texts: ``{node.name}``, ``{inventory[cpu][count]}``, ``{item}``; ``{{`` is a brace.
 
-Only keys and places of lists are followed, never attributes of objects of ours.
+Only keys and places of lists are followed, never attributes of objects of ours. What else stands in
+braces, such as ``{3}`` in a regular expression, is text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-_TOKEN = re.compile(r"\{\{|\}\}|\{(?P<root>\w+)(?P<rest>(?:\.[\w-]+|\[[^\[\]{}]+\])*)\}", re.ASCII)
+from ironic_lite import errors
+
+_FIELD = (
+    r"\{(?P<root>node|inventory|plugin_data|item)(?P<rest>(?:\.[\w-]+|\[[^\[\]{}]+\])*)"
+    r"(?:!(?P<as>[rsa]))?(?::(?P<form>[^{}]*))?\}"
+)
+_TOKEN = re.compile(r"\{\{|\}\}|" + _FIELD, re.ASCII)
+_FIELD_ALONE = re.compile(_FIELD, re.ASCII)
 _PART = re.compile(r"\.([\w-]+)|\[([^\[\]]+)\]")
 _BRACES = {"{{": "{", "}}": "}"}
+_AS: Mapping[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+_WIDE = re.compile(r"\d{4}")  # a form that makes a text of megabytes
 
 
 def fill(value: Any, view: Mapping[str, Any]) -> Any:
     """Return a JSON value with all texts in it filled in.
 
     A text that is one field alone becomes what the field has, a number or a list too. A field that
-    is not there is null, and in the middle of a text it is empty.
+    is not there is null, and in the middle of a text it is empty. With a form, as Python's
+    ``format`` takes it (``{inventory[cpu][count]:03d}``), a field is text.
+
+    :raises errors.InvalidParameter: what a field has cannot be put into its form.
     """
     if isinstance(value, str):
         return _text(value, view)
@@ -29,9 +42,17 @@ def fill(value: Any, view: Mapping[str, Any]) -> Any:
     return value
 
 
+def pattern(value: Any, view: Mapping[str, Any]) -> str:
+    """Return a regular expression with the fields in it filled in; all other braces are its own.
+
+    :raises errors.InvalidParameter: as `fill`.
+    """
+    return _FIELD_ALONE.sub(lambda token: _shown(token, view), str(value))
+
+
 def _text(text: str, view: Mapping[str, Any]) -> Any:
-    whole = _TOKEN.fullmatch(text)
-    if whole is not None and whole["root"] is not None:
+    whole = _FIELD_ALONE.fullmatch(text)
+    if whole is not None and whole["as"] is None and whole["form"] is None:
         return _found(whole, view)
     return _TOKEN.sub(lambda token: _shown(token, view), text)
 
@@ -40,7 +61,18 @@ def _shown(token: re.Match[str], view: Mapping[str, Any]) -> str:
     if token[0] in _BRACES:
         return _BRACES[token[0]]
     value = _found(token, view)
-    return "" if value is None else str(value)
+    if value is None:
+        return ""
+    if token["as"] is not None:
+        value = _AS[token["as"]](value)
+    form = token["form"] or ""
+    try:
+        if _WIDE.search(form):
+            raise ValueError("it is too wide")
+        return format(value, form) if form else str(value)
+    except (TypeError, ValueError) as why:
+        reason = f"{token[0][:80]!r} cannot be filled in: {why}"
+        raise errors.InvalidParameter(path="args", reason=reason) from None
 
 
 def _found(token: re.Match[str], view: Mapping[str, Any]) -> Any:

@@ -82,10 +82,8 @@ def test_without_rules_an_inspection_asks_for_them_once(rig: Rig) -> None:
     assert (row["provision_state"], row["extra"]) == ("manageable", {})
 
 
-@pytest.mark.parametrize("wanted", ["idrac", "redfish", None], ids=["absent", "other", "none"])
-def test_a_driver_that_cannot_drive_the_node_fails_the_inspection(
-    rig: Rig, wanted: str | None
-) -> None:
+@pytest.mark.parametrize("wanted", ["idrac", "redfish"], ids=["absent", "other"])
+def test_a_driver_that_cannot_drive_the_node_fails_the_inspection(rig: Rig, wanted: str) -> None:
     rule(rig, act("set-attribute", path="driver", value=wanted))
     fakes = {f"{kind}_interface": "fake" for kind in ("power", "management", "inspect")}
     row = rig.reaches(inspected(rig, **fakes)["uuid"], "inspect failed")
@@ -97,3 +95,35 @@ def test_a_driver_that_can_drive_the_node_is_kept(rig: Rig) -> None:
     rule(rig, act("set-attribute", path="driver", value="fake-hardware"))
     row = rig.reaches(inspected(rig)["uuid"], "manageable")
     assert (row["driver"], row["last_error"]) == ("fake-hardware", None)
+
+
+def test_interfaces_are_changed_if_the_node_can_be_driven_with_them(rig: Rig) -> None:
+    rule(rig, act("set-attribute", path="vendor_interface", value="no-vendor"))
+    row = rig.reaches(inspected(rig)["uuid"], "manageable")
+    assert row["vendor_interface"] == "no-vendor"
+    rule(rig, act("set-attribute", path="raid_interface", value="nowhere"), priority=-1)
+    row = rig.call("inspect_hardware", row["uuid"])
+    assert (row["provision_state"], row["raid_interface"]) == ("inspect failed", None)
+    assert "nowhere" in row["last_error"]
+
+
+def test_a_console_that_runs_keeps_its_interface(rig: Rig) -> None:
+    rule(rig, act("set-attribute", path="console_interface", value="no-console"))
+    row = rig.reaches(inspected(rig, console_enabled=True)["uuid"], "inspect failed")
+    assert "while the console is enabled" in row["last_error"]
+
+
+def test_a_rule_names_nodes_by_what_is_found(rig: Rig) -> None:
+    rule(rig, act("set-attribute", path="name", value="cores-{inventory[cpu][count]}"))
+    first = rig.reaches(inspected(rig)["uuid"], "manageable")
+    assert first["name"] == f"cores-{first['properties']['cpus']}"
+    second = rig.reaches(inspected(rig)["uuid"], "inspect failed")
+    assert second["name"] != first["name"]
+    assert first["name"] in second["last_error"]
+
+
+def test_a_rule_switches_booting_by_a_port_off(rig: Rig) -> None:
+    rule(rig, act("set-port-attribute", port_id=MAC, path="pxe_enabled", value=False))
+    uuid = rig.reaches(inspected(rig)["uuid"], "manageable")["uuid"]
+    (port,) = rig.database.read(lambda conn: ports.of_node(conn, uuid))
+    assert port.pxe_enabled is False

@@ -60,16 +60,26 @@ def subject() -> Subject:
         ("{{inventory}}", "{inventory}"),
         ("{node.__class__}", None),
         ("{node.name.__class__.__mro__}", None),
-        ("{other}", None),
+        ("{other} {0}", "{other} {0}"),
         ("{", "{"),
-        ("{0}", None),
-        ("{inventory[cpu]!r}", "{inventory[cpu]!r}"),
+        ("{0}", "{0}"),
+        ("{item}", None),
+        ("{node.name!r}", "'web'"),
+        ("{inventory[cpu][count]:03d}", "004"),
+        ("{inventory[cpu][count]!s:>3}|", "  4|"),
+        ("{node.name:.2}-{inventory[none]:03d}", "we-"),
         (["{node.name}", 5, {"{node.name}": "{node.name}"}], ["web", 5, {"web": "web"}]),
     ],
     ids=str,
 )
 def test_templates_are_filled_in(text: Any, found: Any) -> None:
     assert templates.fill(text, subject().view(secrets=True)) == found
+
+
+@pytest.mark.parametrize("text", ["{node.name:03d}", "{inventory[cpu][count]:99999}"])
+def test_a_form_that_does_not_fit_is_refused(text: str) -> None:
+    with pytest.raises(errors.InvalidParameter, match="cannot be filled in"):
+        templates.fill(text, subject().view(secrets=True))
 
 
 def test_secrets_are_hidden_unless_the_rule_is_sensitive() -> None:
@@ -114,7 +124,12 @@ CASES: list[tuple[str, Any, bool]] = [
     ("in-net", {"address": "nonsense", "subnet": "192.0.2.0/24"}, False),
     ("one-of", {"value": "b", "values": ["a", "b"]}, True),
     ("one-of", {"value": "c", "values": ["a", "b"]}, False),
-    ("matches", {"value": "{inventory[system_vendor][manufacturer]}", "regex": "Dell"}, True),
+    ("matches", {"value": "{inventory[system_vendor][manufacturer]}", "regex": "Dell"}, False),
+    ("matches", {"value": "{inventory[system_vendor][manufacturer]}", "regex": "Dell.*"}, True),
+    ("matches", {"value": "R640", "regex": "^R[0-9]{3}$"}, True),
+    ("matches", {"value": "R64", "regex": "R[0-9]{3}"}, False),
+    ("matches", {"value": "{x}", "regex": r"{{0}\{x}}{0}"}, True),
+    ("contains", {"value": "my web", "regex": "{node.name}$"}, True),
     ("matches", {"value": "a Dell", "regex": "Dell"}, False),
     ("contains", {"value": "a Dell", "regex": "(?i)dell"}, True),
     ("contains", {"value": None, "regex": "x"}, False),
@@ -131,6 +146,14 @@ def test_conditions(op: str, args: Any, expected: bool) -> None:
 
 def test_each_operator_has_a_case() -> None:
     assert {op for op, *_ in CASES} == set(OPERATORS)
+
+
+def test_a_regular_expression_of_an_item_that_is_none_fails_the_inspection() -> None:
+    one = {"op": "matches", "args": {"value": "a", "regex": "{item}"}, "loop": ["("]}
+    inspection_rules.check([one], [])
+    rule = {"uuid": "r", "conditions": [one], "actions": [], "sensitive": True}
+    with pytest.raises(errors.HardwareError, match=r"Inspection rule r: matches: .*regular"):
+        inspection_rules.run([rule], subject())
 
 
 @pytest.mark.parametrize(
@@ -177,6 +200,59 @@ def test_attributes_are_set_extended_and_removed() -> None:
     assert NODE["properties"]["cpus"] == 1
 
 
+def test_dots_part_paths_where_no_slash_does() -> None:
+    set_to_1 = {"value": 1}
+    assert did("set-attribute", {"path": "extra.a.b", **set_to_1}).node["extra"] == {"a": {"b": 1}}
+    assert did("set-attribute", {"path": "/extra/a.b", **set_to_1}).node["extra"] == {"a.b": 1}
+    assert did("extend-attribute", {"path": "/extra/a.b", **set_to_1}).node["extra"] == {"a.b": [1]}
+    assert did("del-attribute", {"path": "properties.cpus"}).node["properties"].get("cpus") is None
+    assert did("set-plugin-data", {"path": "deep.a.b", **set_to_1}).plugin_data["deep"] == {
+        "a": {"b": 1}
+    }
+    assert did("unset-plugin-data", {"path": "deep.a"}).plugin_data["deep"] == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "held"),
+    [
+        ("name", "s-{inventory[cpu][count]}", "s-4"),
+        ("name", None, None),
+        ("deploy_interface", "direct", "direct"),
+        ("automated_clean", "False", False),
+        ("automated_clean", None, None),
+        ("/extra", {"a": "{inventory[cpu][count]}"}, {"a": 4}),
+    ],
+    ids=["name", "no name", "interface", "answer", "no answer", "object"],
+)
+def test_each_kind_of_attribute_is_set(path: str, value: Any, held: Any) -> None:
+    assert did("set-attribute", {"path": path, "value": value}).node[path.strip("/")] == held
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("name", "two words"),
+        ("name", "ports"),
+        ("driver", None),
+        ("deploy_interface", None),
+        ("automated_clean", "maybe"),
+        ("automated_clean", []),
+        ("extra", "text"),
+    ],
+    ids=str,
+)
+def test_a_value_that_an_attribute_cannot_hold_fails_the_inspection(path: str, value: Any) -> None:
+    with pytest.raises(errors.HardwareError, match=f"set-attribute: {path}: "):
+        did("set-attribute", {"path": path, "value": value})
+
+
+def test_a_whole_attribute_is_emptied() -> None:
+    assert did("del-attribute", {"path": "extra"}).node["extra"] == {}
+    assert did("del-attribute", {"path": "name"}).node["name"] is None
+    with pytest.raises(errors.HardwareError, match="must not be null"):
+        did("del-attribute", {"path": "driver"})
+
+
 def test_traits_and_capabilities() -> None:
     found = did("add-trait", {"name": "CUSTOM_{node.name}"[:7] + "A"})
     assert (found.traits, found.changed) == ({"CUSTOM_OLD", "CUSTOM_A"}, {"traits"})
@@ -204,12 +280,15 @@ def test_ports(ident: str) -> None:
     assert (found.ports[PORT]["extra"], found.changed) == ({"a": 1}, {PORT})
     listed = did("extend-port-attribute", {"port_id": ident, "path": "extra/l", "value": 1})
     assert listed.ports[PORT]["extra"] == {"l": [1]}
+    quiet = did("set-port-attribute", {"port_id": ident, "path": "pxe_enabled", "value": "no"})
+    assert quiet.ports[PORT]["pxe_enabled"] is False
     told = did("del-port-attribute", {"port_id": ident, "path": "description"})
     assert told.ports[PORT]["description"] is None
 
 
 def test_what_is_logged() -> None:
     assert did("log", {"msg": "{node.name}", "level": "warning"}).said == [("warning", "web")]
+    assert did("log", {"msg": "x", "level": "WARNING"}).said == [("warning", "x")]
     assert did("log", ["hello"]).said == [("info", "hello")]
 
 
@@ -279,7 +358,7 @@ def test_rules_see_what_those_before_have_done_and_all_conditions_must_hold() ->
         ("actions", {"op": "api-call", "args": {"url": "http://x"}}, "actions/0/op"),
         ("actions", {"op": "log", "args": {"msg": "x", "level": "loud"}}, "actions/0/args/level"),
         ("actions", {"op": "set-attribute", "args": ["uuid", 1]}, "actions/0/args/path"),
-        ("actions", {"op": "set-attribute", "args": ["extra", {}]}, "actions/0/args/path"),
+        ("actions", {"op": "set-attribute", "args": ["extra..a", {}]}, "actions/0/args/path"),
         ("actions", {"op": "set-attribute", "args": ["owner/x", 1]}, "actions/0/args/path"),
         ("actions", {"op": "set-attribute", "args": ["//", 1]}, "actions/0/args/path"),
         ("actions", {"op": "set-port-attribute", "args": ["p", "address", 1]}, "actions/0/args/pa"),

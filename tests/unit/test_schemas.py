@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import errors, fields
-from ironic_lite.api.validation import rules, schemas, step_lists
+from ironic_lite import errors, fields, names
+from ironic_lite.api.validation import schemas, step_lists
 from ironic_lite.steps import StepKind
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
@@ -126,7 +126,7 @@ def test_a_newer_field_is_not_acceptable_unless_null(field: fields.Field) -> Non
     assert field.name not in node(version=field.since - 1, **{field.name: None})
 
 
-@pytest.mark.parametrize("name", sorted(rules.RESERVED_NAMES))
+@pytest.mark.parametrize("name", sorted(names.RESERVED))
 def test_names_of_sub_resources_are_reserved(name: str) -> None:
     assert "reserved" in refused(node, name=name).message
 

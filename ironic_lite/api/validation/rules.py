@@ -10,34 +10,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors, texts
+from ironic_lite import errors, names, texts
 
 _WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "t", "true", "on", "y", "yes"), True),
     **dict.fromkeys(("0", "f", "false", "off", "n", "no"), False),
 }
 _MOST_INTEGER = (1 << 31) - 1
-_UUID = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.I)
-_NAME = re.compile(r"[A-Za-z0-9._~-]{1,255}")
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOSTNAME = re.compile(rf"(?=.{{1,255}}\Z){_LABEL}(\.{_LABEL})*", re.I)
 _FREE_NAMES_SINCE = 10
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DATAPATH = re.compile(r"[0-9a-f]{16}")
-# The name spaces of the standard traits, and CUSTOM_ for everybody's own.
-_TRAIT = re.compile(r"(CUSTOM|COMPUTE|HW|MISC|OWNER|STORAGE)_[A-Z0-9_]+")
 _GROUP = re.compile(r"[a-z0-9_.-]{0,255}")
-
-RESERVED_NAMES = frozenset(
-    {
-        # Ironic's
-        *("maintenance", "management", "states", "vendor_passthru", "detail", "validate"),
-        # what else hangs below a node
-        *("allocation", "bios", "children", "cleaning", "console", "events", "firmware"),
-        *("history", "inventory", "portgroups", "ports", "runs", "traits", "vifs", "vmedia"),
-        "volume",
-    }
-)
 
 
 def boolean(value: Any, path: str) -> bool:
@@ -68,7 +53,7 @@ def integer(value: Any, path: str) -> int:
 
 def uuid_like(text: str) -> bool:
     """Tell whether ``text`` reads as a UUID, with hyphens or without."""
-    return _UUID.fullmatch(text) is not None
+    return names.UUID.fullmatch(text) is not None
 
 
 def uuid(value: Any, path: str) -> str:
@@ -99,7 +84,7 @@ def text(value: Any, path: str, *, least: int = 0, length: int | None = None) ->
     return value
 
 
-def name(value: Any, path: str, *, version: int, reserved: frozenset[str] = RESERVED_NAMES) -> str:
+def name(value: Any, path: str, *, version: int, reserved: frozenset[str] = names.RESERVED) -> str:
     """Return a name that can stand in a URL: 1 to 255 of ``A-Z a-z 0-9 - . _ ~``, not like a UUID.
 
     Up to version 1.9 it must be a host name. Names of sub-resources would be unreachable.
@@ -108,7 +93,7 @@ def name(value: Any, path: str, *, version: int, reserved: frozenset[str] = RESE
     :raises errors.InvalidParameter: any of this is not so.
     """
     given = text(value, path)
-    syntax = _NAME if version >= _FREE_NAMES_SINCE else _HOSTNAME
+    syntax = names.NAME if version >= _FREE_NAMES_SINCE else _HOSTNAME
     if not syntax.fullmatch(given) or uuid_like(given):
         raise errors.InvalidParameter(
             f"Cannot use the invalid name {given!r}: {path}: a name has 1 to 255 of the characters "
@@ -175,7 +160,7 @@ def trait(value: Any, path: str = "trait") -> str:
     :raises errors.InvalidParameter: not so.
     """
     given = text(value, path, least=1, length=255)
-    if not _TRAIT.fullmatch(given):
+    if not names.TRAIT.fullmatch(given):
         raise errors.InvalidParameter(
             f"{path}: {given!r} is not a trait: it must be a standard trait (HW_..., COMPUTE_...) "
             "or start with CUSTOM_, and have only A-Z, 0-9 and _.",

@@ -23,6 +23,12 @@ LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
+_CONSOLE = (
+    "driver",
+    "console_interface",
+)  # what was started by one could not be stopped by another
+_DRIVING = frozenset({"driver", *(f"{kind}_interface" for kind in fields.INTERFACE_KINDS)})
+
 
 def apply(task: Task) -> None:
     """Run all rules; their changes are written with the next save. No rules: one statement.
@@ -63,8 +69,8 @@ def _plain(value: Any) -> Any:
 
 def _write(task: Task, subject: Subject, held: set[str]) -> None:
     uuid, at = task.node.uuid, clock.now()
-    if "driver" in subject.changed:
-        _check_driver(task, subject.node["driver"])
+    if subject.changed & _DRIVING:
+        _check_driver(task, subject.node)
     for name in subject.changed & NODE.keys():
         setattr(task.node, name, texts.cleaned({name: subject.node[name]})[name])
     if "traits" in subject.changed:
@@ -78,17 +84,21 @@ def _write(task: Task, subject: Subject, held: set[str]) -> None:
         task.add_write(functools.partial(_update_port, port, values))
 
 
-def _check_driver(task: Task, wanted: Any) -> None:
-    """Refuse a driver that this conductor cannot drive the node with, as it stands.
+def _check_driver(task: Task, wanted: Json) -> None:
+    """Refuse a driver, or interfaces, that this conductor cannot drive the node with.
 
-    :raises errors.HardwareError: naming what is missing.
+    :raises errors.HardwareError: naming what is missing; or a console that runs would be left over.
     """
-    node = task.node.as_dict()
-    names = {kind: node[f"{kind}_interface"] for kind in fields.INTERFACE_KINDS}
+    driver = str(wanted["driver"])
+    kinds = {kind: wanted[f"{kind}_interface"] for kind in fields.INTERFACE_KINDS}
+    moved = [name for name in _CONSOLE if wanted[name] != getattr(task.node, name)]
     try:
-        task.desk.registry.driver_for(str(wanted or ""), names)
+        if moved and task.node.console_enabled:
+            reason = "cannot be changed while the console is enabled"
+            raise errors.InvalidParameter(path=moved[0], reason=reason)
+        task.desk.registry.driver_for(driver, kinds)
     except errors.Error as why:
-        text = f"A rule wants the driver {str(wanted)[:64]!r}: {why.message}"
+        text = f"A rule wants the driver {driver[:64]!r}: {why.message}"
         raise errors.HardwareError(text, reason=text) from None
 
 
