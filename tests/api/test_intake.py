@@ -7,6 +7,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.api.validation import schemas
 from ironic_lite.api.wire import faults, intake
+from tests.api.client import Client
+from tests.api.conftest import AddNode
 
 JSON = "application/json"
 
@@ -36,3 +38,20 @@ def test_a_configuration_drive_of_blanks_is_looked_at_once() -> None:
     """Each end of the text would be tried with each other one, for hours."""
     with pytest.raises(errors.InvalidParameter, match="configdrive"):
         schemas.configdrive(" " * 1_000_000 + "!", version=115)
+
+
+@pytest.mark.parametrize("name", ["limit", "provision_state", "sort_key", "detail"])
+def test_an_argument_that_is_one_value_is_given_once(api: Client, name: str) -> None:
+    """Else a list of two states would silently be one of the last alone."""
+    answer = api.get(f"/v1/nodes?{name}=a&{name}=b")
+    assert (answer.status, answer.text) == (400, f"{name}: is given more than once")
+
+
+def test_an_argument_that_is_a_list_may_come_in_pieces(api: Client, add_node: AddNode) -> None:
+    for shard in ("east", "west", "north"):
+        add_node(name=f"of-{shard}", shard=shard)
+    shown = api.get("/v1/nodes?shard=east&fields=name&shard=north&fields=shard").json["nodes"]
+    assert [(one["name"], one["shard"]) for one in shown] == [
+        ("of-east", "east"),
+        ("of-north", "north"),
+    ]

@@ -78,7 +78,7 @@ class Request:
 
     @cached_property
     def query(self) -> dict[str, str]:
-        """The arguments of the query string, the last of each name. Raises InvalidRequest."""
+        """The arguments of the query string, as `intake.query`. Raises InvalidRequest."""
         return intake.query(self.environ.get("QUERY_STRING") or "")
 
     @cached_property

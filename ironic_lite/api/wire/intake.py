@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -18,6 +19,8 @@ from ironic_lite.api.wire import faults
 
 MAX_DEPTH = 25
 MAX_ARGUMENTS = 200
+LISTED = frozenset({"addresses", "conductor_groups", "device_types", "fields", "shard", "state"})
+"""Arguments of a query whose values are ``a,b,c``; ``x=a&x=b`` says the same."""
 
 _JSON_TYPES = re.compile(r"application/(json|[\w.+-]+\+json)", re.ASCII)
 _CHARSET = re.compile(r"""charset\s*=\s*"?([^";\s]+)""", re.IGNORECASE)
@@ -118,10 +121,10 @@ def nul_place(value: Any, place: str = "") -> str | None:
 
 
 def query(text: str) -> dict[str, str]:
-    """Return the arguments of a query string, the last of each name.
+    """Return the arguments of a query string; those that are lists may come in several pieces.
 
     :param text: QUERY_STRING, its bytes as latin-1 characters as WSGI has it.
-    :raises errors.InvalidRequest: not UTF-8, too many, or with NUL in it.
+    :raises errors.InvalidRequest: not UTF-8, too many, with NUL in it, or an argument twice.
     """
     if not text:
         return {}
@@ -138,4 +141,21 @@ def query(text: str) -> dict[str, str]:
         ) from None
     if "\0" in decoded or "%00" in decoded:
         raise errors.InvalidRequest("The query string holds a NUL character.")
-    return dict(pairs)
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _joined(pairs)
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the arguments of a query in which some name comes more than once.
+
+    To take one of several values would answer another question than was asked.
+    """
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name not in found:
+            found[name] = value
+        elif name in LISTED:
+            found[name] += f",{value}"
+        else:
+            raise errors.InvalidParameter(path=name, reason="is given more than once")
+    return found
