@@ -49,6 +49,14 @@ API = (
         help="GETs that wait for a conductor at once, beside max_reads for the others.",
     ),
     cfg.IntOpt(
+        "max_password_checks",
+        default=2,
+        min=1,
+        help="Passwords that a process of the API checks at once, with auth_strategy http_basic: "
+        "each check keeps a processor busy for a tenth of a second and more. Those that were right "
+        "within the last minute need none. Who finds no place within a second gets 503.",
+    ),
+    cfg.IntOpt(
         "max_body_memory_mib",
         default=256,
         min=80,

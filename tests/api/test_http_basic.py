@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import os
 import pathlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import bcrypt
 import pytest
@@ -147,6 +149,50 @@ def test_wrong_passwords_and_unknown_users_cost_a_hash_each_time(
     for user in ("ann", "ann", "eve", "eve"):
         assert not file.check(user, b"wrong")
     assert hashes.count == 4
+
+
+class Slow(Hashes):
+    """Works on each hash until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(monkeypatch)
+        self.begun, self.go = threading.Semaphore(0), threading.Event()
+
+    def check(self, password: bytes, against: bytes) -> bool:
+        self.begun.release()
+        assert self.go.wait(10)
+        return super().check(password, against)
+
+
+def test_a_flood_of_wrong_passwords_keeps_nobody_out_who_is_in(
+    users: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = passwords.PasswordFile(str(users), most=2, patience=0.0)
+    assert file.check("ann", SECRET.encode())
+    slow = Slow(monkeypatch)
+    with ThreadPoolExecutor(2) as pool:
+        guesses = [pool.submit(file.check, "eve", b"guess") for _ in range(2)]
+        for _ in guesses:
+            assert slow.begun.acquire(timeout=10)
+        with pytest.raises(errors.Crowded):
+            file.check("eve", b"guess")
+        assert file.check("ann", SECRET.encode())
+        slow.go.set()
+        assert [each.result(10) for each in guesses] == [False, False]
+    assert slow.count == 2
+    assert file.check("bob", b"p2")
+
+
+def test_a_password_that_many_bring_at_once_is_checked_once(
+    users: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, slow = passwords.PasswordFile(str(users), most=1, patience=10.0), Slow(monkeypatch)
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(file.check, "ann", SECRET.encode()) for _ in range(4)]
+        assert slow.begun.acquire(timeout=10)
+        slow.go.set()
+        assert all(each.result(10) for each in found)
+    assert slow.count == 1
 
 
 def test_the_file_is_read_again_when_it_changes(users: pathlib.Path) -> None:

@@ -41,12 +41,15 @@ class Basic:
     """HTTP basic authentication (RFC 7617): who is in the file may do everything."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._file = passwords.PasswordFile(conf.http_basic_auth_user_file)
+        self._file = passwords.PasswordFile(
+            conf.http_basic_auth_user_file, most=conf.api.max_password_checks
+        )
 
     def __call__(self, environ: Environ, request_id: str) -> Context:
         """Return the user.
 
         :raises faults.Refusal: 401 without a right password, 400 if the header is no such.
+        :raises errors.Unavailable: nobody can tell just now.
         """
         who = exchange.anonymous(environ, request_id)
         if environ[exchange.CALL].public:

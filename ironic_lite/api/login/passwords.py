@@ -22,6 +22,9 @@ _HASH = re.compile(rb"\$2[yab]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _LONGEST = 72  # bytes: bcrypt reads no more, and refuses to be given more
 _KEPT_SECONDS = 60.0
 _MOST_KEPT = 1024
+_CHECKS = 2
+PATIENCE = 1.0
+"""Seconds that a password waits to be checked before its request is refused."""
 
 
 class PasswordFile:
@@ -29,14 +32,28 @@ class PasswordFile:
 
     A hash takes long to compute, on purpose. A password that was right is known again for a minute,
     by a hash under a key that only this process has; a change of the user's line ends that at once.
+    What is known needs no place among the few that are checked at once: whoever floods the service
+    with wrong passwords takes neither all threads nor all processors from those who are in.
 
     :param now: seconds, of a clock that only goes forward.
+    :param most: how many hashes are computed at once.
+    :param patience: seconds that others wait for a place, by default `PATIENCE`.
     :raises config.ConfigError: the file cannot be read, or has a line that is of no use.
     """
 
-    def __init__(self, path: str, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        path: str,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        most: int = _CHECKS,
+        patience: float | None = None,
+    ) -> None:
         self._path = pathlib.Path(path)
         self._now = now
+        self._most = most
+        self._places = threading.BoundedSemaphore(most)
+        self._patience = PATIENCE if patience is None else patience
         self._key = secrets.token_bytes(32)
         self._guard = threading.Lock()
         self._right: dict[bytes, float] = {}
@@ -53,7 +70,8 @@ class PasswordFile:
     def check(self, user: str, password: bytes) -> bool:
         """Tell whether this is the user's password; it takes as long for a user nobody knows.
 
-        :raises errors.Unavailable: the file cannot be read any more.
+        :raises errors.Unavailable: the file cannot be read any more, or too many passwords are
+            being checked.
         """
         users = self._current()
         known = users.get(user)
@@ -64,14 +82,16 @@ class PasswordFile:
         proof = self._proof(user, against, password)
         if known is not None and self._kept(proof):
             return True
+        if not self._places.acquire(timeout=self._patience):
+            raise errors.Crowded(limit=self._most, option="max_password_checks")
         try:
-            same = bcrypt.checkpw(password[:_LONGEST], against)
-        except ValueError:
-            same = False
-        if not same or known is None:
-            return False
-        self._keep(proof)
-        return True
+            # Of many who came with the same one together, the first has been told meanwhile.
+            right = self._kept(proof) or (_same(password, against) and known is not None)
+            if right:
+                self._keep(proof)
+        finally:
+            self._places.release()
+        return right
 
     def _proof(self, user: str, line: bytes, password: bytes) -> bytes:
         parts = (user.encode(), line, password)
@@ -107,6 +127,13 @@ class PasswordFile:
                 "Logins cannot be checked; the service's log says why."
             ) from why
         return self._users
+
+
+def _same(password: bytes, hashed: bytes) -> bool:
+    try:
+        return bcrypt.checkpw(password[:_LONGEST], hashed)
+    except ValueError:
+        return False
 
 
 def _read(path: pathlib.Path) -> tuple[dict[str, bytes], list[str]]:
