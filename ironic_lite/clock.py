@@ -97,13 +97,16 @@ def _utc() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
 
 
-def _since_boot() -> float:
-    # Unlike time.monotonic it goes on while the machine sleeps, as the clock on the wall does.
+def steady() -> float:
+    """Return seconds from anywhere, by a clock that nobody can set.
+
+    Unlike time.monotonic it goes on while the machine sleeps, as the clock on the wall does.
+    """
     return time.clock_gettime(_STEADY)
 
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-_CLOCK = Clock(_utc, _since_boot)
+_CLOCK = Clock(_utc, steady)
 
 
 def now() -> datetime.datetime:

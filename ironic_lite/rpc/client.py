@@ -11,14 +11,15 @@ from __future__ import annotations
 import functools
 import logging
 import typing
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
 
-from ironic_lite import config, errors, metrics
+from ironic_lite import clock, config, errors, metrics
 from ironic_lite.context import Context
-from ironic_lite.rpc import encoding, failures, interface, pins, transport
+from ironic_lite.rpc import encoding, failures, interface, patience, pins, transport
 from ironic_lite.rpc.local import faults, options
 from ironic_lite.rpc.serializer import Serializer
 
@@ -43,6 +44,9 @@ _RETRIES = 2
 
 _PUNCTUAL = 0.5
 """Seconds by which a call may end before its time is over, and yet have waited for all of it."""
+
+_ASKED = 4
+"""How often a call is sent, if its conductor asks each time whether anybody still waits for it."""
 
 _BROKER_AWAY = (
     "The message broker between API and conductors does not answer. Check it, and "
@@ -73,6 +77,7 @@ class Client:
         self._limit = None if local else options.frame_limit(config.CONF)
         self._broker_limit = int(config.CONF.broker_message_limit_mib) * options.MIB
         self._messaging = messaging
+        self._sender = uuid.uuid4().hex
         self._patience = float(messaging.conf.rpc_response_timeout)
         self._connected = local
         self._pin = pins.pinned(config.CONF)
@@ -130,14 +135,15 @@ class Client:
         **args: Any,
     ) -> Any:
         args = pins.fitted(method, args, self._pin)
-        changed: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
         watch, outcome = metrics.Watch(), "ok"
         try:
-            if self._limit is not None:
-                patience = self._checked_size(args, self._limit) // _BYTES_PER_SECOND
-                changed["call_monitor_timeout"] = _MONITOR_SECONDS + patience
+            if self._limit is None:
+                changed: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+                return self._rpc.prepare(server=host, **changed).call(context, method, **args)
+            silence = _MONITOR_SECONDS + self._checked_size(args, self._limit) // _BYTES_PER_SECOND
             self._connect()
-            return self._rpc.prepare(server=host, **changed).call(context, method, **args)
+            monitored = self._rpc.prepare(server=host, call_monitor_timeout=silence)
+            return self._until_begun(monitored, timeout or self._patience, context, method, args)
         except Exception as why:
             error = _translated(why, host, method)
             left = (timeout or self._patience) - watch.seconds > _PUNCTUAL
@@ -150,6 +156,25 @@ class Client:
         finally:
             metrics.BOARD.count("rpc_calls_total", method, outcome)
             metrics.BOARD.observe("rpc_call_seconds", watch.seconds, method)
+
+    def _until_begun(
+        self, monitored: Any, limit: float, context: Context, method: str, args: dict[str, Any]
+    ) -> Any:
+        """Call a conductor behind a broker; say it again to one that is not sure who waits."""
+        watch, asked = metrics.Watch(), None
+        left, host = limit, monitored.target.server
+        for _ in range(_ASKED):
+            note = patience.Note(self._sender, clock.steady(), left, asked)
+            try:
+                prepared = monitored.prepare(server=host, timeout=left)
+                return prepared.call(patience.Noted(context, note), method, **args)
+            except failures.Again as why:
+                host, asked = why.kwargs["host"], why.kwargs["at"]
+            if (left := limit - watch.seconds) <= 0:
+                break
+        who = host or "any"
+        text = f"The conductor {who} takes calls too late and has begun nothing of this one; retry."
+        raise errors.NoConductor(text, host=who, reason=f"{method} was not begun")
 
     def _tell(
         self, prepared: Any, host: str | None, method: str, context: Context, args: dict[str, Any]

@@ -25,6 +25,20 @@ class Failure(Exception):
         return f"{self.kwargs.get('code')}: {self.kwargs.get('text')}"
 
 
+class Again(Exception):
+    """Says that a call was not begun, as its caller may have given up; one that waits repeats it.
+
+    ``kwargs``: ``host``, which asks, and ``at``, what its clock said.
+    """
+
+    def __init__(self, *, host: str, at: float) -> None:
+        super().__init__()
+        self.kwargs: dict[str, Any] = {"host": host, "at": at}
+
+    def __str__(self) -> str:
+        return "nothing was begun, as nobody may wait for it any more"
+
+
 def pack(error: errors.Error) -> Failure:
     """Return the carrier of ``error``; a fact without JSON form crosses as its text."""
     data = error.as_data()

@@ -8,6 +8,7 @@ import oslo_messaging
 
 from ironic_lite.context import Context
 from ironic_lite.rpc import encoding
+from ironic_lite.rpc.patience import Noted
 
 
 class Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
@@ -17,7 +18,7 @@ class Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
         """``encode`` values here, unless somebody else does: local:// or the server."""
         self._encode = encode
 
-    def serialize_context(self, ctxt: Context) -> dict[str, Any]:
+    def serialize_context(self, ctxt: Context | Noted) -> dict[str, Any]:
         """Return the context as plain JSON types."""
         return ctxt.as_dict()
 

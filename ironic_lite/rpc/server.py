@@ -122,15 +122,15 @@ class _ThreadedServer(rpc_server.RPCServer):  # type: ignore[misc]
         self._executor_cls = functools.partial(
             futures.ThreadPoolExecutor, thread_name_prefix="rpc-call"
         )
-        self.waiting = Waiting()
+        self.waiting = Waiting(self._target.server)
 
     def _on_incoming(self, incoming: list[Any]) -> None:
         self.waiting.add(incoming[0])
         super()._on_incoming(incoming)
 
     def _process_incoming(self, incoming: list[Any]) -> None:
-        self.waiting.remove(incoming[0])
-        super()._process_incoming(incoming)
+        if self.waiting.begin(incoming[0]):
+            super()._process_incoming(incoming)
 
 
 class _Door:

@@ -1,4 +1,4 @@
-"""A conductor that is stopped for longer than its leases, and goes on: it has lost its node."""
+"""A conductor that is stopped and goes on: it has lost its node, and begins nothing late."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 
+from tests import rabbit
 from tests.acceptance import service
 from tests.acceptance.service import Program, Service
 
@@ -67,3 +69,36 @@ def conductors(fleet: Service) -> list[str]:
     """Return the host names of the conductors alive."""
     listed = (fleet.get("/v1/conductors") or {}).get("conductors", [])
     return [row["hostname"] for row in listed if row["alive"]]
+
+
+LATE = "is not begun unless its caller says it again"
+
+
+@pytest.fixture
+def brokered() -> Iterator[Service]:
+    """A configuration with a broker, the database upgraded."""
+    with rabbit.own_url() as broker, service.service() as found:
+        text = found.settings.read_text(encoding="utf-8")
+        with_broker = text.replace("[DEFAULT]\n", f"[DEFAULT]\ntransport_url = {broker}\n")
+        found.settings.write_text(with_broker, encoding="utf-8")
+        upgrade = found.start("ironic-lite-dbsync", "upgrade")
+        assert upgrade.process.wait(service.PATIENCE) == 0
+        yield found
+
+
+def test_it_does_nothing_of_which_a_caller_was_told_503(brokered: Service) -> None:
+    brokered.start("ironic-lite-api")
+    conductor = brokered.start("ironic-lite-conductor", host="only")
+    service.until(lambda: conductors(brokered) == ["only"], "the conductor")
+    brokered.create("idle")
+    brokered.provision("idle", "manage", "manageable")
+    before = brokered.get("/v1/nodes/idle")
+    conductor.process.send_signal(signal.SIGSTOP)
+    stopped = psutil.STATUS_STOPPED
+    service.until(lambda: psutil.Process(conductor.process.pid).status() == stopped, "its stop")
+    late = brokered.ask("PUT", "/v1/nodes/idle/states/provision", {"target": "provide"})
+    assert late.status_code == 503
+    conductor.process.send_signal(signal.SIGCONT)
+    service.until(lambda: LATE in conductor.said(), "the end of the late call")
+    assert brokered.get("/v1/nodes/idle") == before
+    brokered.provision("idle", "provide", "available")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator  # noqa: E402
 from typing import Any  # noqa: E402
 
 import pytest  # noqa: E402
+from oslo_messaging import server as messaging_server  # noqa: E402
 
 from ironic_lite import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
@@ -111,6 +112,15 @@ def spawn() -> Iterator[Callable[[str, str], subprocess.Popen[str]]]:
     for process in made:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Servers carry out one call at a time."""
+    config.CONF.register_opts(messaging_server._pool_opts)
+    config.CONF.set_override("executor_thread_pool_size", 1)
+    yield
+    config.CONF.clear_override("executor_thread_pool_size")
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ threads.native()
 
 import datetime  # noqa: E402  threads.native() must run before anything imports an oslo library
 import os  # noqa: E402
+import signal  # noqa: E402
 import subprocess  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
@@ -46,6 +47,9 @@ class Endpoint:
 
     def note(self, context: Context, *, word: Any) -> None:
         self.seen.append(("note", word))
+
+    def noted(self, context: Context) -> list[Any]:
+        return [fact for method, fact in self.seen if method == "note"]
 
     def who(self, context: Context) -> str:
         return self.name
@@ -108,6 +112,39 @@ def process(url: str, host: str) -> subprocess.Popen[str]:
         stdin=subprocess.PIPE,
         text=True,
     )
+
+
+CALLER = """
+import sys
+from tests.rpc import stage
+from ironic_lite import config, context
+from ironic_lite.rpc import client, transport
+config.CONF([], default_config_files=[], default_config_dirs=[])
+caller = client.Client(transport.build(sys.argv[1]))
+caller.call(context.internal("test"), "who", host="one")
+print("ready", flush=True)
+sys.stdin.readline()
+caller.call(context.internal("test"), "note", host="one", word=sys.argv[2])
+"""
+
+
+def caller(url: str, word: str) -> subprocess.Popen[str]:
+    """Start a process that notes a word at the conductor "one" when it is sent a line."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CALLER, url, word],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """Let a process stand still until it is sent SIGCONT."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
 
 
 def main(url: str, host: str) -> None:

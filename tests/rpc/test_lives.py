@@ -8,13 +8,12 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent import futures
 from typing import Any
 
 import oslo_messaging
 import pytest
-from oslo_messaging import server as messaging_server
 
 from ironic_lite import config, errors
 from ironic_lite.context import Context
@@ -107,15 +106,6 @@ def _switches(thread: threading.Thread) -> int:
     with open(f"/proc/self/task/{thread.native_id}/status", encoding="ascii") as status:
         lines = dict(line.split(":", 1) for line in status)
     return int(lines["voluntary_ctxt_switches"])
-
-
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Servers carry out one call at a time."""
-    config.CONF.register_opts(messaging_server._pool_opts)
-    config.CONF.set_override("executor_thread_pool_size", 1)
-    yield
-    config.CONF.clear_override("executor_thread_pool_size")
 
 
 def test_calls_that_find_no_free_thread_are_waited_for_and_carried_out_once(

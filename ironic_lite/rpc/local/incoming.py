@@ -61,6 +61,15 @@ class Line:
                 if self._draining and not self._owed:
                     self.sock.close()
 
+    def hung_up(self) -> bool:
+        """Say whether the client has closed the connection."""
+        try:
+            return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def refuse(self, why: Exception) -> None:
         """Tell the client why this connection ends, if it listens."""
         # An answer that is being sent just now must not be broken in two.
@@ -120,6 +129,10 @@ class Incoming(base.RpcIncomingMessage):  # type: ignore[misc]
         self._line.answer(
             frames.encode({"id": self._ident, "beat": True}, self._line.limit), final=False
         )
+
+    def given_up(self) -> bool:
+        """Say whether a caller waited and does so no more: a connection serves one call at once."""
+        return self.is_call and self._line.hung_up()
 
     def _send(self, frame: bytes, *, final: bool) -> None:
         try:
