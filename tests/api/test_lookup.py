@@ -292,3 +292,18 @@ def test_who_has_a_network_of_ipv6_is_not_a_new_one_with_each_address(conf: cfg.
     found.note(at("no address: at all"))
     now[0] = 60.0
     found.check(at("2001:db8:0:1:1:2:3:4"))
+
+
+def test_a_full_table_forgets_who_was_refused_longest_ago(
+    conf: cfg.ConfigOpts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 2, "api")
+    monkeypatch.setattr(strangers, "_MOST", 3)
+    found = strangers.Strangers(conf, clock=lambda: 0.0)
+    for last in (1, 2, 3, 1, 4, 4):
+        found.note({"REMOTE_ADDR": f"192.0.2.{last}"})
+    for last in (1, 4):
+        with pytest.raises(errors.Unavailable):
+            found.check({"REMOTE_ADDR": f"192.0.2.{last}"})
+    for last in (2, 3):
+        found.check({"REMOTE_ADDR": f"192.0.2.{last}"})

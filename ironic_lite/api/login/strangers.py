@@ -32,7 +32,7 @@ _WINDOW = 60.0  # seconds
 _NETWORK = 64  # bits of an IPv6 address
 _MORE = 10
 """How many times as much as one address all those of a network may be refused."""
-_MOST = 10_000  # addresses that are counted; it takes a network of one's own to have more
+_MOST = 10_000  # addresses that are counted at once
 
 
 class Strangers:
@@ -76,8 +76,11 @@ class Strangers:
                 self._begin()
             network = _network(source)
             for counted in (source,) if network is None else (source, network):
-                if counted in self._refused or len(self._refused) < _MOST:
-                    self._refused[counted] = self._refused.get(counted, 0) + 1
+                # To the end of the order: who was refused longest ago is forgotten first, so that
+                # nobody fills the table from some addresses to be free at another.
+                self._refused[counted] = self._refused.pop(counted, 0) + 1
+                if len(self._refused) > _MOST:
+                    del self._refused[next(iter(self._refused))]
 
     def _begin(self) -> None:
         self._refused, self._until = {}, self._clock() + _WINDOW
