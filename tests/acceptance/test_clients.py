@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import bcrypt
 import pytest
 
 from tests import nursery
@@ -20,6 +21,7 @@ from tests.spec.wire import baremetal, to_run
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import openstack.config
+    import openstack.connection
     from metalsmith import InstanceState, Provisioner, exceptions, instance_config, sources
 
 # One worker starts the service once.
@@ -157,6 +159,74 @@ def test_the_command_line_keeps_what_is_outside_of_a_machine(running: Service) -
     said(running, "node", "delete", "cli-3")
     assert said(running, "port", "group", "list") == []
     assert said(running, "volume", "target", "list") == []
+
+
+# -- with a login ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Service]:
+    """The service with one user, ann, whose password is sesame."""
+    with service.short_folder() as folder:
+        users = folder / "htpasswd"
+        users.write_text(f"ann:{bcrypt.hashpw(b'sesame', bcrypt.gensalt(4)).decode()}\n")
+        more = f"[DEFAULT]\nhttp_basic_auth_user_file = {users}\n"
+        with service.service(f"[api]\nauth_strategy = http_basic\n{more}") as found:
+            found.session.auth = ("ann", "sesame")
+            found.start()
+            found.up()
+            yield found
+
+
+def login(running: Service, password: str) -> Any:
+    """Return the configuration of openstacksdk of a user."""
+    return openstack.config.OpenStackConfig(load_yaml_config=False, load_envvars=False).get_one(
+        auth_type="http_basic",
+        auth={"endpoint": running.url, "username": "ann", "password": password},
+        baremetal_endpoint_override=running.url,
+    )
+
+
+def logged_in(running: Service, password: str) -> Any:
+    """Return what openstacksdk knows of bare metal, by the login of a user."""
+    return openstack.connection.Connection(config=login(running, password)).baremetal
+
+
+def test_the_library_logs_in_by_name_and_password(guarded: Service) -> None:
+    cloud = logged_in(guarded, "sesame")
+    secret = {"redfish_password": "s3cret"}
+    node = cloud.create_node(name="basic-1", driver="fake-hardware", driver_info=secret)
+    assert node.driver_info == {"redfish_password": "******"}
+    for target, state in (("manage", "manageable"), ("provide", "available")):
+        node = cloud.set_node_provision_state(node, target, wait=True, timeout=PATIENCE)
+        assert (node.provision_state, node.last_error) == (state, None)
+    assert [one.name for one in cloud.nodes()] == ["basic-1"]
+    (run, *_) = guarded.get("/v1/nodes/basic-1/runs")["runs"]
+    assert run["requester"] == "ann"
+    cloud.delete_node(cloud.set_node_provision_state(node, "manage", wait=True))
+    with pytest.raises(openstack.exceptions.NotFoundException):
+        cloud.get_node("basic-1")
+
+
+def test_the_library_is_told_of_a_wrong_password(guarded: Service) -> None:
+    cloud = logged_in(guarded, "simsim")
+    with pytest.raises(openstack.exceptions.HttpException, match="401"):
+        cloud.create_node(driver="fake-hardware")
+    assert guarded.get("/v1/nodes") == {"nodes": []}
+
+
+def test_the_command_line_logs_in_by_name_and_password(guarded: Service) -> None:
+    words = ("--os-auth-type", "http_basic", "--os-username", "ann", "--os-password")
+    done = baremetal(guarded.url, *words, "sesame", "driver", "list", "-f", "value")
+    assert (done.returncode, "fake-hardware" in done.stdout) == (0, True), done.stderr
+    done = baremetal(guarded.url, *words, "simsim", "driver", "list")
+    assert (done.returncode, "401" in done.stderr) == (1, True), done.stderr
+
+
+def test_metalsmith_reserves_with_a_login(guarded: Service) -> None:
+    node = machine(guarded, "basic-2")
+    smith = Provisioner(cloud_region=login(guarded, "sesame"))
+    assert smith.reserve_node("baremetal", hostname="web-2").id == node
 
 
 # -- metalsmith ------------------------------------------------------------------------------
