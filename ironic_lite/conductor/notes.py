@@ -1,7 +1,7 @@
 """Everything kept in ``driver_internal_info``, by named accessors: the only place that touches it.
 
 Its keys are Ironic's, because old clients read them; ``agent_changes``, ``order``, ``untidied``,
-``begun`` and ``polled_since`` are ours.
+``begun``, ``polled_since`` and ``cleaning_runbook`` are ours.
 Whole dictionaries are assigned, so that the record sees the change.
 """
 
@@ -41,6 +41,7 @@ _TEMPLATES = "deploy_templates"  # ours
 _ORDER = "order"  # ours
 _UNTIDIED = "untidied"  # ours
 _POLLED = "polled_since"  # ours
+_RUNBOOK = "cleaning_runbook"  # ours
 _BEGUN = "begun"  # ours: {"work": what, "times": how often}; there after the first time only
 _KEPT = "driver_notes"  # what drivers keep through ``Task.keep``
 
@@ -111,8 +112,13 @@ class Notes:
 
     # -- what was asked for ------------------------------------------------------------------
 
-    def request_clean(self, steps: list[Json] | None = None, *, ramdisk: bool = True) -> None:
-        """Note the body of a clean and forget the one before; no ``steps``: an automated one."""
+    def request_clean(
+        self, steps: list[Json] | None = None, *, ramdisk: bool = True, runbook: str | None = None
+    ) -> None:
+        """Note what a clean is to do and forget the one before; no ``steps``: drivers list them.
+
+        :param runbook: the one that an automated clean has its steps from.
+        """
         self.settle_steps(StepKind.CLEAN, forget_list=True)
         self._put(clean_step_index=None)
         if steps is not None:
@@ -121,11 +127,18 @@ class Notes:
                 declarative_cleaning=True,
                 cleaning_disable_ramdisk=not ramdisk,
             )
+        if runbook is not None:
+            self._put(**{_RUNBOOK: runbook})
 
     @property
-    def manual_clean(self) -> list[Json] | None:
-        """The steps an operator listed; None while cleaning automatically."""
+    def listed_clean(self) -> list[Json] | None:
+        """The steps that an operator or a runbook listed; None where drivers do."""
         return self.listed(StepKind.CLEAN) if self._get("declarative_cleaning") else None
+
+    @property
+    def manual_clean(self) -> bool:
+        """Whether an operator asked for this clean, step by step."""
+        return self.listed_clean is not None and self._get(_RUNBOOK) is None
 
     @property
     def clean_ramdisk(self) -> bool:
@@ -346,7 +359,7 @@ class Notes:
 
 
 _FLAGS: dict[StepKind, tuple[str, ...]] = {
-    StepKind.CLEAN: ("declarative_cleaning",),
+    StepKind.CLEAN: ("declarative_cleaning", _RUNBOOK),
     StepKind.DEPLOY: ("steps_validated",),
     StepKind.SERVICE: (),
     StepKind.VERIFY: (),

@@ -303,7 +303,7 @@ class Task:
         return self._flow_of(kind), steps.title(listed[index]) if index < len(listed) else None
 
     def _flow_of(self, kind: StepKind) -> str:
-        manual = kind is StepKind.CLEAN and self.notes.manual_clean is not None
+        manual = kind is StepKind.CLEAN and self.notes.manual_clean
         return history.MANUAL_CLEANING if manual else history.FLOWS[kind]
 
     def save(self, *, release: bool = False) -> None:

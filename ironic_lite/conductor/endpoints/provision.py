@@ -15,6 +15,7 @@ from ironic_lite.conductor import stepper
 from ironic_lite.conductor.flows import (
     aborts,
     adopt,
+    automatic,
     clean,
     delete,
     deploy,
@@ -166,10 +167,12 @@ class Provision:
             task.hand_over(verify.start)
 
     def _provide(self, task: Task) -> None:
+        book = None
         if clean.enabled(task):
-            _validate(task, "cleaning")
+            book = automatic.book(task)
+            _validate(task, "cleaning", ramdisk=book is None or book.ramdisk)
         _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
-        clean.request(task)
+        clean.request_by(task, book)
         task.move("provide", verb="provide", goal=State.AVAILABLE)
         task.hand_over(clean.prepare)
 

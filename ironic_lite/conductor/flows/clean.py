@@ -10,7 +10,7 @@ from typing import Any
 
 from ironic_lite import errors, plans, steps
 from ironic_lite.conductor import agents, findings, maintenance, stepper
-from ironic_lite.conductor.flows import faults, listed, offers
+from ironic_lite.conductor.flows import automatic, faults, listed, offers
 from ironic_lite.conductor.phases import Phase
 from ironic_lite.conductor.task import Task
 from ironic_lite.states import State
@@ -33,18 +33,28 @@ def request(
     task.node.clean_step = {}
 
 
+def request_by(task: Task, book: automatic.Book | None) -> None:
+    """Note an automated clean, by a runbook if there is one."""
+    request(task)
+    if book is not None:
+        task.notes.request_clean(book.steps, ramdisk=book.ramdisk, runbook=book.uuid)
+
+
 def prepare(task: Task) -> None:
     """Get ready; an agent's steps are only known once its ramdisk speaks.
 
     A manual clean finds its list in the notes, written when the verb was accepted. An automated one
     is skipped if it is switched off (S2.1).
     """
-    if task.notes.manual_clean is None and not enabled(task):
-        _forget(task)
-        _leave(task)
-        return
-    if task.notes.manual_clean is None and maintenance.forbids(task):
-        raise errors.NodeInMaintenance(verb="clean", node=task.node.uuid)
+    if not task.notes.manual_clean:
+        if not enabled(task):
+            _forget(task)
+            _leave(task)
+            return
+        if maintenance.forbids(task):
+            raise errors.NodeInMaintenance(verb="clean", node=task.node.uuid)
+        if task.notes.listed_clean is None:  # an instance is gone: nobody has chosen its steps yet
+            request_by(task, automatic.book(task))
     task.driver.power.validate(task)
     if task.notes.clean_ramdisk:
         task.driver.network.validate(task)
@@ -64,10 +74,10 @@ def begin(task: Task) -> None:
 
 def _listed(task: Task) -> list[dict[str, Any]]:
     overrides = task.desk.clean_priorities
-    manual = task.notes.manual_clean
-    if manual is not None:
+    given = task.notes.listed_clean
+    if given is not None:
         ramdisk = task.notes.clean_ramdisk
-        return listed.complete(task, StepKind.CLEAN, manual, overrides=overrides, ramdisk=ramdisk)
+        return listed.complete(task, StepKind.CLEAN, given, overrides=overrides, ramdisk=ramdisk)
     chosen = plans.automated(
         offers.offered(task, StepKind.CLEAN),
         StepKind.CLEAN,
@@ -156,5 +166,5 @@ PHASE = Phase(
     give_up=give_up,
     call_off=call_off,
     tidy=tidy,
-    restarts=lambda task: task.notes.manual_clean is None,
+    restarts=lambda task: task.notes.listed_clean is None,
 )
