@@ -263,7 +263,7 @@ def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: 
     :param generation: as read; the node's is one more afterwards.
     :raises errors.NodeNotFound:
     :raises errors.NodeLocked: naming the holder.
-    :raises errors.Conflict: another change came first.
+    :raises errors.Overtaken: another change came first.
     :raises errors.Duplicate: a unique value is taken.
     :raises errors.ChassisNotFound:
     """
@@ -275,7 +275,7 @@ def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: 
         raise errors.NodeNotFound(node=uuid)
     if found.reservation is not None:
         raise errors.NodeLocked(node=uuid, host=found.reservation)
-    raise errors.Conflict(node=uuid, reason="it was changed meanwhile; read it again and retry")
+    raise errors.Overtaken(node=uuid)
 
 
 def save(

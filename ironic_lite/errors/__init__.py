@@ -23,9 +23,11 @@ The branch tells a caller what to do, so branches are few::
     +- NotAcceptable               406  newer than the version asked for
     +- Conflict                    409  retry when the other thing is over
     |  +- NodeLocked                    somebody works on the node
+    |  +- Overtaken                     others have changed the node meanwhile
     |  +- LockLost                      our lease is gone: stop at once
     |  +- Duplicate                     a unique value is taken
     |  +- NodeRetired                   take it back into service first
+    +- PreconditionFailed          412  If-Match names another state of the node
     +- TooLarge                    413
     +- Unavailable                 503  retry later
     |  +- NoFreeWorker
@@ -111,8 +113,10 @@ from ironic_lite.errors.refusals import (
     NotFound,
     NoValidDefaultForInterface,
     NoValidHost,
+    Overtaken,
     PortgroupNotFound,
     PortNotFound,
+    PreconditionFailed,
     RunbookNotFound,
     TooLarge,
     Unauthorized,
@@ -196,10 +200,12 @@ __all__ = [
     "NodeRetired",
     "NotAcceptable",
     "NotFound",
+    "Overtaken",
     "Pinned",
     "PortNotFound",
     "PortgroupNotFound",
     "PowerFailure",
+    "PreconditionFailed",
     "RunbookNotFound",
     "StepFailed",
     "StepsUnavailable",

@@ -143,7 +143,7 @@ class NotAcceptable(Error):
     text = "Request not acceptable. {what} needs API version 1.{since} or newer."
 
 
-# -- 409, 413: wait, undo the other thing first, or send less --------------------------------
+# -- 409, 412, 413: wait, undo the other thing first, read again, send less ------------------------
 
 
 class Conflict(Error):
@@ -159,6 +159,13 @@ class NodeLocked(Conflict):
     retryable = True
 
 
+class Overtaken(Conflict):
+    """Nothing of the request has been done; the API does it again by itself some times."""
+
+    text = "Node {node} was changed meanwhile by others; read it again and retry."
+    retryable = True
+
+
 class LockLost(Conflict):
     text = "The lock on node {node} was lost to another conductor; this worker stops."
 
@@ -171,6 +178,16 @@ class NodeRetired(Conflict):
     text = (
         "Node {node} is retired and cannot be made available. Set retired to false to take it "
         "back into service."
+    )
+
+
+class PreconditionFailed(Error):
+    """RFC 9110, 13.1.1: the caller wants to change what they have read, and no other."""
+
+    status = HTTPStatus.PRECONDITION_FAILED
+    text = (
+        "Node {node} has the ETag {tag} now, which If-Match ({wanted}) does not name: it has been "
+        "changed. Read it again."
     )
 
 

@@ -107,22 +107,103 @@ def test_a_locked_node_is_left_alone(
     assert database.read(lambda conn: nodes.get(conn, "busy")) == node
 
 
-def test_of_two_changes_at_once_the_second_is_told(
+class Others:
+    """They change a node while the API asks a conductor about it, so many times."""
+
+    def __init__(self, database: session.Database, node: str, times: int) -> None:
+        self.times = times
+        self._database = database
+        self._node = node
+
+    def __call__(self, **_: Any) -> dict[str, str]:
+        """Take the place of the conductor's ``check_node``."""
+        if self.times:
+            self.times -= 1
+            self._database.write(self._change)
+        return {}
+
+    def _change(self, conn: session.Connection) -> None:
+        row = nodes.get(conn, self._node, ("extra", "generation"))
+        extra = {**(row["extra"] or {}), f"theirs-{self.times}": self.times}
+        nodes.edit(conn, self._node, {"extra": extra}, generation=row["generation"])
+
+
+def test_of_two_changes_at_once_none_is_lost(
     api: Client, add_node: AddNode, recorder: Recorder, database: session.Database
 ) -> None:
     node = add_node()
+    recorder.answers["check_node"] = Others(database, node["uuid"], 2)
+    patch = [*add("/driver_info/a", 1), *add("/extra/ours", True)]
+    answer = api.patch(f"/v1/nodes/{node['uuid']}", patch)
+    assert answer.status == 200
+    assert answer.json["extra"] == {"theirs-1": 1, "theirs-0": 0, "ours": True}
+    assert answer.json == api.get(f"/v1/nodes/{node['uuid']}").json
+    told = database.read(lambda conn: events.page(conn, node_uuid=node["uuid"]))
+    assert len(told) == 1, "what has been tried, and not done, is told nowhere"
 
-    def meanwhile(**_: Any) -> dict[str, str]:
-        database.write(
-            lambda conn: nodes.edit(conn, node["uuid"], {"extra": {"b": 2}}, generation=0)
-        )
-        return {}
 
-    recorder.answers["check_node"] = meanwhile
+def test_who_is_overtaken_again_and_again_is_told(
+    api: Client, add_node: AddNode, recorder: Recorder, database: session.Database
+) -> None:
+    node = add_node()
+    recorder.answers["check_node"] = Others(database, node["uuid"], 1000)
     answer = api.patch(f"/v1/nodes/{node['uuid']}", add("/driver_info/a", 1))
     assert answer.status == 409
+    assert "changed meanwhile" in answer.text
     assert "retry" in answer.text
-    assert api.get(f"/v1/nodes/{node['uuid']}").json["extra"] == {"b": 2}
+    assert api.get(f"/v1/nodes/{node['uuid']}").json["driver_info"] == {}
+
+
+# -- a change that is bound to what its caller has read (RFC 9110, 13.1.1) -------------------
+
+
+def test_the_tag_of_a_node_counts_its_changes(api: Client, add_node: AddNode) -> None:
+    made = api.post("/v1/nodes", {"driver": "fake-hardware", "name": "rack1"})
+    tags = [made.headers["etag"], api.get("/v1/nodes/rack1").headers["etag"]]
+    tags.append(api.patch("/v1/nodes/rack1", add("/extra/a", 1)).headers["etag"])
+    tags.append(api.patch("/v1/nodes/rack1", add("/extra/a", 1)).headers["etag"])
+    api.put("/v1/nodes/rack1/traits/CUSTOM_A")
+    tags.append(api.get("/v1/nodes/rack1?fields=name").headers["etag"])
+    assert tags == ['"0"', '"0"', '"1"', '"1"', '"2"']
+
+
+@pytest.mark.parametrize("wanted", ['"0"', "*", '"7", "0"'])
+def test_a_change_of_what_was_read_is_made(api: Client, add_node: AddNode, wanted: str) -> None:
+    add_node(name="rack1")
+    answer = api.patch("/v1/nodes/rack1", add("/extra/a", 1), headers={"If-Match": wanted})
+    assert (answer.status, answer.headers["etag"]) == (200, '"1"')
+
+
+@pytest.mark.parametrize("wanted", ['"0"', 'W/"1"', "1", "nonsense"])
+def test_a_change_of_what_is_no_more_changes_nothing(
+    api: Client, add_node: AddNode, recorder: Recorder, database: session.Database, wanted: str
+) -> None:
+    add_node(name="rack1", generation=1)
+    before = database.read(lambda conn: nodes.get(conn, "rack1", with_traits=True))
+    headers = {"If-Match": wanted}
+    for method, path, body in (
+        ("PATCH", "", add("/extra/a", 1)),
+        ("DELETE", "", None),
+        ("PUT", "/states/provision", {"target": "manage"}),
+        ("PUT", "/states/power", {"target": "power on"}),
+        ("PUT", "/maintenance", {"reason": "broken"}),
+        ("PUT", "/traits/CUSTOM_A", None),
+    ):
+        answer = api.request(method, f"/v1/nodes/rack1{path}", body, headers=headers)
+        assert answer.status == 412, path
+        assert 'ETag "1" now' in answer.text
+    assert recorder.calls == []
+    assert database.read(lambda conn: nodes.get(conn, "rack1", with_traits=True)) == before
+
+
+def test_nobody_comes_between_the_look_at_the_tag_and_the_change(
+    api: Client, add_node: AddNode, recorder: Recorder, database: session.Database
+) -> None:
+    node = add_node()
+    recorder.answers["check_node"] = Others(database, node["uuid"], 1)
+    patch, headers = add("/driver_info/a", 1), {"If-Match": '"0"'}
+    assert api.patch(f"/v1/nodes/{node['uuid']}", patch, headers=headers).status == 412
+    assert api.get(f"/v1/nodes/{node['uuid']}").json["driver_info"] == {}
 
 
 def test_a_node_on_its_way_is_left_alone_but_may_be_retired(api: Client, add_node: AddNode) -> None:

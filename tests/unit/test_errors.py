@@ -22,6 +22,7 @@ BRANCHES = {
     errors.NotFound: 404,
     errors.NotAcceptable: 406,
     errors.Conflict: 409,
+    errors.PreconditionFailed: 412,
     errors.TooLarge: 413,
     errors.Unavailable: 503,
     errors.HardwareError: 500,
@@ -96,6 +97,7 @@ def test_the_tree_drawn_in_the_docstring_names_no_class_that_is_not_there() -> N
 def test_only_what_may_pass_by_itself_is_retryable() -> None:
     assert {kind.__name__ for kind in OURS if kind.retryable} == {
         "NodeLocked",
+        "Overtaken",
         "Unavailable",
         "NoFreeWorker",
         "NoConductor",

@@ -43,7 +43,10 @@ class Nodes(expose.Controller):
         names = chosen or _visible(request.version)
         plan = documents.plan(documents.NODES, names, request.version, full=chosen is None)
         traits = "traits" in plan.computed
-        row = idents.fetch(self.service, request, ident, plan.columns, with_traits=traits)
+        columns = (*plan.columns, "generation")
+        row = idents.fetch(self.service, request, ident, columns, with_traits=traits)
+        _tag(request, row)
+        del row["generation"]
         return self.document(request, plan, row)
 
     @expose.expose("POST", "/nodes", status=HTTPStatus.CREATED, body=expose.WHOLE)
@@ -100,7 +103,8 @@ class Nodes(expose.Controller):
     # -- showing -----------------------------------------------------------------------------
 
     def whole(self, request: Request, row: Json) -> Json:
-        """Return the document of a node from all its columns and traits."""
+        """Return the document of a node that was written, from all its columns and traits."""
+        _tag(request, row)
         plan = documents.plan(
             documents.NODES, _visible(request.version), request.version, full=True
         )
@@ -128,6 +132,10 @@ class Nodes(expose.Controller):
                 redact(row)
 
         return compute
+
+
+def _tag(request: Request, row: Json) -> None:
+    request.answer.headers.append(("ETag", idents.tag(row)))
 
 
 @cache

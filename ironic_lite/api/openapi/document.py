@@ -56,7 +56,7 @@ def document(rows: Iterable[Row]) -> Json:
         "components": {
             "schemas": {"Fault": parts.fault(), "NodeStates": _states(), **_resources()},
             "responses": parts.refusals(),
-            "parameters": {"Version": parts.VERSION_HEADER},
+            "parameters": {"Version": parts.VERSION_HEADER, "IfMatch": parts.MATCH_HEADER},
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
@@ -75,7 +75,7 @@ def _operation(route: Route, handler: Callable[..., Any]) -> Json:
         "operationId": _name(route),
         "summary": lines[0] if lines else "",
         "tags": [(route.path.split("/")[1:] or ["versions"])[0] or "versions"],
-        "parameters": [{"$ref": "#/components/parameters/Version"}, *_parameters(route, told)],
+        "parameters": [*_headers(route), *_parameters(route, told)],
         "responses": _responses(route, told),
     }
     if route.since > 1:
@@ -164,6 +164,12 @@ def resource_name(path: str) -> str | None:
 
 
 # -- arguments and bodies --------------------------------------------------------------------
+
+
+def _headers(route: Route) -> list[Json]:
+    bound = route.method != "GET" and route.path.startswith("/nodes/{ident}")
+    names = ("Version", "IfMatch") if bound else ("Version",)
+    return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
 def _parameters(route: Route, told: Told) -> list[Json]:

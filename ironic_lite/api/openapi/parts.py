@@ -164,6 +164,13 @@ VERSION_HEADER: Json = {
     "schema": {"type": "string", "pattern": r"^(latest|1\.[1-9][0-9]{0,2})$"},
     "example": versions.MAX_VERSION,
 }
+MATCH_HEADER: Json = {
+    "name": "If-Match",
+    "in": "header",
+    "description": "Change the node only if its ETag is still one of these.",
+    "schema": {"type": "string", "pattern": r'^(\*|"[0-9]{1,18}"(, "[0-9]{1,18}")*)$'},
+    "example": '"7"',
+}
 _EARLY = (
     # of bodies that do not come; the others are in the table of errors, too
     HTTPStatus.REQUEST_TIMEOUT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ironic_lite import errors
@@ -15,6 +15,8 @@ from ironic_lite.db.session import Connection
 
 NAMES_SINCE = 5
 _LONGEST = 255
+_BELOW = "/nodes/"
+_GENERATION = "generation"
 
 
 def node(request: Request, ident: str) -> str:
@@ -27,6 +29,14 @@ def node(request: Request, ident: str) -> str:
     if request.version < NAMES_SINCE or not ident.isascii() or len(ident) > _LONGEST:
         raise errors.NodeNotFound(node=ident[:_LONGEST])
     return ident
+
+
+def tag(row: Mapping[str, Any]) -> str:
+    """Return the entity tag (RFC 9110, 8.8.3) of a node: it counts its changes.
+
+    :param row: with ``generation``.
+    """
+    return f'"{row[_GENERATION]}"'
 
 
 def fetch(
@@ -45,13 +55,18 @@ def fetch(
     :param rules: to be passed instead of the route's; ``enough`` is ``any`` if one of them is.
     :raises errors.NodeNotFound: there is no such node, or none that the caller may see.
     :raises errors.Forbidden: the caller may not do with it what the route is for.
+    :raises errors.PreconditionFailed: the request is for the node as it was before, by If-Match.
     """
     known = node(request, ident)
-    bound = columns is not None and request.access.limited
-    more = [name for name in OWNERS if bound and name not in (columns or ())]
+    wanted = request.if_match if request.path.startswith(_BELOW) else frozenset()
+    needed = (*(OWNERS if request.access.limited else ()), *((_GENERATION,) if wanted else ()))
+    more = [] if columns is None else [name for name in needed if name not in columns]
     read = columns if columns is None else (*columns, *more)
     row = service.database.read(lambda conn: nodes.get(conn, known, read, with_traits=with_traits))
     request.access.node(row, errors.NodeNotFound(node=known), *rules, enough=enough)
+    if wanted and "*" not in wanted and tag(row) not in wanted:
+        told = ", ".join(sorted(wanted))[:_LONGEST]
+        raise errors.PreconditionFailed(node=known, tag=tag(row), wanted=told)
     for name in more:
         del row[name]
     return row

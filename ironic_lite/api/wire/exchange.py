@@ -87,6 +87,17 @@ class Request:
         return intake.parse(self.body, self.environ.get("CONTENT_TYPE") or "")
 
     @cached_property
+    def if_match(self) -> frozenset[str]:
+        """The entity tags that a change is bound to (RFC 9110, 13.1.1), ``*`` for any; empty: none.
+
+        GETs are bound to nothing.
+        """
+        if self.method == "GET":
+            return frozenset()
+        given = str(self.environ.get("HTTP_IF_MATCH") or "").split(",")
+        return frozenset(tag.strip() for tag in given if tag.strip())
+
+    @cached_property
     def base(self) -> str:
         """Start of every link: scheme, host and prefix, without a slash at the end."""
         api = self.environ[CALL].conf.api

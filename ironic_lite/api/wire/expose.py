@@ -20,6 +20,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import random
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 _ROUTE = "_ironic_lite_route"
+_PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
+"""How long at most, in seconds, one who was overtaken waits before trying again."""
 
 
 class Body(enum.Enum):
@@ -109,7 +113,7 @@ def expose(
         def answer(self: Controller, request: Request, *words: str) -> Any:
             request.answer.status = int(status)
             given = _arguments(known, request, words, body, raw_query=raw_query)
-            found = function(self, request, **given)
+            found = _insist(functools.partial(function, self, request, **given))
             request.access.leave()
             return found
 
@@ -122,6 +126,21 @@ def expose(
         return answer  # type: ignore[return-value]  # same calls, seen from Pecan
 
     return decorate
+
+
+def _insist(act: Callable[[], Any]) -> Any:
+    """Do ``act`` again if others change its node between its reading and its writing.
+
+    Then nothing of it has been done, and what it asks for it asks of the node as it is by now.
+
+    :raises errors.Overtaken: after all these times still; callers are told to come again.
+    """
+    for longest in _PAUSES:
+        try:
+            return act()
+        except errors.Overtaken:
+            time.sleep(random.uniform(0, longest))
+    return act()
 
 
 def _arguments(
