@@ -8,19 +8,14 @@ on while the process does not; else it costs no statement.
 
 from __future__ import annotations
 
-import time
-
-from ironic_lite import errors
+from ironic_lite import clock, errors
 from ironic_lite.db import nodes
 from ironic_lite.db.session import Database
-
-# Unlike time.monotonic it goes on while the machine sleeps.
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def steady() -> float:
     """Return seconds of a clock that nobody can set or stop."""
-    return time.clock_gettime(_CLOCK)
+    return clock.steady()
 
 
 class Fence:

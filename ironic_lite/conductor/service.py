@@ -25,10 +25,10 @@ from ironic_lite.conductor.endpoints.vendor import Vendor
 from ironic_lite.conductor.endpoints.waited import Waited
 from ironic_lite.conductor.fence import Fence
 from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.watch import keepalive
 from ironic_lite.conductor.watch.alarm import Alarm
 from ironic_lite.conductor.watch.consoles import Consoles
 from ironic_lite.conductor.watch.fleet import Fleet, pace
-from ironic_lite.conductor.watch.keepalive import Keepalive
 from ironic_lite.conductor.watch.leftovers import Leftovers
 from ironic_lite.conductor.watch.moved import Moved
 from ironic_lite.conductor.watch.orphans import Orphans
@@ -40,7 +40,7 @@ from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.conductor.watch.trimming import Trimming
 from ironic_lite.conductor.workers import Workers
 from ironic_lite.db import conductors, nodes, traits
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.session import Database
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.rpc import notifier
 from ironic_lite.rpc.server import Server, answer_seconds
@@ -94,7 +94,9 @@ class Service:
         self.tasks = Tasks(self.desk)
         self.endpoints = Endpoints(self.tasks)
         self._fleet = Fleet(self.desk)
-        self._keepalive = Keepalive(self.tasks, lambda: self._server.in_hand if self._server else 0)
+        self._keepalive = keepalive.Keepalive(
+            self.tasks, lambda: self._server.in_hand if self._server else 0
+        )
         self._orphans = Orphans(self.tasks, self._fleet)
         self.power = PowerSync(self.tasks, self._fleet)
         self._metrics = notifier.metrics(conf, "ironic-conductor")
@@ -146,17 +148,7 @@ class Service:
             self.files.start()
         if self._server is not None:
             self._server.start()
-        rows = self.desk.registry.rows()
-        group = self._conf.conductor.conductor_group
-        now = clock.now()
-
-        def register(conn: Connection) -> None:
-            key = conductors.register(
-                conn, host=self.desk.host, group=group, version=config.version(), now=now
-            )
-            conductors.set_interfaces(conn, key, rows)
-
-        self.desk.database.write(register)
+        self.desk.database.write(functools.partial(keepalive.register, desk=self.desk))
         self._keepalive.start()
 
     def begin(self) -> None:

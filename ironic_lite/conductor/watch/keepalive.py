@@ -2,7 +2,8 @@
 renewed.
 
 It has a thread of its own and goes on while the service drains, so that peers do not take over work
-that is still being finished.
+that is still being finished. Where the row is gone, an operator having removed it, the conductor
+registers again. Its locks outlive that: others judge them by their leases, not by the row.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import clock, counters, errors, metrics
+from ironic_lite import clock, config, counters, errors, metrics
 from ironic_lite.conductor import fence, outage
+from ironic_lite.conductor.desk import Desk
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.db import conductors, nodes
 from ironic_lite.db.session import Connection
@@ -22,6 +24,18 @@ LOG = logging.getLogger(__name__)
 
 _SOON = 1.0  # seconds
 _LAST_BEAT = 2.0  # seconds; a database that hangs must not keep a conductor from its end
+
+
+def register(conn: Connection, desk: Desk) -> None:
+    """Put a conductor on the list, alive, with all that it can drive."""
+    key = conductors.register(
+        conn,
+        host=desk.host,
+        group=desk.conf.conductor.conductor_group,
+        version=config.version(),
+        now=clock.now(),
+    )
+    conductors.set_interfaces(conn, key, desk.registry.rows())
 
 
 class Keepalive:
@@ -65,21 +79,30 @@ class Keepalive:
         held = self._tasks.held
         expires = clock.after(desk.conf.conductor.heartbeat_timeout)
 
-        def write(conn: Connection) -> bool:
+        def write(conn: Connection) -> tuple[bool, bool]:
             online = not desk.draining.is_set()
             now, told = clock.now(), self._counts(len(held))
-            conductors.touch(conn, host=desk.host, now=now, online=online, counters=told)
+            listed = conductors.touch(conn, host=desk.host, now=now, online=online, counters=told)
+            if online and not listed:
+                register(conn, desk)
             ours = nodes.renew(conn, host=desk.host, tokens=held, expires=expires) if held else 0
-            return ours == len(held)
+            return listed, ours == len(held)
 
-        complete = desk.database.write(write)
+        listed, complete = desk.database.write(write)
         self._tasks.leases.renewed()
         if held:
             metrics.BOARD.count("lease_renewals_total", "ok" if complete else "doubt")
-        if complete:
+        if listed and complete:
             desk.fence.renewed(began)
-        else:  # one is lost, or just being taken
+        else:  # one is lost, or just being taken; or somebody has removed rows
             desk.fence.doubt()
+        if not (listed or desk.draining.is_set()):
+            LOG.warning(
+                "Somebody has removed the row of conductor %s: it has registered again. Others "
+                "owned its nodes meanwhile, except those that it has locked: %d",
+                desk.host,
+                len(held),
+            )
 
     def _counts(self, held: int) -> dict[str, Any]:
         """Return what this conductor has counted so far, and what it has in hand now."""

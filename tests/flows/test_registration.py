@@ -1,0 +1,99 @@
+"""A conductor whose row is removed while it works comes back by itself, and loses nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from ironic_lite.db import conductors, models
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed
+
+Build = Callable[..., Rig]
+
+
+def remove(rig: Rig) -> None:
+    """Remove the conductor's row, and with it what it can drive."""
+    host = rig.service.desk.host
+    gone = models.conductors.delete().where(models.conductors.c.hostname == host)
+    rig.database.write(lambda conn: conn.execute(gone))
+    assert host not in known(rig)
+
+
+def known(rig: Rig) -> dict[str, dict[str, Any]]:
+    """Return the conductors on the list by name."""
+    return {row["hostname"]: row for row in rig.database.read(conductors.members)}
+
+
+def offered(rig: Rig) -> list[tuple[Any, ...]]:
+    """Return what conductors can drive."""
+    names = ("hostname", "hardware_type", "interface_type", "interface_name", "is_default")
+    found = rig.database.read(conductors.interfaces)
+    return sorted(tuple(row[name] for name in names) for row in found)
+
+
+def test_it_registers_again_with_all_it_can_drive_and_says_so_once(
+    build: Build, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = build(conductor__conductor_group="east")
+    before, drives = known(rig)["here"], offered(rig)
+    remove(rig)
+    for _ in range(3):
+        rig.service._keepalive.beat()
+    after = known(rig)["here"]
+    same = ("conductor_group", "online", "hardware_types")
+    assert [after[name] for name in same] == [before[name] for name in same]
+    assert offered(rig) == drives
+    assert rig.database.read(lambda conn: conductors.get(conn, "here"))["version"]
+    said = [line for line in caplog.messages if "removed the row of conductor here" in line]
+    assert len(said) == 1
+
+
+def test_one_that_drains_does_not_come_back(build: Build) -> None:
+    rig = build()
+    remove(rig)
+    rig.service.desk.draining.set()
+    rig.service._keepalive.beat()
+    assert known(rig) == {}
+
+
+def test_what_it_works_on_stays_its_own(build: Build) -> None:
+    reached, opened = threading.Event(), threading.Event()
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "execute_clean_step":
+            reached.set()
+            assert opened.wait(10)
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    node = rig.node()
+    rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
+    assert reached.wait(10)
+    token = rig.get(node)["lock_token"]
+    remove(rig)
+    other = build(DEFAULT__host="other")
+    other.service._orphans.sweep()
+    assert rig.get(node)["lock_token"] == token, "its lease lives"
+    expires = rig.get(node)["lock_expires"]
+    rig.service._keepalive.beat()
+    assert rig.get(node)["lock_token"] == token
+    assert rig.get(node)["lock_expires"] > expires
+    opened.set()
+    row = rig.reaches(node, "manageable")
+    assert (row["last_error"], rig.step_states(node)) == (None, ["done"])
+
+
+def test_it_asks_for_its_locks_before_it_goes_on(build: Build) -> None:
+    rig = build()
+    fence = rig.service.desk.fence
+    assert fence.holds(0)
+    remove(rig)
+    rig.service._keepalive.beat()
+    assert not fence.holds(0), "who removes rows may have removed locks"
+    rig.service._keepalive.beat()
+    assert fence.holds(0)
