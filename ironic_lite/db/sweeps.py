@@ -92,7 +92,7 @@ _IN_FAULT = _nodes(
 ).order_by(_NODE.id)
 # No index: few conductors ask, and seldom.
 _WITH_CONSOLE = _nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true())).order_by(_NODE.id)
-_STANDING_COLUMNS = ("id", *_PLACE)
+_STANDING_COLUMNS = ("id", *_PLACE, "provision_updated_at", "console_enabled")
 _REACHED = _NODE.console_enabled.is_(sa.true())
 _STANDING = _nodes(_STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _FREE).order_by(
     _NODE.id
@@ -202,7 +202,8 @@ def standing(
     """Return the free nodes in these states, and those whose console was started, by id after
     ``after_id``.
 
-    :returns: id, uuid, driver, conductor_group, provision_state.
+    :returns: id, uuid, driver, conductor_group, provision_state, provision_updated_at,
+        console_enabled.
     """
     found: list[Row] = _rows(
         conn, _STANDING, _STANDING_COLUMNS, states=list(states), after_id=after_id, limit_=limit

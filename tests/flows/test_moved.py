@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors, ring
+from ironic_lite import clock, config, errors, ring
 from ironic_lite.conductor.watch import moved
 from ironic_lite.db import ports
 from ironic_lite.db.session import Database
@@ -190,6 +190,24 @@ def test_a_node_is_looked_at_once_per_owner(
     assert scripts(root) == []
 
 
+def test_a_node_that_another_one_has_moved_is_looked_at_again(
+    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """Calls go to another one while its owner is silent; it comes back and owns the node still."""
+    conductor, stand_in = start("here"), start("there")
+    assert stand_in.service.stop(), "the ring knows one owner all the time"
+    node = waiting(conductor, tmp_path)
+    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    look(watch, conductor)
+    (script,) = scripts(root)
+    with stand_in.tasks.lock(stand_in.who, node) as task:
+        task.move("resume")
+        task.move("wait")
+        (root / "pxelinux.cfg" / script).write_text("of the time before")
+    look(watch, conductor)
+    assert " ipa-x=1 " in (root / "pxelinux.cfg" / script).read_text()
+
+
 @pytest.mark.parametrize("state", ["active", "available", "clean failed"])
 def test_a_console_that_was_started_is_started_by_the_new_owner(
     start: Callable[..., rig.Rig], monkeypatch: pytest.MonkeyPatch, state: str
@@ -212,8 +230,15 @@ def test_a_console_that_was_started_is_started_by_the_new_owner(
     assert asked == [node, node], "once in vain, and no more than once well"
     after = conductor.get(node)
     assert (after["reservation"], after["console_enabled"]) == (None, True)
+    conductor.edit(node, provision_updated_at=clock.now())
+    look(watch, conductor)
+    assert asked == [node, node], "that a node has moved cuts nobody off"
+    for enabled in (False, True):
+        conductor.edit(node, console_enabled=enabled)
+        look(watch, conductor)
+    assert asked == [node] * 3, "it was started anew, perhaps elsewhere"
     look(moved.Moved(conductor.tasks, conductor.service._fleet), conductor)
-    assert asked == [node] * 3, "another one knows nothing of that"
+    assert asked == [node] * 4, "another one knows nothing of that"
 
 
 # -- many of them ----------------------------------------------------------------------------

@@ -9,11 +9,12 @@ console that was started; those with a program of their own are looked after by 
 from __future__ import annotations
 
 import collections
+import datetime
 import functools
 import logging
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ironic_lite import context, errors, states
 from ironic_lite.conductor.task import Task
@@ -40,19 +41,30 @@ _LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE, Kind.FAIL, Kind.BUSY)
 """Whose machines may boot soonest comes first: a ramdisk about to come up, one that is held."""
 
 
+class Stamp(NamedTuple):
+    """What tells that nobody has moved a node, nor started its console, since it was looked at."""
+
+    moved: datetime.datetime | None
+    console: bool
+
+
 class Moved:
-    """Remembers which nodes have all they need here; a node is looked at once per owner.
+    """Remembers which nodes have all they need here; a node is looked at once per owner
+    and state.
 
     At most [conductor]periodic_max_workers nodes are looked at at once, so one slow BMC holds up
     neither the sweep nor the other nodes; who is under way is not begun again.
+
+    A node that has changed its state since is looked at again: while this conductor was silent,
+    calls may have gone to another one, which has written there what the machine boots from.
     """
 
     def __init__(self, tasks: Tasks, fleet: Fleet) -> None:
         self._tasks = tasks
         self._fleet = fleet
         self._guard = threading.Lock()
-        self._settled: set[str] = set()
-        self._left: collections.deque[str] = collections.deque()
+        self._settled: dict[str, Stamp] = {}
+        self._left: collections.deque[tuple[str, Stamp]] = collections.deque()
         self._under_way: set[str] = set()
         self._hands = 0  # workers that look at nodes now
         self._hosts: frozenset[str] = frozenset()
@@ -68,11 +80,14 @@ class Moved:
         """Have this conductor's nodes looked at that it has not seen before; do not wait for it."""
         mine = [row for row in self._standing() if self._fleet.mine(row)]
         mine.sort(key=_urgency)
-        uuids = [row["uuid"] for row in mine]
+        seen = {row["uuid"]: _stamp(row) for row in mine}
         with self._guard:
-            self._settled.intersection_update(uuids)
-            known = self._settled | self._under_way
-            self._left = collections.deque(uuid for uuid in uuids if uuid not in known)
+            self._settled = {one: self._settled[one] for one in seen.keys() & self._settled.keys()}
+            self._left = collections.deque(
+                (uuid, stamp)
+                for uuid, stamp in seen.items()
+                if self._settled.get(uuid) != stamp and uuid not in self._under_way
+            )
             most: int = self._tasks.desk.conf.conductor.periodic_max_workers
             wanted = min(len(self._left), most - self._hands)
         for _ in range(wanted):
@@ -92,22 +107,25 @@ class Moved:
         return True
 
     def _work_off(self) -> None:
-        while (uuid := self._next()) is not None:
-            settled = self._settle(uuid)
+        while (found := self._next()) is not None:
+            uuid, stamp = found
+            before = self._settled.get(uuid)
+            anew = before is None or not before.console
+            settled = self._settle(uuid, console=anew)
             with self._guard:
                 self._under_way.discard(uuid)
                 if settled:
-                    self._settled.add(uuid)
+                    self._settled[uuid] = stamp
 
-    def _next(self) -> str | None:
+    def _next(self) -> tuple[str, Stamp] | None:
         """Return the next node to be looked at; None: this worker has gone."""
         with self._guard:
             if not self._left or self._tasks.desk.draining.is_set():
                 self._hands -= 1
                 return None
-            uuid = self._left.popleft()
-            self._under_way.add(uuid)
-            return uuid
+            found = self._left.popleft()
+            self._under_way.add(found[0])
+            return found
 
     def _standing(self) -> Iterator[Mapping[str, Any]]:
         after = 0
@@ -121,19 +139,22 @@ class Moved:
                 return
             after = page[-1]["id"]
 
-    def _settle(self, uuid: str) -> bool:
-        """Take a node over if its files are missing; True if there is nothing left to do."""
+    def _settle(self, uuid: str, *, console: bool) -> bool:
+        """Take a node over if its files are missing; True if there is nothing left to do.
+
+        :param console: it has not been seen with a started console yet.
+        """
         who = context.internal("taking over")
         database = self._tasks.desk.database
         try:
             seen = self._tasks.view(who, database.read(lambda conn: db_nodes.load(conn, uuid)))
             lacks = str(seen.state) in STATES and seen.driver.deploy.lacks_files(seen)
-            if not (lacks or _reached(seen)):
+            if not (lacks or (console and _reached(seen))):
                 return True
             with self._tasks.lock(who, uuid, patient=False, reserved=False) as task:
                 if lacks and str(task.state) in STATES:
                     task.driver.deploy.take_over(task)
-                if _reached(task):
+                if console and _reached(task):
                     task.driver.console.start_console(task)
                 task.save()
         except errors.Error as why:
@@ -150,6 +171,10 @@ def _reached(task: Task) -> bool:
     console = task.driver.console
     can = type(console).start_console is not base.Console.start_console and not console.by_program
     return bool(task.node.console_enabled) and can
+
+
+def _stamp(row: Mapping[str, Any]) -> Stamp:
+    return Stamp(row["provision_updated_at"], bool(row["console_enabled"]))
 
 
 def _urgency(row: Mapping[str, Any]) -> int:
