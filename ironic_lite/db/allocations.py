@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from ironic_lite import clock, errors
 from ironic_lite.allocations import Offer, State, Tally
-from ironic_lite.db import faults, models
+from ironic_lite.db import faults, models, paging
 from ironic_lite.db.families import Family, is_uuid, no_node
 from ironic_lite.db.session import Connection
 from ironic_lite.states import State as NodeState
@@ -26,6 +26,11 @@ FAMILY = Family(
     models.allocations,
     "allocation",
     lambda ident: errors.AllocationNotFound(allocation=ident),
+    filters={
+        "project": paging.Bound(
+            models.allocations.c.owner == sa.bindparam("project", type_=sa.String)
+        )
+    },
     missing=no_node,
 )
 COLUMNS, page = FAMILY.columns, FAMILY.page

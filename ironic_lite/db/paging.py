@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.sql.util import ClauseAdapter
 
 from ironic_lite import errors
 from ironic_lite.db import models, sealing
@@ -28,6 +29,8 @@ _SORTED_LENGTH = 255
 _PART = 100
 # MariaDB looks up a joined marker before it plans, and plans better for it; PostgreSQL would sort.
 _JOINING = ("mysql", "mariadb")
+_WHOSE = "project"
+"""The filter that says of which project the rows are that a caller may see."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +82,8 @@ class Listing:
         :param columns: None for all.
         :param where: filter -> value: of a special filter, or of a column. None means IS NULL, a
             list any of its values.
-        :param marker_id: the marker column's value of the last row of the page before.
+        :param marker_id: the marker column's value of the last row of the page before; a row
+            that the filter ``project`` leaves out is none.
         :param direction: ``asc`` or ``desc``.
         :param texts: JSON columns to leave as the text they are stored as, since decoding them is
             what a list of many rows costs most.
@@ -133,7 +137,7 @@ class Listing:
                     row[name] = open_text(row[name])
             yield rows
         if some is None and marker_id is not None:
-            self._must_exist(conn, marker_id)
+            self._must_exist(conn, shape, values)
 
     def column(self, name: str, as_text: bool) -> sa.ColumnElement[Any]:
         """Return what to select for a name that was asked for."""
@@ -174,10 +178,10 @@ class Listing:
             return column.in_(sa.bindparam(name, expanding=True, type_=column.type))
         return column == sa.bindparam(name, type_=column.type)
 
-    def _must_exist(self, conn: sa.Connection, marker: str) -> None:
-        column = self.table.c[self.marker]
-        if conn.execute(sa.select(column).where(column == marker)).first() is None:
-            raise errors.NotFound(what="Marker", ident=marker)
+    def _must_exist(self, conn: sa.Connection, shape: Shape, values: Mapping[str, Any]) -> None:
+        other, named = _marker(self, shape)
+        if conn.execute(sa.select(other.c.id).where(named), values).first() is None:
+            raise errors.NotFound(what="Marker", ident=values["marker_"])
 
 
 def contains(column: sa.Column[Any], name: str) -> Bound:
@@ -214,8 +218,11 @@ def _select(
         if clause is not None:
             statement = statement.where(clause)
     if marked:
-        add = _after_id if sort == "id" and dialect not in _JOINING else _after_marker
-        statement = add(statement, listing, sort, down)
+        marker = _marker(listing, shape)
+        if sort == "id" and dialect not in _JOINING:
+            statement = _after_id(statement, table, marker, down)
+        else:
+            statement = _after_marker(statement, table, marker, sort, down)
     ordered = [_sortable(table.c[sort])] if sort != "id" else []
     for part in (*ordered, table.c.id):
         direction = part.desc() if down else part.asc()
@@ -226,28 +233,39 @@ def _select(
     return statement.limit(sa.bindparam("limit_", type_=sa.Integer))
 
 
-def _marker(listing: Listing) -> tuple[Any, Clause]:
-    """Return the table once more, and the condition that makes it the marker's row."""
+def _marker(listing: Listing, shape: Shape) -> tuple[Any, Clause]:
+    """Return the table once more, and the condition that makes it the marker's row.
+
+    Where a list holds what is of a project, nothing else is a marker: a caller who may see no more
+    must not learn from a page whether there is a row of this UUID.
+    """
     other = listing.table.alias("marker")
-    return other, other.c[listing.marker] == sa.bindparam("marker_", type_=sa.String)
+    named = other.c[listing.marker] == sa.bindparam("marker_", type_=sa.String)
+    whose = listing.clause(_WHOSE, "bound") if (_WHOSE, "bound") in shape else None
+    if whose is not None:
+        named = sa.and_(named, ClauseAdapter(other).traverse(whose))
+    return other, named
 
 
 def _after_id(
-    statement: sa.Select[Any], listing: Listing, _sort: str, down: bool
+    statement: sa.Select[Any], table: sa.Table, marker: tuple[Any, Clause], down: bool
 ) -> sa.Select[Any]:
     """Begin in the middle of the primary key: every page costs the same."""
-    other, named = _marker(listing)
+    other, named = marker
     last = sa.select(other.c.id).where(named).scalar_subquery()
-    return statement.where(listing.table.c.id < last if down else listing.table.c.id > last)
+    return statement.where(table.c.id < last if down else table.c.id > last)
 
 
 def _after_marker(
-    statement: sa.Select[Any], listing: Listing, sort: str, down: bool
+    statement: sa.Select[Any],
+    table: sa.Table,
+    marker: tuple[Any, Clause],
+    sort: str,
+    down: bool,
 ) -> sa.Select[Any]:
-    table = listing.table
-    other, named = _marker(listing)
+    other, named = marker
     if sort == "id":
-        return statement.join(other, named).where(
+        return statement.join_from(table, other, named).where(
             table.c.id < other.c.id if down else table.c.id > other.c.id
         )
     mine, its = _sortable(table.c[sort]), _sortable(other.c[sort])
@@ -258,7 +276,7 @@ def _after_marker(
         clauses.append(sa.and_(mine.is_(None), its.is_(None), later_id))
         one_null = (mine, its) if down else (its, mine)
         clauses.append(sa.and_(one_null[0].is_(None), one_null[1].is_not(None)))
-    return statement.join(other, named).where(sa.or_(*clauses))
+    return statement.join_from(table, other, named).where(sa.or_(*clauses))
 
 
 def _sortable(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

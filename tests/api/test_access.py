@@ -22,7 +22,8 @@ from tests.api.recorder import Recorder
 from tests.api.test_policy import _routes
 from tests.statements import count_statements
 
-NOBODY = str(uuid.UUID(int=1))
+NOBODY, ELSE = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
+RAID = {"interface": "raid", "step": "delete_configuration", "args": {}, "order": 1}
 
 
 @pytest.fixture
@@ -120,6 +121,45 @@ def test_pages_of_a_narrowed_list_go_on(callers: Callers, add_node: AddNode) -> 
         link = answer.get("next", "").partition("//")[2].partition("/")[2]
         link = f"/{link}" if link else None
     assert found == ["n1", "n3", "n5"]
+
+
+_KINDS: dict[str, dict[str, Any]] = {
+    "nodes": {},
+    "ports": {"address": "52:54:00:00:00:0a"},
+    "portgroups": {},
+    "volume/targets": {"volume_type": "iscsi", "volume_id": "x", "boot_index": 0},
+    "allocations": {"resource_class": "big"},
+    "runbooks": {"name": "CUSTOM_A", "steps": [RAID]},
+}
+
+
+@pytest.mark.parametrize("sort", ["", "&sort_key=uuid", "&sort_dir=desc"])
+@pytest.mark.parametrize("kind", list(_KINDS))
+def test_what_is_of_others_is_no_marker(
+    callers: Callers, add_node: AddNode, kind: str, sort: str
+) -> None:
+    """Nor are what comes after it, and that nothing does, told apart from an unknown UUID."""
+    about = {"resource_class": "big", "instance_uuid": NOBODY, "provision_state": "active"}
+    node = add_node(owner=OWNER, maintenance=True, **about)["uuid"]
+    body: dict[str, Any] = {"owner": OWNER, **_KINDS[kind]}
+    if kind == "nodes":
+        body["driver"] = "fake-hardware"
+    elif kind == "allocations":
+        body["node"] = node
+    elif kind != "runbooks":
+        body = {"node_uuid": node, **_KINDS[kind]}
+    made = callers("admin").post(f"/v1/{kind}", body)
+    assert made.status == 201, made.text
+    marker = made.json["uuid"]
+
+    stranger = callers("admin", STRANGER)
+    for more in (f"marker={marker}{sort}", f"marker={marker}{sort}&limit=1"):
+        hidden = stranger.get(f"/v1/{kind}?{more}")
+        none = stranger.get(f"/v1/{kind}?{more.replace(marker, ELSE)}")
+        assert (hidden.status, none.status) == (404, 404)
+        assert hidden.text == none.text.replace(ELSE, marker)
+        for api in (callers("reader", OWNER), callers("reader")):
+            assert api.get(f"/v1/{kind}?{more}").status == 200
 
 
 # -- what of a node is hidden ----------------------------------------------------------------
@@ -355,10 +395,7 @@ _NAMED: dict[str, dict[str, Any]] = {
     "ports": {"address": "52:54:00:00:00:08"},
     "portgroups": {},
     "allocations": {"resource_class": "big", "owner": OWNER, "node": "theirs"},
-    "runbooks": {
-        "owner": OWNER,
-        "steps": [{"interface": "raid", "step": "delete_configuration", "args": {}, "order": 1}],
-    },
+    "runbooks": {"owner": OWNER, "steps": [RAID]},
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors, fields
-from ironic_lite.db import chassis, models, nodes
+from ironic_lite.db import chassis, models, nodes, ports
 from ironic_lite.db.session import Database
 from tests.db.rows import NOON, add_node, new_uuid
 from tests.statements import count_statements
@@ -110,6 +110,25 @@ def test_an_unknown_marker_is_not_found_but_the_last_one_ends_the_list(database:
     for sort in ("id", "name"):
         with pytest.raises(errors.NotFound):
             listed(database, {}, sort=sort, marker_id=new_uuid())
+
+
+def test_what_is_not_of_the_project_is_no_marker(database: Database) -> None:
+    """Of nodes, and of what hangs below them, which is found by what its node is."""
+    node = [add_node(database, owner=owner) for owner in ("a", "b", "a")]
+    port = [new_uuid() for _ in node]
+    for number, mine in enumerate(zip(node, port, strict=True)):
+        row = {"node_uuid": mine[0], "uuid": mine[1], "address": f"52:54:00:00:00:0{number}"}
+        database.write(lambda conn, row=row: ports.insert(conn, row))  # type: ignore[misc]
+    for family, uuids in ((nodes.LISTING, node), (ports.FAMILY.listing, port)):
+        for sort in ("id", "uuid"):
+            after: dict[str, Any] = {"marker_id": uuids[0], "where": {"project": "a"}, "sort": sort}
+            order = "asc" if sort == "id" or uuids[0] < uuids[2] else "desc"
+            found = database.read(lambda conn: family.page(conn, **after, direction=order))  # noqa: B023
+            assert [row["uuid"] for row in found] == [uuids[2]]
+            after["marker_id"] = uuids[1]
+            for direction in ("asc", "desc"):
+                with pytest.raises(errors.NotFound):
+                    database.read(lambda conn: family.page(conn, **after, direction=direction))  # noqa: B023
 
 
 # -- filters ---------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class Allocations(_Base, since=_SINCE, patched=57):
         """Return the filters of a list, narrowed to what the caller may list."""
         owner = request.access.only(where.get("owner"))
         if owner is not None:
-            where["owner"] = owner
+            where["project"] = owner
         if "node" in where:
             where["node_uuid"] = self._named(request, where.pop("node"), ("uuid",))["uuid"]
         return where
