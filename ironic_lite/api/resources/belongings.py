@@ -10,7 +10,15 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
-from ironic_lite.api.resources import families, guards, happenings, idents, pages, patches
+from ironic_lite.api.resources import (
+    families,
+    guards,
+    happenings,
+    idents,
+    ownership,
+    pages,
+    patches,
+)
 from ironic_lite.api.validation import rules
 from ironic_lite.api.wire.exchange import Request
 from ironic_lite.db import events, nodes
@@ -90,7 +98,8 @@ class Controller(families.Controller):
         changes = self.changes(request, before, patch, owner)
         if changes:
             if "node_uuid" in changes:
-                _named(conn, request, changes["node_uuid"])
+                other = _named(conn, request, changes["node_uuid"])
+                ownership.check_one_owner(owner, other, "node_uuid")
             self.permit(conn, owner, before, changes)
         return changes
 

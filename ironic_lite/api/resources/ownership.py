@@ -128,10 +128,20 @@ def check_transfer(service: Service, request: Request, before: Row, changed: Row
 def check_parent(request: Request, row: Row, parent: Row, ident: str) -> None:
     """Check whether a node may be the child of another: one the caller sees, of the same owner.
 
-    :raises errors.NodeNotFound: it may not.
+    :raises errors.NodeNotFound: the caller does not see it.
+    :raises errors.InvalidParameter: it is somebody else's.
     """
-    if not request.access.limited:
-        return
-    seen = request.access.allows("baremetal:node:get", target(policy.NODE, parent))
-    if not seen or row["owner"] != parent["owner"]:
+    if not request.access.allows("baremetal:node:get", target(policy.NODE, parent)):
         raise errors.NodeNotFound(node=ident)
+    check_one_owner(row, parent, "parent_node")
+
+
+def check_one_owner(one: Row, other: Row, path: str) -> None:
+    """Check whether what belongs to the one node may lead to the other.
+
+    :param path: of the field that names the other.
+    :raises errors.InvalidParameter: the two have not the same owner.
+    """
+    if one["owner"] != other["owner"]:
+        reason = f"node {other['uuid']} has another owner than node {one['uuid']}"
+        raise errors.InvalidParameter(path=path, reason=reason)
