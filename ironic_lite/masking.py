@@ -25,7 +25,7 @@ _SECRET_IN: Mapping[str, frozenset[str]] = {
     "instance_info": frozenset({"configdrive", "image_url"})
 }
 # Where a JSON pointer, or an inspection rule, leads to: not a URL.
-_PATH = re.compile(r"/?[\w-]+(/[\w-]+)+")
+_PATH = re.compile(r"/?[\w-]+([/.][\w-]+)+")
 _URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
 # What images.published.secret_name adds to the UUID of a node.
 _UNGUESSABLE = re.compile(r"(?<=[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-)[\w-]{22}(?![\w-])")

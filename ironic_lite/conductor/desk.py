@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ironic_lite.conductor.fence import Fence
+from ironic_lite.conductor.rulebook import Rulebook
 from ironic_lite.conductor.workers import Workers
 from ironic_lite.db.session import Database
 from ironic_lite.drivers.registry import Registry
@@ -31,7 +32,7 @@ class Desk:
     ``conf`` is the oslo.config object with our groups; ``clean_priorities`` and
     ``verify_priorities`` map ``interface.step`` to the priority the operator configured (S2.5).
     ``fence`` knows when its leases were last renewed. ``notifier`` is told of committed events
-    (S5.29).
+    (S5.29). ``rulebook`` has the inspection rules of the configuration.
     ``draining`` is set when the service begins to stop: nothing new is begun; ``stopping`` when
     running work has had its time: it leaves its nodes.
     """
@@ -46,5 +47,6 @@ class Desk:
     clean_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     verify_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     notifier: Notifier = notifier.OFF
+    rulebook: Rulebook = dataclasses.field(default_factory=lambda: Rulebook(None))
     draining: threading.Event = dataclasses.field(default_factory=threading.Event)
     stopping: threading.Event = dataclasses.field(default_factory=threading.Event)

@@ -24,6 +24,7 @@ from ironic_lite.conductor.endpoints.provision import Provision
 from ironic_lite.conductor.endpoints.vendor import Vendor
 from ironic_lite.conductor.endpoints.waited import Waited
 from ironic_lite.conductor.fence import Fence
+from ironic_lite.conductor.rulebook import Rulebook
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import keepalive
 from ironic_lite.conductor.watch.alarm import Alarm
@@ -64,7 +65,8 @@ class Service:
 
     :param conf: the oslo.config object with our groups.
     :param transport: from ``rpc.transport``; None runs without RPC (tests call ``endpoints``).
-    :raises config.ConfigError: notifications cannot be sent, or files not served, as configured.
+    :raises config.ConfigError: notifications cannot be sent, files not served, or rules not read,
+        as configured.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Service:
             notifier=notifier.build(
                 conf, "ironic-conductor", lambda node: database.read(lambda c: traits.get(c, node))
             ),
+            rulebook=_rulebook(conf),
             stopping=stopping,
         )
         self.tasks = Tasks(self.desk)
@@ -234,6 +237,12 @@ class Service:
             self.desk.database.write(lambda conn: conductors.offline(conn, host, now))
         except errors.Error as why:
             LOG.warning("Stopping without having said so in the database: %s", why)
+
+
+def _rulebook(conf: Any) -> Rulebook:
+    made = Rulebook(conf.inspection_rules.built_in_rules)
+    made.check()
+    return made
 
 
 _WAITED = 0.9  # of the time RPC gives a call: an error of the machine is to come before RPC's own

@@ -31,7 +31,7 @@ FAMILY = Family(
 get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
 page = FAMILY.page
 
-_APPLIED = ("uuid", "sensitive", "conditions", "actions")
+_APPLIED = ("uuid", "priority", "sensitive", "conditions", "actions")
 _OF_PHASE = (
     sa.select(*(_RULE[name] for name in _APPLIED))
     .where(_RULE.phase == sa.bindparam("k_phase"))
@@ -43,7 +43,7 @@ _CLEAR = _TABLE.delete()
 def of_phase(conn: Connection, phase: str) -> list[dict[str, Any]]:
     """Return the rules of a phase, the highest priority first, of equals the oldest.
 
-    :returns: uuid, sensitive, conditions, actions.
+    :returns: uuid, priority, sensitive, conditions, actions.
     """
     found = conn.execute(_OF_PHASE, {"k_phase": phase})
     return [dict(zip(_APPLIED, row, strict=True)) for row in found]

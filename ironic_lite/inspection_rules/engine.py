@@ -9,18 +9,23 @@ from ironic_lite import errors
 from ironic_lite.inspection_rules import actions, conditions
 from ironic_lite.inspection_rules.subject import Subject
 
+_MASKED = {"always": False, "never": True}  # whether rules see secrets, whatever they are
 
-def run(rules: Iterable[Mapping[str, Any]], subject: Subject) -> None:
+
+def run(
+    rules: Iterable[Mapping[str, Any]], subject: Subject, *, mask_secrets: str = "sensitive"
+) -> None:
     """Apply rules in their order: each whose conditions all hold does all its actions.
 
     What one has changed, the next one sees.
 
     :param rules: checked: uuid, conditions, actions, sensitive.
+    :param mask_secrets: ``always``, ``never``, or in all rules that are not ``sensitive``.
     :raises errors.HardwareError: a rule says that the inspection fails, or cannot be carried out;
         the sentence names it.
     """
     for rule in rules:
-        secrets = bool(rule["sensitive"])
+        secrets = _MASKED.get(mask_secrets, bool(rule["sensitive"]))
         view = subject.view(secrets=secrets)
         if all(_done(conditions.holds, rule, one, view) for one in rule["conditions"] or ()):
             for action in rule["actions"]:

@@ -56,6 +56,7 @@ GROUPS: Mapping[str, Sequence[cfg.Opt]] = {
     "console": ipmi.CONSOLE,
     "redfish": redfish.REDFISH,
     "inspector": inspection.INSPECTOR,
+    "inspection_rules": inspection.INSPECTION_RULES,
     "pci_devices": inspection.PCI_DEVICES,
     "sensor_data": monitoring.SENSOR_DATA,
     "oslo_messaging_local": messaging.LOCAL,

@@ -1,4 +1,4 @@
-"""Options of [inspector] and [pci_devices]: what is made of an inventory."""
+"""Options of [inspector], [inspection_rules] and [pci_devices]: what is made of an inventory."""
 
 from __future__ import annotations
 
@@ -38,6 +38,24 @@ INSPECTOR = (
         default=True,
         help="Switch machines off after an inspection by an agent. Without effect on machines "
         "whose power must stay on.",
+    ),
+)
+
+INSPECTION_RULES = (
+    cfg.StrOpt(
+        "built_in_rules",
+        help="YAML file with a list of inspection rules that are there besides those made by "
+        "requests, and not shown among them. Read again when it has changed.",
+    ),
+    cfg.StrOpt(
+        "mask_secrets",
+        default="sensitive",
+        choices=[
+            ("always", "no rule sees secrets"),
+            ("sensitive", "rules that are sensitive see them"),
+            ("never", "all rules see them"),
+        ],
+        help="Which inspection rules see passwords and the like of node and inventory as ******.",
     ),
 )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -127,3 +129,39 @@ def test_a_rule_switches_booting_by_a_port_off(rig: Rig) -> None:
     uuid = rig.reaches(inspected(rig)["uuid"], "manageable")["uuid"]
     (port,) = rig.database.read(lambda conn: ports.of_node(conn, uuid))
     assert port.pxe_enabled is False
+
+
+def test_rules_of_a_file_run_among_the_others_by_their_priority(
+    build: Callable[..., Rig], tmp_path: pathlib.Path
+) -> None:
+    file = tmp_path / "rules.yaml"
+    text = "- {priority: 2, actions: [{op: extend-attribute, args: {path: extra.l, value: file}}]}"
+    file.write_text(text, encoding="utf-8")
+    rig = build(inspection_rules__built_in_rules=str(file))
+    for value, priority in (("low", 1), ("same", 2), ("high", 3)):
+        rule(rig, act("extend-attribute", path="extra.l", value=value), priority=priority)
+    row = rig.reaches(inspected(rig)["uuid"], "manageable")
+    assert row["extra"] == {"l": ["high", "same", "file", "low"]}
+    file.write_text("nonsense", encoding="utf-8")
+    row = rig.call("inspect_hardware", row["uuid"])
+    assert row["provision_state"] == "inspect failed"
+    assert f"The file {file}" in row["last_error"]
+
+
+@pytest.mark.parametrize(
+    ("mask", "sensitive", "seen"),
+    [
+        ("always", True, "******"),
+        ("sensitive", True, "s3same"),
+        ("sensitive", False, "******"),
+        ("never", False, "s3same"),
+    ],
+)
+def test_which_rules_see_secrets(
+    build: Callable[..., Rig], mask: str, sensitive: bool, seen: str
+) -> None:
+    rig = build(inspection_rules__mask_secrets=mask)
+    copy = act("set-attribute", path="extra/seen", value="{node.driver_info[own_password]}")
+    rule(rig, copy, sensitive=sensitive)
+    row = inspected(rig, driver_info={"own_password": "s3same"})
+    assert rig.reaches(row["uuid"], "manageable")["extra"] == {"seen": seen}

@@ -202,7 +202,14 @@ def test_the_value_of_a_setting_with_a_secret_name_is_hidden() -> None:
     assert [one["value"] for one in shown["args"]["settings"]] == [masking.MASK, "uefi"]
 
 
-@pytest.mark.parametrize("path", ["driver_info/ipmi_password", "/driver_info/deep/api_key"])
+PLACES = [
+    "driver_info/ipmi_password",
+    "/driver_info/deep/api_key",
+    "driver_info.ipmi_password",
+]
+
+
+@pytest.mark.parametrize("path", PLACES)
 def test_what_is_to_be_written_to_a_secret_place_is_hidden_and_stays(path: str) -> None:
     """Actions of inspection rules name their arguments, or give them in their order."""
     stored: list[dict[str, Any]] = [

@@ -34,15 +34,20 @@ def apply(task: Task) -> None:
     """Run all rules; their changes are written with the next save. No rules: one statement.
 
     :raises errors.HardwareError: a rule says that the inspection fails, or cannot be carried out.
+    :raises errors.LocalFileError: the file of built-in rules cannot be read.
     """
-    database = task.desk.database
-    rules = database.read(lambda conn: db.of_phase(conn, PHASES[0]))
+    database, phase = task.desk.database, PHASES[0]
+    known = database.read(lambda conn: db.of_phase(conn, phase))
+    rules = sorted(
+        [*known, *task.desk.rulebook.rules(phase)], key=lambda rule: rule["priority"], reverse=True
+    )
     if not rules:
         return
     task.save()
     subject = database.read(lambda conn: _subject(conn, task))
     held = set(subject.traits)
-    inspection_rules.run(rules, subject)
+    mask_secrets = task.desk.conf.inspection_rules.mask_secrets
+    inspection_rules.run(rules, subject, mask_secrets=mask_secrets)
     for level, sentence in subject.said:
         LOG.log(logging.getLevelName(level.upper()), "Node %s: %s", task.node.uuid, sentence)
     _write(task, subject, held)

@@ -1,0 +1,67 @@
+"""The inspection rules of ``[inspection_rules]built_in_rules``, read again when that changes."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from typing import Any, NamedTuple
+
+import yaml
+
+from ironic_lite import config, errors, inspection_rules
+
+Json = dict[str, Any]
+
+
+class _Read(NamedTuple):
+    stamp: tuple[int, int, int]
+    rules: list[Json]
+
+
+class Rulebook:
+    """The rules of one file.
+
+    :param path: of the file, YAML or JSON; None or empty: there are no such rules.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._read: _Read | None = None
+
+    def check(self) -> None:
+        """Read the file, so that its faults are told before a machine is inspected.
+
+        :raises config.ConfigError: it cannot be read, or has something else in it.
+        """
+        try:
+            self.rules()
+        except errors.LocalFileError as why:
+            raise config.ConfigError(reason=f"[inspection_rules]built_in_rules: {why}") from None
+
+    def rules(self, phase: str | None = None) -> list[Json]:
+        """Return the rules, or those of one phase, in the order of the file.
+
+        :raises errors.LocalFileError: the file cannot be read, or has something else in it.
+        """
+        if not self._path:
+            return []
+        try:
+            about = os.stat(self._path)
+            stamp = (about.st_mtime_ns, about.st_size, about.st_ino)
+            if self._read is None or self._read.stamp != stamp:
+                self._read = _Read(stamp, _parsed(pathlib.Path(self._path).read_bytes()))
+        except OSError as why:
+            reason = why.strerror or str(why)
+            raise errors.LocalFileError(path=self._path, reason=reason) from None
+        except errors.InvalidParameter as why:
+            raise errors.LocalFileError(path=self._path, reason=why.message) from None
+        return [rule for rule in self._read.rules if phase in (None, rule["phase"])]
+
+
+def _parsed(text: bytes) -> list[Json]:
+    try:
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as why:
+        reason = " ".join(str(why).split())[:200]
+        raise errors.InvalidParameter(path="file", reason=f"is no YAML: {reason}") from None
+    return inspection_rules.parse(found)
