@@ -109,12 +109,18 @@ class Front:
     def _open(self, environ: Environ, request_id: str) -> None:
         """Put what is known of the request into its environment.
 
-        :raises faults.Refusal: a path that is no text, or a version nobody speaks.
+        :raises faults.Refusal: a path that is no text, no login, or a version nobody speaks.
         """
         call = self._call(environ, request_id)
         ids = call.headers
         path = _path(environ)
-        call.version = version = self._version(environ)
+        call.public = policy.public(path)
+        try:
+            call.version = version = self._version(environ)
+        except faults.Refusal:
+            # Who needs a login, and has none, is told that first.
+            self._identify(environ, request_id)
+            raise
         if version.explicit and version.minor < _SUFFIX_KEPT_SINCE:
             path = path.removesuffix(_SUFFIX)
         call.path = path

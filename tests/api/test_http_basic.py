@@ -90,6 +90,15 @@ def test_others_get_401_and_learn_nothing(api: Client, header: str | None, text:
     assert ask(api, header, "/v1/none/such").status == 401
 
 
+@pytest.mark.parametrize("version", ["1.999", "2.1", "none"])
+def test_a_version_that_nobody_speaks_is_told_to_who_is_in(api: Client, version: str) -> None:
+    other = api.at(version)
+    assert ask(other, None).status == 401
+    assert ask(other, token("ann", "wrong")).status == 401
+    assert ask(other, token("ann", SECRET)).status == 406
+    assert ask(other, None, "/v1").status == 406
+
+
 @pytest.mark.parametrize(
     "header",
     ["Basic", "Basic ", "Bearer abc", "Basic !!!", "Basic YW5u", "Basic /zpw", "x"],
