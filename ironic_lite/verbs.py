@@ -104,3 +104,16 @@ def possible(verb: Verb, state: State) -> bool:
     if states.kind(state) is states.Kind.BUSY:
         return False
     return states.allows(state, verb.event)
+
+
+def offered(state: State, version: int) -> list[str]:
+    """Return the targets that a caller may name in ``state``; of synonyms, the first.
+
+    :param version: the minor API version that the caller speaks.
+    """
+    found: dict[str, str] = {}
+    for verb in TABLE:
+        since = max(verb.since, verb.state_since.get(state, 1))
+        if version >= since and possible(verb, state):
+            found.setdefault(verb.event, verb.target)
+    return list(found.values())

@@ -52,24 +52,46 @@ def test_v1_and_one_trailing_slash_may_be_left_out(api: Client, path: str) -> No
     assert (answer.status, answer.json) == (200, {"nodes": []})
 
 
+WAY = "GET /v1/openapi.json lists all paths."
+
+
 @pytest.mark.parametrize(
-    "path",
+    ("path", "where"),
     [
-        "/v1//nodes",
-        "/v1/nodes//",
-        "//",
-        "/v2/nodes",
-        "/v1/v1/nodes",
-        "/v1/nothing",
-        "/nodes/a/b/c/d",
-        "/v1/nodes/__class__/__init__",
-        "/v1/nodes/x/../y",
+        ("/v1//nodes", "The path has // in it."),
+        ("/v1/nodes//", "The path has // in it."),
+        ("//", "The path has // in it."),
+        ("/v2/nodes", "There is no 'v2' at this place of the path."),
+        ("/v1/v1/nodes", "There is no 'v1' at this place of the path."),
+        ("/v1/nothing", "There is no 'nothing' at this place of the path."),
+        ("/v1/" + "x" * 9000, f"There is no '{'x' * 64}' at this place of the path."),
+        ("/nodes/a/b/c/d", "There is no 'b' at this place of the path."),
+        ("/v1/nodes/__class__/__init__", "There is no '__init__' at this place of the path."),
+        ("/v1/nodes/x/../y", "There is no '..' at this place of the path."),
     ],
+    ids=lambda value: value[:30],
 )
-def test_other_paths_are_not_found_in_the_form_of_routing(api: Client, path: str) -> None:
+def test_other_paths_are_not_found_in_the_form_of_routing(
+    api: Client, path: str, where: str
+) -> None:
     answer = api.get(path)
     assert answer.status == 404
-    assert answer.fault == {"code": 404, "title": "Not Found", "description": ""}
+    assert answer.fault == {"code": 404, "title": "Not Found", "description": f"{where} {WAY}"}
+
+
+def test_half_a_path_is_told_how_it_goes_on(api: Client) -> None:
+    answer = api.get("/v1/nodes/x/management")
+    assert answer.status == 404
+    told = "Nothing answers at this path. Below it there is: boot_device, indicators, inject_nmi."
+    assert answer.text == told
+
+
+def test_a_path_of_newer_versions_is_told_which(api: Client) -> None:
+    for method in ("GET", "HEAD"):
+        answer = api.at(51).request(method, "/v1/allocations")
+        assert answer.status == 404
+    answer = api.at(51).get("/v1/allocations")
+    assert answer.text == "GET /allocations needs API version 1.52 or newer."
 
 
 def test_a_method_that_is_not_there_is_told_which_are(api: Client, add_node: AddNode) -> None:
@@ -87,7 +109,8 @@ def test_a_method_that_is_not_there_is_told_which_are(api: Client, add_node: Add
         if method == "HEAD":
             assert answer.body == b""
         else:
-            assert answer.fault == {"code": 405, "title": "Method Not Allowed", "description": ""}
+            said = f"This path has no {method}. It has {allow}."
+            assert answer.fault == {"code": 405, "title": "Method Not Allowed", "description": said}
 
 
 def test_monitors_may_ask_for_the_root_documents_without_their_bodies(api: Client) -> None:

@@ -272,3 +272,34 @@ def test_a_configdrive_of_megabytes_passes(
     drive = base64.b64encode(b"\x1f\x8b" + bytes(4_000_000)).decode()
     node = add_node(provision_state="available")
     assert put(api, node, "active", configdrive=drive).status == 202
+
+
+@pytest.mark.parametrize(
+    ("state", "target", "said"),
+    [
+        (
+            "enroll",
+            "clean",
+            'The requested action "clean" can not be performed on node "{}" while it is in state '
+            '"enroll". What can be asked for now: manage.',
+        ),
+        (
+            "available",
+            "dance",
+            'The requested action "dance" can not be performed on node "{}" while it is in state '
+            '"available". No state knows this action. What can be asked for now: active, manage.',
+        ),
+        (
+            "cleaning",
+            "manage",
+            'The requested action "manage" can not be performed on node "{}" while it is in state '
+            '"cleaning". What can be asked for now: nothing.',
+        ),
+    ],
+)
+def test_a_verb_at_the_wrong_time_is_told_which_are_possible(
+    api: Client, add_node: AddNode, state: str, target: str, said: str
+) -> None:
+    node = add_node(provision_state=state)
+    answer = put(api, node, target)
+    assert (answer.status, answer.text) == (400, said.format(node["uuid"]))

@@ -144,3 +144,19 @@ def test_while_a_clean_waits_abort_is_the_only_verb() -> None:
 def test_every_state_that_nobody_works_on_can_be_left_by_a_verb() -> None:
     idle = states.of_kind(Kind.STABLE, Kind.WAIT, Kind.HELD, Kind.FAIL)
     assert all(any(verbs.possible(verb, state) for verb in verbs.TABLE) for state in idle)
+
+
+@pytest.mark.parametrize(
+    ("state", "version", "targets"),
+    [
+        ("enroll", 115, ["manage"]),
+        ("enroll", 3, []),
+        ("available", 115, ["active", "manage"]),
+        ("clean failed", 115, ["manage", "provide", "available"]),
+        ("wait call-back", 115, ["deleted", "abort"]),
+        ("wait call-back", 109, ["deleted"]),
+        ("cleaning", 115, []),
+    ],
+)
+def test_what_a_state_offers(state: str, version: int, targets: list[str]) -> None:
+    assert verbs.offered(State(state), version) == targets

@@ -76,7 +76,7 @@ class States(expose.Controller):
         rules = provisioning.rules(body, request.access)
         columns, traits = provisioning.COLUMNS, "runbook" in body
         node = idents.fetch(self.service, request, ident, columns, with_traits=traits, rules=rules)
-        verb = provisioning.verb(body["target"], node)
+        verb = provisioning.verb(body["target"], node, request.version)
         asked = provisioning.Asked(verb, body, node, request.version)
         find = functools.partial(books.to_use, self.service, request)
         asked = provisioning.check(asked, self.service.conf, find)

@@ -87,9 +87,7 @@ def _state(asked: Asked) -> None:
     if verbs.possible(asked.verb, asked.state):
         return
     guards.check_unlocked(asked.node)
-    raise errors.InvalidState(
-        verb=asked.verb.target, node=asked.node["uuid"], state=asked.state.value
-    )
+    raise _impossible(asked.verb.target, asked.node, asked.version)
 
 
 def _retired(asked: Asked) -> None:
@@ -168,17 +166,27 @@ def rules(body: Mapping[str, Any], access: Access) -> tuple[str, ...]:
     return (_RULE, *(f"{_RULE}:{key}" for key in named), *access.written(single))
 
 
-def verb(target: str, node: Mapping[str, Any]) -> verbs.Verb:
+def verb(target: str, node: Mapping[str, Any], version: int) -> verbs.Verb:
     """Return the row of a target.
 
     :raises errors.InvalidState: there is no such verb.
     """
     found = verbs.BY_TARGET.get(target)
     if found is None:
-        raise errors.InvalidState(
-            verb=target[:_SHOWN], node=node["uuid"], state=node["provision_state"]
-        )
+        raise _impossible(target[:_SHOWN], node, version)
     return found
+
+
+def _impossible(target: str, node: Mapping[str, Any], version: int) -> errors.InvalidState:
+    """Return the refusal of a verb in this state, and what can be asked for instead."""
+    state = State(node["provision_state"])
+    facts = {"verb": target, "node": node["uuid"], "state": state.value}
+    said = [errors.InvalidState(**facts).message]
+    if target not in verbs.BY_TARGET:
+        said.append("No state knows this action.")
+    offered = verbs.offered(state, version)
+    said.append(f"What can be asked for now: {', '.join(offered) or 'nothing'}.")
+    return errors.InvalidState(" ".join(said), **facts)
 
 
 def check(asked: Asked, conf: cfg.ConfigOpts, runbook: Callable[[str], Mapping[str, Any]]) -> Asked:

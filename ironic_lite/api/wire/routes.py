@@ -16,6 +16,8 @@ from ironic_lite.api.wire import faults
 
 BODY_LIMIT = 1024
 """The largest body in KiB, where a route does not say another."""
+_SHOWN = 64
+_WAY = "GET /v1/openapi.json lists all paths."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ class Table:
             return Found(route, handler, words, policy.guard(route.method, route.path))
         if living:
             allow = ", ".join(sorted(living))
-            raise faults.routed(HTTPStatus.METHOD_NOT_ALLOWED, headers=(("Allow", allow),))
+            text = f"This path has no {method[:_SHOWN]}. It has {allow}."
+            raise faults.routed(HTTPStatus.METHOD_NOT_ALLOWED, text, (("Allow", allow),))
         raise self._absent(place, method)
 
     def _walk(self, path: str) -> tuple[_Place, list[str]]:
@@ -117,7 +120,9 @@ class Table:
                 following = place.any
                 words.append(word)
             if following is None:
-                raise faults.routed(HTTPStatus.NOT_FOUND)
+                lost = f"There is no {word[:_SHOWN]!r} at this place of the path."
+                lost = lost if word and "//" not in path else "The path has // in it."
+                raise faults.routed(HTTPStatus.NOT_FOUND, f"{lost} {_WAY}")
             place = following
         assert place is not None
         return place, words
@@ -125,8 +130,11 @@ class Table:
     @staticmethod
     def _absent(place: _Place, method: str) -> faults.Refusal:
         """Return the refusal at a place where nothing answers this version."""
-        for known, (route, _) in place.handlers.items():
-            if route.below == HTTPStatus.NOT_ACCEPTABLE and known == method:
-                text = f"{method} {route.path} needs API version 1.{route.since} or newer."
-                return faults.routed(HTTPStatus.NOT_ACCEPTABLE, text)
-        return faults.routed(HTTPStatus.NOT_FOUND)
+        if not place.handlers:
+            below = f"Below it there is: {', '.join(sorted(place.words))}." if place.words else _WAY
+            return faults.routed(HTTPStatus.NOT_FOUND, f"Nothing answers at this path. {below}")
+        oldest = min((route for route, _ in place.handlers.values()), key=lambda one: one.since)
+        route, _ = place.handlers.get(method, (oldest, None))
+        newer = route.below if route.method == method else HTTPStatus.NOT_FOUND
+        text = f"{route.method} {route.path} needs API version 1.{route.since} or newer."
+        return faults.routed(newer, text)
