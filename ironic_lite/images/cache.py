@@ -20,7 +20,6 @@ import json
 import os
 import pathlib
 import re
-import ssl
 import tempfile
 import threading
 import time
@@ -45,10 +44,6 @@ _ADDRESS = "address"
 _STAMP = "file"
 """Beside the tags: which file they were said of, as inode and size."""
 _LENGTH = re.compile(r"[0-9]{1,18}")
-_OUTER = (
-    *(requests.RequestException, urllib3.exceptions.ProtocolError),
-    urllib3.exceptions.SSLError,
-)
 
 TURNS = once.Turns()
 """By the file in which what is fetched is kept."""
@@ -184,7 +179,7 @@ def _refresh(
                 source.url,
                 headers=headers | {"Accept-Encoding": "identity"},
                 stream=True,
-                verify=_believed(),
+                verify=reach.believed(config.CONF.webserver_verify_ca),
                 timeout=(CONNECT_SECONDS, SILENCE_SECONDS),
             ) as answer,
         ):
@@ -197,37 +192,8 @@ def _refresh(
             _store(source, answer, file, known_by)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as why:
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
-        raise errors.DownloadFailed(url=source.shown, reason=over or _reason(why)) from None
+        raise errors.DownloadFailed(url=source.shown, reason=over or reach.reason(why)) from None
     return file
-
-
-def _believed() -> bool | str:
-    """Return whose certificates are believed, as requests takes it.
-
-    :raises errors.LocalFileError: the file of authorities is not there.
-    """
-    said = str(config.CONF.webserver_verify_ca)
-    if said.lower() in ("true", "false"):
-        return said.lower() == "true"
-    if not pathlib.Path(said).exists():
-        raise errors.LocalFileError(path=said, reason="[DEFAULT]webserver_verify_ca is not there")
-    return said
-
-
-def _reason(why: BaseException) -> str:
-    """Return the innermost cause: the outer ones only say which library was in between."""
-    while isinstance(why, _OUTER) and why.args:
-        last = why.args[-1 if isinstance(why, urllib3.exceptions.ProtocolError) else 0]
-        # The reason of an error of OpenSSL is a word, not an error.
-        inner = last if isinstance(last, ssl.SSLError) else getattr(last, "reason", last)
-        if not isinstance(inner, BaseException):
-            break
-        why = inner
-    if isinstance(why, ssl.SSLCertVerificationError):
-        hint = "[DEFAULT]webserver_verify_ca says whose certificates are believed"
-        return f"{why.verify_message}; {hint}"
-    # Whole sentences of urllib3 have the address in them, and that may have a password.
-    return str(why) if isinstance(why, reach.Closed) else type(why).__name__
 
 
 def _tags(file: pathlib.Path, source: sources.Source) -> dict[str, str]:

@@ -7,7 +7,9 @@ once otherwise gains nothing. Proxies of the environment are not used: they woul
 
 from __future__ import annotations
 
+import pathlib
 import socket
+import ssl
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +18,16 @@ import requests
 import requests.adapters
 import urllib3.connection
 import urllib3.connectionpool
+import urllib3.exceptions
 
-from ironic_lite import answers
+from ironic_lite import answers, errors
 from ironic_lite.images import sources
 
 MOST_REDIRECTS = 5
+_OUTER = (
+    *(requests.RequestException, urllib3.exceptions.ProtocolError),
+    urllib3.exceptions.SSLError,
+)
 _HEADERS = 1024 * 1024
 """Bytes that an answer may have beside its body: http.client allows a hundred lines of 64 KiB."""
 
@@ -107,3 +114,32 @@ def session(blocked: Sequence[sources.Network], *, seconds: float, size: int) ->
     made.mount("http://", adapter)
     made.mount("https://", adapter)
     return made
+
+
+def believed(said: str) -> bool | str:
+    """Return whose certificates are believed, as requests takes it.
+
+    :param said: ``[DEFAULT]webserver_verify_ca``.
+    :raises errors.LocalFileError: the file of authorities is not there.
+    """
+    if said.lower() in ("true", "false"):
+        return said.lower() == "true"
+    if not pathlib.Path(said).exists():
+        raise errors.LocalFileError(path=said, reason="[DEFAULT]webserver_verify_ca is not there")
+    return said
+
+
+def reason(why: BaseException) -> str:
+    """Return the innermost cause of a fault: the outer ones only say which library was between."""
+    while isinstance(why, _OUTER) and why.args:
+        last = why.args[-1 if isinstance(why, urllib3.exceptions.ProtocolError) else 0]
+        # The reason of an error of OpenSSL is a word, not an error.
+        inner = last if isinstance(last, ssl.SSLError) else getattr(last, "reason", last)
+        if not isinstance(inner, BaseException):
+            break
+        why = inner
+    if isinstance(why, ssl.SSLCertVerificationError):
+        hint = "[DEFAULT]webserver_verify_ca says whose certificates are believed"
+        return f"{why.verify_message}; {hint}"
+    # Whole sentences of urllib3 have the address in them, and that may have a password.
+    return str(why) if isinstance(why, Closed) else type(why).__name__

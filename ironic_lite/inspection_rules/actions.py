@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ironic_lite import capabilities, errors, names
-from ironic_lite.inspection_rules import templates
+from ironic_lite.inspection_rules import calls, templates
 from ironic_lite.inspection_rules.conditions import Operation, arguments, looped
 from ironic_lite.inspection_rules.subject import (
     NODE,
@@ -32,6 +32,22 @@ def _fail(_subject: Subject, *, msg: Any) -> None:
 def _log(subject: Subject, *, msg: Any, level: str = "info") -> None:
     word = str(level).lower()
     subject.said.append((word if word in LEVELS else "info", str(msg)))
+
+
+def _call(
+    subject: Subject,
+    *,
+    url: Any,
+    headers: Any = None,
+    timeout: Any = 5,
+    retries: Any = 3,
+    backoff_factor: Any = 0.3,
+) -> None:
+    call = calls.made(
+        url=url, headers=headers, timeout=timeout, retries=retries, backoff_factor=backoff_factor
+    )
+    if subject.call is not None:
+        subject.call(call)
 
 
 # -- attributes ------------------------------------------------------------------------------
@@ -224,6 +240,7 @@ ACTIONS: Mapping[str, Operation] = MappingProxyType(
         "set-port-attribute": Operation(_set_port_attribute, ("port_id", *_SET)),
         "extend-port-attribute": Operation(_extend_port_attribute, ("port_id", *_SET), _EXTEND),
         "del-port-attribute": Operation(_del_port_attribute, ("port_id", "path")),
+        "api-call": Operation(_call, ("url",), tuple(calls.JUDGES)[1:]),
     }
 )
 

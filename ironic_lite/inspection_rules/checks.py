@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.inspection_rules import calls
 from ironic_lite.inspection_rules.actions import ACTIONS, LEVELS
 from ironic_lite.inspection_rules.conditions import (
     OPERATORS,
@@ -80,8 +82,13 @@ def _path(name: str, value: Any) -> None:
         writable(value, PORT if "port" in name else NODE)
 
 
+def _of_call(judge: Callable[[Any], Any], _name: str, value: Any) -> None:
+    judge(value)
+
+
 _JUDGES: Mapping[str, Callable[[str, Any], None]] = {
     REGEX: _regex,
     "level": _level,
     "path": _path,
+    **{key: functools.partial(_of_call, judge) for key, judge in calls.JUDGES.items()},
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from ironic_lite import errors, fields, masking, names
+from ironic_lite.inspection_rules.calls import Call
 
 Json = dict[str, Any]
 
@@ -62,6 +63,7 @@ class Subject:
     :ivar changed: names of what was changed: fields of the node, ``traits``, ``plugin_data``, and
         for a port its UUID.
     :ivar said: (level, sentence) for the log.
+    :ivar call: makes a call when a rule asks for it; None: nobody does.
     """
 
     node: Json
@@ -71,6 +73,7 @@ class Subject:
     traits: set[str] = dataclasses.field(default_factory=set)
     changed: set[str] = dataclasses.field(default_factory=set)
     said: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    call: Callable[[Call], None] | None = None
 
     def view(self, *, secrets: bool) -> dict[str, Any]:
         """Return what templates can name: ``node``, ``inventory``, ``plugin_data``.

@@ -293,7 +293,8 @@ _IMAGES = (
         "image_blocked_networks",
         default=["169.254.0.0/16", "fe80::/10"],
         help="Networks, as 192.0.2.0/24, from which this service fetches nothing, whatever a node "
-        "says: those of your clouds' metadata services, and of what else trusts this machine.",
+        "says, and which no inspection rule calls: those of your clouds' metadata services, and of "
+        "what else trusts this machine.",
     ),
     cfg.IntOpt(
         "image_cache_size",

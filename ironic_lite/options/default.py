@@ -114,8 +114,9 @@ DEFAULT = (
         "webserver_verify_ca",
         default="True",
         help="Whose certificates are believed of the https servers that images, kernels and "
-        "ramdisks are fetched from: True for the authorities that requests brings, a PEM file for "
-        "those in it, False for everybody's. Agents fetch by themselves and have their own list.",
+        "ramdisks are fetched from, or that inspection rules call: True for the authorities that "
+        "requests brings, a PEM file for those in it, False for everybody's. Agents fetch by "
+        "themselves and have their own list.",
     ),
 )
 

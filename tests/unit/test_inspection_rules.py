@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors, inspection_rules
-from ironic_lite.inspection_rules import Subject, conditions, templates
+from ironic_lite.inspection_rules import Call, Subject, conditions, templates
 from ironic_lite.inspection_rules.actions import ACTIONS
 from ironic_lite.inspection_rules.conditions import OPERATORS
 
@@ -175,8 +175,9 @@ def test_conditions_loop(multiple: str | None, expected: bool) -> None:
 # -- actions ---------------------------------------------------------------------------------
 
 
-def did(op: str, args: Any, **more: Any) -> Subject:
+def did(op: str, args: Any, *, made: list[Call] | None = None, **more: Any) -> Subject:
     found = subject()
+    found.call = None if made is None else made.append
     action = {"op": op, "args": args, **more}
     inspection_rules.check([], [action])
     rule = {"uuid": "r", "conditions": [], "actions": [action], "sensitive": True}
@@ -292,6 +293,46 @@ def test_what_is_logged() -> None:
     assert did("log", ["hello"]).said == [("info", "hello")]
 
 
+def test_calls_are_made_as_they_are_asked_for() -> None:
+    made: list[Call] = []
+    did("api-call", {"url": "http://cmdb/{node.name}"}, made=made)
+    told = {"headers": {"X-Node": "{node.name}"}, "timeout": "7", "retries": 0, "backoff_factor": 2}
+    did("api-call", {"url": "https://[::1]:8/", **told}, made=made)
+    assert made == [
+        Call("http://cmdb/web", {}, 5.0, 3, 0.3),
+        Call("https://[::1]:8/", {"X-Node": "web"}, 7.0, 0, 2.0),
+    ]
+
+
+BAD_CALLS: dict[str, Json] = {
+    "url": {"url": "file:///etc/passwd"},
+    "url of nobody": {"url": "http://"},
+    "url with a blank": {"url": "http://a/ b"},
+    "headers": {"headers": "x"},
+    "headers of two lines": {"headers": {"X-A": "a\r\nX-B: b"}},
+    "headers without a name": {"headers": {"": "b"}},
+    "timeout": {"timeout": 0},
+    "timeout of hours": {"timeout": 3600},
+    "timeout of text": {"timeout": "long"},
+    "timeout of none": {"timeout": float("nan")},
+    "retries": {"retries": -1},
+    "backoff_factor": {"backoff_factor": 61},
+}
+
+
+@pytest.mark.parametrize("case", BAD_CALLS)
+def test_a_call_that_cannot_be_made_is_refused(case: str) -> None:
+    action = {"op": "api-call", "args": {"url": "http://cmdb/", **BAD_CALLS[case]}}
+    with pytest.raises(errors.InvalidParameter) as why:
+        inspection_rules.check([], [action])
+    assert why.value.facts["path"] == f"actions/0/args/{case.partition(' ')[0]}"
+
+
+def test_an_address_is_looked_at_again_when_it_is_filled_in() -> None:
+    with pytest.raises(errors.HardwareError, match="api-call: url: is no address"):
+        did("api-call", {"url": "{node.name}"}, made=[])
+
+
 def test_actions_loop() -> None:
     found = did(
         "set-attribute",
@@ -355,7 +396,7 @@ def test_rules_see_what_those_before_have_done_and_all_conditions_must_hold() ->
         ("conditions", {"op": "eq", "args": [[1], True, 3]}, "conditions/0/args"),
         ("conditions", {"op": "eq", "args": {"values": [], "x": 1}}, "conditions/0/args/x"),
         ("conditions", {"op": "matches", "args": ["a", "("]}, "conditions/0/args/regex"),
-        ("actions", {"op": "api-call", "args": {"url": "http://x"}}, "actions/0/op"),
+        ("actions", {"op": "api-call", "args": ["http://x", {}, 5, 3, 1, 1]}, "actions/0/args"),
         ("actions", {"op": "log", "args": {"msg": "x", "level": "loud"}}, "actions/0/args/level"),
         ("actions", {"op": "set-attribute", "args": ["uuid", 1]}, "actions/0/args/path"),
         ("actions", {"op": "set-attribute", "args": ["extra..a", {}]}, "actions/0/args/path"),

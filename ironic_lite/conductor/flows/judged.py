@@ -12,6 +12,7 @@ import logging
 from typing import Any
 
 from ironic_lite import clock, errors, fields, inspection_rules, texts
+from ironic_lite.conductor.flows import calls
 from ironic_lite.conductor.task import Task
 from ironic_lite.db import inspection_rules as db
 from ironic_lite.db import inventories, ports, traits
@@ -65,6 +66,7 @@ def _subject(conn: Connection, task: Task) -> Subject:
         plugin_data=found["plugin_data"],
         ports={port.uuid: dict(port.as_dict()) for port in ports.of_node(conn, task.node.uuid)},
         traits=set(traits.get(conn, task.node.uuid)),
+        call=functools.partial(calls.make, task),
     )
 
 
