@@ -94,22 +94,51 @@ def test_a_plugin_of_the_old_kind_is_asked_without_the_name(found: Any) -> None:
     assert not trees.passes("own:old", {"a": "b"}, {"user_id": "v", "roles": []})
 
 
-def test_a_changed_file_is_followed(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def file(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A policy file that lets in who is first."""
+    found = tmp_path / "policy.yaml"
+    found.write_text('"baremetal:node:get": "role:first"\n')
+    return found
+
+
+@pytest.fixture
+def trees(file: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[checks.Trees]:
+    """The rules with that file, which is looked at each time."""
     monkeypatch.setattr(checks, "FRESH", 0.0)
-    file = tmp_path / "policy.yaml"
-    file.write_text('"baremetal:node:get": "role:first"\n')
     conf = cfg.ConfigOpts()
     config.register(conf)
-    place = tmp_path / "service.conf"
+    place = file.with_name("service.conf")
     place.write_text(f"[oslo_policy]\npolicy_file = {file}\n")
     conf([], default_config_files=[str(place)], default_config_dirs=[])
-    trees = checks.Trees(enforcer.build(conf))
-    first, second = ({"roles": [role], "project_id": "p"} for role in ("first", "second"))
-    assert trees.passes("baremetal:node:get", {}, first)
-    assert not trees.passes("baremetal:node:get", {}, second)
-    file.write_text('"baremetal:node:get": "role:second"\n')
-    os.utime(file, (time.time() + 5, time.time() + 5))
-    assert trees.passes("baremetal:node:get", {}, second)
-    assert not trees.passes("baremetal:node:get", {}, first)
+    yield checks.Trees(enforcer.build(conf))
+    conf.clear()
+
+
+def change(file: pathlib.Path, text: str, seconds: int) -> None:
+    file.write_text(text)
+    os.utime(file, (time.time() + seconds, time.time() + seconds))
+
+
+def passing(trees: checks.Trees) -> list[str]:
+    """Return which of two may see a node."""
+    callers = {role: {"roles": [role], "project_id": "p"} for role in ("first", "second")}
+    return [role for role, who in callers.items() if trees.passes("baremetal:node:get", {}, who)]
+
+
+def test_a_changed_file_is_followed(trees: checks.Trees, file: pathlib.Path) -> None:
+    assert passing(trees) == ["first"]
+    change(file, '"baremetal:node:get": "role:second"\n', 5)
+    assert passing(trees) == ["second"]
+
+
+@pytest.mark.parametrize("text", ['"baremetal:node:get": [\n', "no rules\n", "- a\n", "a: 7\n"])
+def test_a_file_that_was_broken_changes_nothing(
+    trees: checks.Trees, file: pathlib.Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert passing(trees) == ["first"]
+    change(file, text, 5)
+    assert passing(trees) == ["first"]
+    assert "policy file cannot be used" in caplog.text
+    change(file, '"baremetal:node:get": "role:second"\n', 10)
+    assert passing(trees) == ["second"]

@@ -9,12 +9,15 @@ library's, and so does the reading of files, once in a second.
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from oslo_policy import policy
+
+LOG = logging.getLogger(__name__)
 
 Check = Callable[[Mapping[str, Any], Any, Any, str | None], bool]
 """Takes what is done to, who does it, the enforcer, and the name of the rule."""
@@ -56,8 +59,10 @@ class Trees:
             return
         try:
             self._enforcer.load_rules()
-            self._loaded = time.monotonic()
+        except Exception:  # whatever a parser may raise
+            LOG.exception("A changed policy file cannot be used; the rules stay as they were")
         finally:
+            self._loaded = time.monotonic()
             self._loading.release()
 
     def find(self, name: str) -> Check:
