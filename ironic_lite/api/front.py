@@ -58,11 +58,18 @@ class Front:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request; nothing is ever raised out of here."""
-        request_id = context.new_request_id()
+        try:
+            return self._answer(environ, start_response, context.new_request_id())
+        finally:
+            context.enter(None)
+
+    def _answer(
+        self, environ: Environ, start_response: StartResponse, request_id: str
+    ) -> Iterable[bytes]:
         try:
             # One look-up for those who do not ask for it.
-            probe = self._watched.get(environ.get("PATH_INFO") or "")
-            if probe is not None and environ["REQUEST_METHOD"] in probes.METHODS:
+            probe = self._watched.get((environ.get("PATH_INFO") or "").removesuffix("/"))
+            if probe is not None and probe.takes(environ["REQUEST_METHOD"]):
                 return self._watch(environ, start_response, request_id, probe)
             self._open(environ, request_id)
             context.enter(environ[exchange.CALL].who)
@@ -80,8 +87,6 @@ class Front:
                 ascii(f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')}"),
             )
             refusal = faults.handled(HTTPStatus.INTERNAL_SERVER_ERROR, faults.UNEXPECTED)
-        finally:
-            context.enter(None)
         return exchange.refuse(environ, start_response, refusal)
 
     def _watch(
@@ -104,6 +109,8 @@ class Front:
         # A refusal on the way needs the headers already.
         call = exchange.Call("", _NEWEST, Context(request_id=request_id), ids, self._conf)
         environ[exchange.CALL] = call
+        # So have the lines of the log that are written before it is known who asks.
+        context.enter(call.who)
         return call
 
     def _open(self, environ: Environ, request_id: str) -> None:

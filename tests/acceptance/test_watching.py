@@ -54,6 +54,11 @@ def test_several_processes_are_watched_as_one() -> None:
         (conductor,) = program.pids(service.CONDUCTOR_UP)
         assert re.search(rf" {conductor} INFO .*enroll -> verifying", "\n".join(lines))
         assert re.search(rf" {conductor} INFO .*verifying -> manageable", "\n".join(lines))
+        # The API tells of it as well: what was asked, by whom, and what it answered.
+        said = next(line for line in lines if " ironic_lite.api." in line)
+        assert re.search(
+            r"'PUT /v1/nodes/watched/states/provision' from 127\.\S+: 202 in 0\.", said
+        )
 
         def told() -> Any:
             text = scraped()

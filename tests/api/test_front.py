@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import errors
+from ironic_lite import context, errors, metrics
+from ironic_lite.api.wire import exchange, routes
 from ironic_lite.db import nodes
 from tests.api.client import Client, environment
 from tests.api.client import call as call_wsgi
@@ -214,6 +215,41 @@ def test_an_unexpected_fault_shows_nothing_and_is_logged_once(
     assert "Traceback" not in answer.body.decode()
     assert answer.headers["x-openstack-request-id"] in caplog.text
     assert len(caplog.records) == 1
+
+
+LINES = {
+    # A request, the level of its line, and how that begins.
+    "POST /v1/chassis": ("INFO", "'POST /v1/chassis' from 192.0.2.7: 201 in "),
+    "POST /v1/x?token=hush": ("INFO", "'POST /v1/x' from 192.0.2.7: 404 in "),
+    "PUT /a\nb": ("INFO", r"'PUT /a\nb' from 192.0.2.7: 404 in "),
+    "GET /v1/nodes?limit=hush": ("DEBUG", "'GET /v1/nodes' from 192.0.2.7: 400 in "),
+    "POST /v1/heartbeat/x": ("DEBUG", "'POST /v1/heartbeat/x' from 192.0.2.7: 400 in "),
+    "GET /v1/broken": ("INFO", "'GET /v1/broken' from 192.0.2.7: 500 in "),
+}
+
+
+@pytest.mark.parametrize("asked", LINES)
+def test_the_log_has_a_line_for_each_request_under_its_id(
+    api: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, asked: str
+) -> None:
+    ids: list[context.Context | None] = []
+    # Called beside the log.
+    monkeypatch.setattr(metrics.BOARD, "count", lambda *_: ids.append(context.current()))
+    if "broken" in asked:
+        monkeypatch.setattr(routes.Table, "find", lambda *_: 1 / 0)
+    method, _, path = asked.partition(" ")
+    environ = environment(method, path, b"{}" if method == "POST" else b"")
+    environ["CONTENT_TYPE"], environ["REMOTE_ADDR"] = "application/json", "192.0.2.7"
+    with caplog.at_level(logging.DEBUG, exchange.__name__):
+        answer = call_wsgi(api.app, environ)
+    (line,) = [one for one in caplog.records if one.name == exchange.__name__]
+    level, said = LINES[asked]
+    assert (line.levelname, line.getMessage()[: len(said)]) == (level, said)
+    assert "hush" not in caplog.text
+    (who,) = ids
+    assert who is not None
+    assert who.request_id == answer.headers["x-openstack-request-id"]
+    assert context.current() is None
 
 
 def test_a_server_side_error_of_ours_says_what_it_is(

@@ -56,16 +56,40 @@ def test_the_health_check_answers_nothing_to_anybody(build: Build) -> None:
     assert (answer.status, answer.body) == (200, b"")
     assert answer.headers["content-type"] == "text/plain; charset=UTF-8"
     assert api.get("/v1/nodes").status == 401
-    assert api.post("/healthcheck").status == 401
+    assert api.get("/healthcheck/").status == 200
+    head = api.request("HEAD", "/healthcheck")
+    assert (head.status, head.body) == (204, b"")
+
+
+@pytest.mark.parametrize("method", ["POST", "OPTIONS"])
+def test_the_health_check_is_asked_in_any_way(build: Build, method: str) -> None:
+    api = build(nobody, healthcheck__enabled=True)
+    assert api.request(method, "/healthcheck").status == 200
+    assert api.request(method, "/livez").status == 401
+
+
+def test_the_health_check_speaks_json_with_who_asks_for_it(build: Build, tmp_path: Any) -> None:
+    asked = {"headers": {"Accept": "application/json"}}
+    answer = build(healthcheck__enabled=True).get("/healthcheck", **asked)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json == {"detailed": False, "reasons": []}
+    off = tmp_path / "off"
+    api = build(healthcheck__enabled=True, healthcheck__disable_by_file_path=str(off))
+    assert api.get("/healthcheck", **asked).json == {"detailed": False, "reasons": ["OK"]}
+    off.touch()
+    answer = api.get("/healthcheck", **asked)
+    assert (answer.status, answer.json["reasons"]) == (503, ["DISABLED BY FILE"])
 
 
 def test_a_file_takes_the_api_out_of_service(build: Build, tmp_path: Any) -> None:
     off = tmp_path / "off"
     api = build(healthcheck__enabled=True, healthcheck__disable_by_file_path=str(off))
-    assert api.get("/healthcheck").status == 200
+    answer = api.get("/healthcheck")
+    assert (answer.status, answer.body) == (200, b"OK")
     off.touch()
     answer = api.get("/healthcheck")
     assert (answer.status, answer.body) == (503, b"DISABLED BY FILE")
+    assert api.request("HEAD", "/healthcheck").status == 503
 
 
 # -- /livez, /readyz -------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from ironic_lite.api.wire.exchange import Environ, StartResponse
 _TEXT = "text/plain; charset=UTF-8"
 _JSON = "application/json"
 _PARTS = ("api", "fleet")
-METHODS = frozenset({"GET", "HEAD"})
+_METHODS = frozenset({"GET", "HEAD"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,12 +40,18 @@ class Answer:
 class Probe:
     """One path.
 
-    ``guarded`` says that who asks must be known, as for any request.
+    ``guarded`` says that who asks must be known, as for any request. ``any_method`` is for one that
+    load balancers ask in their own ways, such as OPTIONS.
     """
 
     path: str
     ask: Callable[[Environ], Answer]
     guarded: bool = False
+    any_method: bool = False
+
+    def takes(self, method: str) -> bool:
+        """Tell whether a request of this method is for it."""
+        return self.any_method or method in _METHODS
 
     def answer(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Answer a request that `front` has opened."""
@@ -76,7 +82,7 @@ def table(conf: cfg.ConfigOpts, service: Callable[[], Service]) -> Mapping[str, 
     found = [Probe("/livez", _alive), Probe("/readyz", ready)]
     if conf.healthcheck.enabled:
         off = conf.healthcheck.disable_by_file_path
-        found.append(Probe("/healthcheck", lambda _environ: _healthy(off)))
+        found.append(Probe("/healthcheck", lambda asked: _healthy(asked, off), any_method=True))
     if conf.metrics.enabled:
         found.append(Probe("/metrics", scraped, guarded=not conf.metrics.public))
     return {probe.path: probe for probe in found}
@@ -87,11 +93,16 @@ def _alive(_environ: Environ) -> Answer:
     return Answer(HTTPStatus.OK, b'{"status":"alive"}', _JSON)
 
 
-def _healthy(off: str | None) -> Answer:
+def _healthy(environ: Environ, off: str | None) -> Answer:
     """As the middleware of other OpenStack services: load balancers know it."""
-    if off and os.path.exists(off):
-        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"DISABLED BY FILE", _TEXT)
-    return Answer(HTTPStatus.OK, b"", _TEXT)
+    away = off is not None and os.path.exists(off)
+    reasons = [] if off is None else ["DISABLED BY FILE" if away else "OK"]
+    status = HTTPStatus.SERVICE_UNAVAILABLE if away else HTTPStatus.OK
+    if environ["REQUEST_METHOD"] == "HEAD" and not away:
+        return Answer(HTTPStatus.NO_CONTENT, b"", _TEXT)
+    if _JSON in (environ.get("HTTP_ACCEPT") or ""):
+        return Answer(status, orjson.dumps({"detailed": False, "reasons": reasons}), _JSON)
+    return Answer(status, "\n".join(reasons).encode(), _TEXT)
 
 
 def _parts(environ: Environ) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ class Basic:
             return who
         user, password = _credentials(environ.get("HTTP_AUTHORIZATION"))
         if not self._file.check(user, password):
-            LOG.info("No login with the name and password given, for request %s", request_id)
+            LOG.info("No login with the name and password given")
             raise _unauthorized("Incorrect username or password")
         return dataclasses.replace(who, user=user)
 

@@ -6,6 +6,7 @@ Pecan's own classes are WebOb's, which parse and guess much that nobody here ask
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache
@@ -20,6 +21,8 @@ from ironic_lite.api.wire import faults, intake
 from ironic_lite.context import Context
 from ironic_lite.versions import Version
 
+LOG = logging.getLogger(__name__)
+
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 _EVERYTHING = Access()
@@ -31,6 +34,7 @@ _REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PREFIX = re.compile(r"(/[\w.~%-]+)*", re.ASCII)
 _JSON = ("Content-Type", "application/json")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_READING = frozenset({"GET", "HEAD"})
 _PHRASES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
 
 
@@ -178,6 +182,7 @@ def send(
     """Start a WSGI answer with the headers every answer has, and return its body."""
     call: Call = environ[CALL]
     _count(call, environ["REQUEST_METHOD"], status)
+    _log(call, environ, status)
     start_response(_PHRASES[status], _headers(call, status, body, headers))
     return [body] if body and environ["REQUEST_METHOD"] != "HEAD" else []
 
@@ -203,6 +208,20 @@ def _count(call: Call, method: str, status: int) -> None:
     known = method if method in _METHODS else "other"
     metrics.BOARD.count("http_requests_total", known, call.route, str(status))
     metrics.BOARD.observe("http_request_seconds", call.watch.seconds, known, call.route)
+
+
+def _log(call: Call, environ: Environ, status: int) -> None:
+    """Write a line: what changes something, and what failed, is of interest to whoever keeps logs.
+
+    Agents of machines, and strangers, ask too often for that. The query may be secret.
+    """
+    method = environ["REQUEST_METHOD"]
+    quiet = (method in _READING or call.public) and status < HTTPStatus.INTERNAL_SERVER_ERROR
+    level = logging.DEBUG if quiet else logging.INFO
+    if LOG.isEnabledFor(level):
+        asked = ascii(f"{method} {environ.get('PATH_INFO')}")
+        who, seconds = environ.get("REMOTE_ADDR"), call.watch.seconds
+        LOG.log(level, "%s from %s: %s in %.3f s", asked, who, status, seconds)
 
 
 def refuse(environ: Environ, start_response: StartResponse, why: faults.Refusal) -> list[bytes]:
