@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 import ipaddress
+import itertools
 import logging
 import os
 import pathlib
@@ -60,6 +61,9 @@ _PLAIN = (
     (r"Value (.*) doesn't match regex (.*)", r"\1 is not of the form \2"),
 )
 """What oslo.config says in the words of its parts, and what is meant."""
+
+_VARIABLE = re.compile(r"OS_(?P<group>[A-Z0-9_]+?)__(?P<name>[A-Z0-9_]+)")
+"""How oslo.config names an option in the environment."""
 
 _TYPO = 1.5
 """How many letters of an unknown name may differ from one of ours for it to be a misspelling."""
@@ -132,7 +136,8 @@ def load(
     except cfg.ConfigFileParseError as error:
         raise ConfigError(reason=str(error).replace("\n", " ")) from None
     except (cfg.Error, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(reason=f"cannot read the configuration: {error}") from None
+        where = _not_text(prog, argv) if isinstance(error, UnicodeDecodeError) else ""
+        raise ConfigError(reason=f"cannot read the configuration: {where}{error}") from None
     except SystemExit as stop:
         # A file's bad value for an option of the command line: oslo.config has printed its line.
         raise SystemExit(2 if stop.code else 0) from None
@@ -144,6 +149,21 @@ def load(
         LOG.warning("The configuration sets %s, which this version does not know.", name)
     _warn(conf, prog)
     return conf
+
+
+def _not_text(prog: str, argv: Sequence[str]) -> str:
+    """Return the path of the configuration file that is no text: who decodes it knows no name."""
+    named = [word.partition("=")[2] or word for word in argv]
+    found = (cfg.find_config_files(PROJECT, prog), cfg.find_config_dirs(PROJECT, prog), named)
+    for place in map(pathlib.Path, itertools.chain(*found)):
+        for path in (place, *sorted(place.glob("*.conf"))):
+            try:
+                path.read_text()  # in the encoding in which oslo.config has read it
+            except UnicodeDecodeError:
+                return f"{path}: "
+            except OSError:
+                continue
+    return ""
 
 
 def _warn(conf: cfg.ConfigOpts, prog: str) -> None:
@@ -231,7 +251,7 @@ def _explain(error: Exception) -> str:
 def _check_names(conf: cfg.ConfigOpts) -> list[str]:
     """Refuse misspelt options of our groups; return the names of ours that are merely unknown."""
     unknown = []
-    for path, group, name in _assignments(conf):
+    for place, group, name in _assignments(conf):
         known = _known(conf, group)
         if not known or name.replace("-", "_") in known:
             continue
@@ -239,15 +259,17 @@ def _check_names(conf: cfg.ConfigOpts) -> list[str]:
         close = difflib.get_close_matches(name, known, n=1, cutoff=alike)
         if close:
             raise ConfigError(
-                reason=f"[{group}]{name}: no such option; did you mean {close[0]}? (in {path})"
+                reason=f"[{group}]{name}: no such option; did you mean {close[0]}? (in {place})"
             )
         if group != "DEFAULT":
-            unknown.append(f"[{group}]{name} (in {path})")
+            unknown.append(f"[{group}]{name} (in {place})")
     return unknown
 
 
 def _assignments(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
-    """Return (file, group, name) of every value set in the files that were read."""
+    """Return (place, group, name) of every value set in the files that were read, or in the
+    environment: the place is a file's path, or a variable's name.
+    """
     found = []
     folders = [pathlib.Path(folder) for folder in conf.config_dirs]
     files = [*conf.config_file, *(path for folder in folders for path in folder.glob("*.conf"))]
@@ -255,6 +277,11 @@ def _assignments(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(path, sections).parse()
         found += [(path, group, name) for group, names in sections.items() for name in names]
+    for variable in os.environ:
+        named = _VARIABLE.fullmatch(variable)
+        if named:
+            group = named["group"] if named["group"] == "DEFAULT" else named["group"].lower()
+            found.append((variable, group, named["name"].lower()))
     return found
 
 

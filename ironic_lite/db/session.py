@@ -286,8 +286,8 @@ def _address(url: str | sa.URL) -> sa.URL:
             raise _bad_url("SQLite needs a file: several processes share it")
     elif not address.database and "service" not in address.query:
         raise _bad_url("names no database: it ends like postgresql://user:password@host/name")
-    elif "@" in (address.database or ""):
-        # What looks like the host is a part of the password then, and would be shown.
+    elif "@" in f"{address.host}{address.database}":
+        # What looks like either is a part of the password then, and would be shown.
         raise _bad_url("write an @ of the password as %40 and a / of it as %2F")
     return address
 

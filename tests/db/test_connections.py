@@ -204,6 +204,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: pathlib.Path) -> None:
         ("postgresql://me:s3cret@host", "names no database"),
         ("mysql://me:s3cret@host/", "names no database"),
         ("mysql://me:to@s3cret/place@host/name", "write an @ of the password as %40"),
+        ("postgresql://me:to@s3cret@host/name", "write an @ of the password as %40"),
         ("mysql://me@host/name?connect_timeout=soon", "no usable value"),
     ],
 )
@@ -212,6 +213,7 @@ def test_a_url_of_no_use_is_a_fault_of_the_configuration(url: str, said: str) ->
         session.open_database(url)
     assert "me:s3cret" not in caught.value.message
     assert "s3cret/place" not in caught.value.message
+    assert "s3cret@host" not in caught.value.message
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql", "mariadb"])

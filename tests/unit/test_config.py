@@ -198,6 +198,14 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: pathlib.Path, what: st
     with pytest.raises(config.ConfigError, match="cannot read the configuration") as caught:
         config.load("ironic-lite", ["--config-file", str(path)], conf=cfg.ConfigOpts())
     assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_is_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "a.conf").write_text("[api]\nport = 1234\n")
+    (tmp_path / "b.conf").write_bytes(b"[api]\n# f\xfcr Ironic\n")
+    with pytest.raises(config.ConfigError, match=f"{tmp_path}/b.conf: .*can't decode"):
+        config.load("ironic-lite", [f"--config-dir={tmp_path}"], conf=cfg.ConfigOpts())
 
 
 def test_a_folder_of_files_is_read_and_checked(tmp_path: pathlib.Path) -> None:
@@ -214,6 +222,26 @@ def test_the_environment_sets_options_too(load: Load, monkeypatch: pytest.Monkey
     assert load("").api.port == 4321
     monkeypatch.setenv("OS_API__PORT", "many")
     assert refusal(load, "") == "[api]port: 'many' is not a whole number (in OS_API__PORT)"
+
+
+def test_a_misspelt_name_in_the_environment_is_refused_as_in_a_file(
+    load: Load, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (
+        "OS_ELSEWHERE__PROT",
+        "OS_CLOUD",
+        "OS_DEFAULT__DEBUG",
+        "OS_CONDUCTOR__CLEAN_NODES",
+    ):
+        monkeypatch.setenv(name, "true")
+    load("")
+    assert "does not know" not in capsys.readouterr().err
+    monkeypatch.setenv("OS_API__FROBNICATE", "1")
+    load("")
+    assert "[api]frobnicate (in OS_API__FROBNICATE)" in capsys.readouterr().err
+    monkeypatch.setenv("OS_API__PROT", "4321")
+    said = "[api]prot: no such option; did you mean port? (in OS_API__PROT)"
+    assert refusal(load, "") == said
 
 
 @pytest.mark.parametrize(
