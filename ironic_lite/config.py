@@ -62,6 +62,8 @@ _PLAIN = (
 )
 """What oslo.config says in the words of its parts, and what is meant."""
 
+_EPILOG = "Options of the configuration file: see ironic-lite.conf.sample, at {path}"
+
 _VARIABLE = re.compile(r"OS_(?P<group>[A-Z0-9_]+?)__(?P<name>[A-Z0-9_]+)")
 """How oslo.config names an option in the environment."""
 
@@ -130,8 +132,7 @@ def load(
             prog=prog,
             version=version(),
             description=description,
-            epilog="Options of the configuration file: see ironic-lite.conf.sample, "
-            f"at {sample_path()}",
+            epilog=_EPILOG.format(path=sample_path()),
         )
     except cfg.ConfigFileParseError as error:
         raise ConfigError(reason=str(error).replace("\n", " ")) from None
