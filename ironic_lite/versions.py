@@ -62,13 +62,13 @@ def negotiate(ours: str | None, standard: str | None, default: str = LATEST) -> 
 
     :param ours: value of ``X-OpenStack-Ironic-API-Version``, such as ``1.81`` or ``latest``.
     :param standard: value of ``OpenStack-API-Version``, such as ``baremetal 1.81``; it wins.
-    :param default: what no header means: ``latest`` or a version.
+    :param default: what no header, or an empty one, means: ``latest`` or a version.
     :raises VersionUnreadable: neither ``latest`` nor two numbers.
     :raises VersionOutOfRange: of another major version, or outside 1.1 to 1.115.
     """
     headers = {STANDARD_HEADER: standard, HEADER: ours}
     asked = microversion_parse.get_version(
-        {name: value for name, value in headers.items() if value is not None},
+        {name: value for name, value in headers.items() if value},
         SERVICE_TYPE,
         legacy_headers=(HEADER,),
     )

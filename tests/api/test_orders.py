@@ -107,7 +107,10 @@ def test_a_node_is_validated_by_path_or_query(
     ):
         answer = api.get(path)
         assert (answer.status, answer.json) == (200, found)
+    both = f"/v1/nodes/validate?node=nobody&node_uuid={node['uuid']}"
+    assert api.get(both).status == 200
     assert api.get("/v1/nodes/validate").status == 400
+    assert api.get("/v1/nodes/validate?node_uuid=valid").status == 400
     assert api.get("/v1/nodes/validate?node=nobody").status == 404
 
 

@@ -134,6 +134,7 @@ def test_names_of_sub_resources_are_reserved(name: str) -> None:
 def test_old_versions_want_host_names() -> None:
     assert node(version=9, name="host-1.example.org")["name"] == "host-1.example.org"
     refused(node, version=9, name="host_1")
+    refused(node, version=9, name="HOST-1")
     assert node(version=10, name="host_1~x")["name"] == "host_1~x"
 
 

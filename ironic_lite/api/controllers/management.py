@@ -7,7 +7,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import idents
-from ironic_lite.api.validation import types
+from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.exchange import Request
 from ironic_lite.rpc import interface
@@ -39,10 +39,11 @@ class Management(expose.Controller):
         self, request: Request, node: str | None = None, node_uuid: str | None = None
     ) -> Json:
         """Do the same for the node that the query names."""
-        ident = node or node_uuid
-        if not ident:
+        if node_uuid is not None:
+            return self._validate(request, rules.uuid(node_uuid, "node_uuid"))
+        if not node:
             raise errors.MissingParameter(path="node")
-        return self._validate(request, ident)
+        return self._validate(request, node)
 
     def _validate(self, request: Request, ident: str) -> Json:
         conductor, uuid = self._ask(request, ident)

@@ -18,7 +18,7 @@ _WORDS: Mapping[str, bool] = {
 }
 _MOST_INTEGER = (1 << 31) - 1
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_HOSTNAME = re.compile(rf"(?=.{{1,255}}\Z){_LABEL}(\.{_LABEL})*", re.I)
+_HOSTNAME = re.compile(rf"(?=.{{1,255}}\Z){_LABEL}(\.{_LABEL})*")
 _FREE_NAMES_SINCE = 10
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _DATAPATH = re.compile(r"[0-9a-f]{16}")
