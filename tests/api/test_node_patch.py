@@ -224,6 +224,22 @@ def test_references_are_checked(api: Client, add_node: AddNode) -> None:
     assert api.patch("/v1/nodes/child", replace("/name", "parent")).status == 409
 
 
+@pytest.mark.parametrize("size", ["large", "", "-1", -1, "4.0", [], {}])
+@pytest.mark.parametrize("name", ["local_gb", "memory_mb"])
+def test_sizes_are_numbers(api: Client, add_node: AddNode, name: str, size: Any) -> None:
+    path = f"/v1/nodes/{add_node()['uuid']}"
+    answer = api.patch(path, add(f"/properties/{name}", size))
+    assert (answer.status, f"properties/{name}" in answer.text) == (400, True)
+    assert api.get(path).json["properties"] == {}
+
+
+@pytest.mark.parametrize("size", [0, 40, "40", 40.5, None])
+def test_a_size_may_be_digits_or_unknown(api: Client, add_node: AddNode, size: Any) -> None:
+    path = f"/v1/nodes/{add_node()['uuid']}"
+    answer = api.patch(path, add("/properties/local_gb", size))
+    assert answer.json["properties"] == {"local_gb": size}
+
+
 @pytest.mark.parametrize("body", [None, {}, "text", 5, [[]], [{"op": "test", "path": "/name"}]])
 def test_what_is_no_patch_is_400(api: Client, add_node: AddNode, body: Any) -> None:
     assert api.request("PATCH", f"/v1/nodes/{add_node()['uuid']}", body).status == 400

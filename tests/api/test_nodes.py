@@ -121,6 +121,14 @@ WRONG_NODES: dict[str, tuple[Any, str]] = {
     "a parent nobody has": ({"driver": "fake-hardware", "parent_node": NOBODY}, NOBODY),
     "a driver nobody has": ({"driver": "steam-engine"}, "steam-engine"),
     "a group nobody is in": ({"driver": "fake-hardware", "conductor_group": "mars"}, "mars"),
+    "a size that is none": (
+        {"driver": "fake-hardware", "properties": {"local_gb": "large"}},
+        "properties/local_gb",
+    ),
+    "a size below nothing": (
+        {"driver": "fake-hardware", "properties": {"memory_mb": -1}},
+        "properties/memory_mb",
+    ),
     "traits": ({"driver": "fake-hardware", "traits": ["CUSTOM_A"]}, "traits"),
     "protected": ({"driver": "fake-hardware", "protected": True}, "protected"),
 }

@@ -51,6 +51,21 @@ def integer(value: Any, path: str) -> int:
     return int(value)
 
 
+def count(value: Any, path: str) -> int:
+    """Return a number of 0 or more that is given as such or as its digits; fractions are cut off.
+
+    :raises errors.InvalidParameter: anything else.
+    """
+    try:
+        found = int(value)
+    except (TypeError, ValueError, OverflowError):
+        found = -1
+    if found < 0:
+        reason = f"{texts.shown(value)} is not a number of 0 or more"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return found
+
+
 def uuid_like(text: str) -> bool:
     """Tell whether ``text`` reads as a UUID, with hyphens or without."""
     return names.UUID.fullmatch(text) is not None

@@ -57,6 +57,17 @@ def _local_link(value: Any, path: str, version: int) -> Json:
     return found
 
 
+def _properties(value: Any, path: str, _version: int) -> Any:
+    """Return properties whose sizes count something: allocation and deployment reckon with them."""
+    for name in _SIZES & (value or {}).keys():
+        if value[name] is not None:
+            rules.count(value[name], f"{path}/{name}")
+    return value
+
+
+_SIZES = frozenset({"local_gb", "memory_mb"})
+
+
 def _group(value: Any, path: str, _version: int) -> str:
     return rules.conductor_group(value, path)
 
@@ -158,6 +169,7 @@ _MOST_IDENTS = 10_000
 
 # Fields that have a name in common with those of other resources, and a rule of their own.
 _OWN: Mapping[Field, Check] = {
+    fields.by_name(fields.NODE)["properties"]: _properties,
     fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _trait,
     fields.by_name(fields.DEPLOY_TEMPLATE)["steps"]: _template_steps,
     fields.by_name(fields.RUNBOOK)["name"]: _runbook_name,
