@@ -78,6 +78,19 @@ DEFAULT = (
         default="active-backup",
         help="Mode of portgroups that are created without one: a bonding mode of Linux.",
     ),
+    cfg.StrOpt(
+        "default_resource_class",
+        max_length=80,
+        help="Resource class of nodes that are enrolled without one. Unset, they have none.",
+    ),
+    cfg.StrOpt(
+        "default_conductor_group",
+        default="",
+        max_length=255,
+        regex=r"^[A-Za-z0-9_.-]*$",
+        help="Conductor group of nodes that are enrolled without one; a conductor of that group "
+        "must live then.",
+    ),
     cfg.ListOpt(
         "enabled_hardware_types",
         default=["ipmi", "redfish", "fake-hardware"],

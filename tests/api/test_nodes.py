@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from ironic_lite import errors, fields
 from ironic_lite.db import chassis, conductors, events, nodes, session, traits
@@ -149,6 +150,23 @@ def test_the_conductor_judges_interfaces(api: Client, recorder: Recorder) -> Non
     answer = api.post("/v1/nodes", {"driver": "fake-hardware", "power_interface": "steam"})
     assert answer.status == 400
     assert "Valid interfaces are ['fake']" in answer.text
+
+
+def test_what_a_new_node_does_not_say_is_the_operators(
+    api: Client, conf: cfg.ConfigOpts, database: session.Database
+) -> None:
+    conf.set_override("default_resource_class", "baremetal")
+    conf.set_override("default_conductor_group", "Mars")
+    add_conductor(database, "mars-1", group="mars")
+    keys = ("resource_class", "conductor_group")
+
+    def enrolled(**said: str) -> tuple[str, ...]:
+        shown = api.post("/v1/nodes", {"driver": "fake-hardware", **said}).json
+        return tuple(shown[key] for key in keys)
+
+    assert enrolled() == ("baremetal", "mars")
+    assert enrolled(resource_class="", conductor_group="") == ("baremetal", "mars")
+    assert enrolled(resource_class="gold", conductor_group="mars") == ("gold", "mars")
 
 
 def test_a_chassis_can_be_named(api: Client, database: session.Database) -> None:

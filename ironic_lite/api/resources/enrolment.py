@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from oslo_config import cfg
+
 from ironic_lite import clock, errors, fields
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import guards, happenings, idents, ownership, patches
@@ -53,7 +55,7 @@ def create(service: Service, request: Request, body: Any) -> Row:
     owner = ownership.enrolling(request, service.conf)
     given = schemas.node(body, version=request.version)
     ownership.claim(given, owner)
-    row = {**BLANK, **given, "created_at": clock.now()}
+    row = {**BLANK, **given, **_defaults(service.conf, given), "created_at": clock.now()}
     row["uuid"] = row["uuid"] or str(uuid.uuid4())
     enrolls = request.version >= _ENROLL_SINCE  # S5.3, C30
     row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
@@ -68,6 +70,18 @@ def create(service: Service, request: Request, body: Any) -> Row:
     _write(service, insert)
     service.notifier.tell(request.who, [told], row)
     return row
+
+
+def _defaults(conf: cfg.ConfigOpts, given: Row) -> Row:
+    """Return what the operator wants new nodes to have that do not say themselves.
+
+    An empty text says nothing, as in Ironic.
+    """
+    wanted: Row = {
+        "resource_class": conf.default_resource_class or None,
+        "conductor_group": conf.default_conductor_group.lower(),
+    }
+    return {name: value for name, value in wanted.items() if not given.get(name)}
 
 
 # -- PATCH -----------------------------------------------------------------------------------
