@@ -432,6 +432,22 @@ def test_ports_are_added_to_own_nodes(callers: Callers, node: dict[str, Any]) ->
     assert callers("manager", OWNER).post("/v1/ports", body).status == 201
 
 
+def test_portgroups_of_others_are_told_apart_from_none_by_nobody(
+    callers: Callers, node: dict[str, Any], port: dict[str, Any], add_node: AddNode
+) -> None:
+    made = callers("admin").post("/v1/portgroups", {"node_uuid": add_node()["uuid"]})
+    foreign, path = made.json["uuid"], f"/v1/ports/{port['uuid']}"
+    body = {"node_uuid": node["uuid"], "address": "52:54:00:00:00:0c"}
+    manager, answers = callers("manager", OWNER), []
+    for group in (foreign, NOBODY):
+        patch = [{"op": "add", "path": "/portgroup_uuid", "value": group}]
+        asked = manager.post("/v1/ports", {**body, "portgroup_uuid": group})
+        answers.append([asked, manager.patch(path, patch)])
+    for hidden, none in zip(*answers, strict=True):
+        assert (hidden.status, none.status) == (400, 400)
+        assert hidden.text == none.text.replace(NOBODY, foreign)
+
+
 @pytest.mark.parametrize(
     ("role", "project", "status"),
     [("member", OWNER, 202), ("member", LESSEE, 403), ("manager", LESSEE, 202)],

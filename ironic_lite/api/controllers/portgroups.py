@@ -93,7 +93,7 @@ def join(conn: Connection, port: Json, changed: frozenset[str]) -> None:
 
     :param port: the columns that it is to have.
     :param changed: which of them are new.
-    :raises errors.InvalidParameter: no such portgroup, or another node's.
+    :raises errors.InvalidParameter: the port's node has no such portgroup.
     :raises errors.Conflict: the portgroup is on another physical network.
     """
     wanted, network = port.get("portgroup_uuid"), port.get("physical_network")
@@ -101,12 +101,11 @@ def join(conn: Connection, port: Json, changed: frozenset[str]) -> None:
         return
     try:
         group = portgroups.FAMILY.get(conn, wanted, hold=True)
-    except errors.PortgroupNotFound as why:
-        raise errors.InvalidParameter(
-            why.message, path="portgroup_uuid", reason="no such portgroup"
-        ) from None
-    if group["node_uuid"] != port["node_uuid"]:
-        reason = f"portgroup {wanted} belongs to another node than the port"
+    except errors.PortgroupNotFound:
+        group = None
+    if group is None or group["node_uuid"] != port["node_uuid"]:
+        # One answer to both: the other node may be none that the caller sees.
+        reason = f"node {port['node_uuid']} has no portgroup {wanted}"
         raise errors.InvalidParameter(path="portgroup_uuid", reason=reason)
     others = portgroups.members(conn, wanted)
     others.pop(port["uuid"], None)
