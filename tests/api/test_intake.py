@@ -55,3 +55,33 @@ def test_an_argument_that_is_a_list_may_come_in_pieces(api: Client, add_node: Ad
         ("of-east", "east"),
         ("of-north", "north"),
     ]
+
+
+@pytest.mark.parametrize(
+    "number", ["18446744073709551616", "-9223372036854775809", "1" * 30, "-" + "9" * 300]
+)
+def test_a_number_that_would_be_another_is_refused(
+    api: Client, add_node: AddNode, number: str
+) -> None:
+    body = f'[{{"op": "add", "path": "/extra/a", "value": {{"b":[0, {number}]}}}}]'.encode()
+    path, headers = f"/v1/nodes/{add_node()['uuid']}", {"Content-Type": JSON}
+    answer = api.patch(path, body=body, headers=headers)
+    assert answer.status == 400
+    assert answer.text.startswith("/0/value/b/1: is a whole number of more than 64 bits")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [18446744073709551615, -9223372036854775808, 1e30, 1.2345678901234567, "1" * 30, f": {2**99}"],
+    ids=str,
+)
+def test_other_long_numbers_come_back_as_they_were(
+    api: Client, add_node: AddNode, number: object
+) -> None:
+    patch = [{"op": "add", "path": "/extra/a", "value": number}]
+    answer = api.patch(f"/v1/nodes/{add_node()['uuid']}", patch)
+    assert (answer.status, answer.json["extra"]) == (200, {"a": number})
+
+
+def test_a_machine_may_tell_any_number() -> None:
+    assert intake.parse(b'{"a": 18446744073709551616}', JSON, exact=False) == {"a": 2.0**64}

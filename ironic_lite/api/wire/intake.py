@@ -6,9 +6,10 @@ place.
 
 from __future__ import annotations
 
+import json
 import re
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -29,14 +30,21 @@ _CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 # a broken text would grow with the square of its length.
 _MARKS = re.compile(rb'[\[\]{}]|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NUL_ESCAPE = b"\\u0000"
+_LOOKED_THROUGH = 1 << 20
+_MANY_DIGITS = re.compile(rb"[:,\[\s]-?[0-9]{19}")
+_LEAST, _MOST, _DIGITS = -(2**63), 2**64 - 1, 20
+_TOO_LONG = object()
 _TOO_DEEP = f"The request body is nested more than {MAX_DEPTH} levels deep."
 
 
-def parse(body: bytes, content_type: str) -> Any:
+def parse(body: bytes, content_type: str, *, exact: bool = True) -> Any:
     """Return the JSON value of a body; None for an empty one, whatever its type.
 
     :param content_type: value of the Content-Type header, "" if there was none.
-    :raises errors.InvalidRequest: not sent as JSON, not JSON, or with NUL characters in it.
+    :param exact: refuse whole numbers that would be rounded, in a body of at most 1 MiB: to look
+        through what only images and inventories fill would take seconds.
+    :raises errors.InvalidRequest: not sent as JSON, not JSON, or with NUL characters or numbers of
+        more than 64 bits in it.
     :raises faults.Refusal: nested too deeply.
     """
     if not body:
@@ -56,7 +64,22 @@ def parse(body: bytes, content_type: str) -> Any:
             raise errors.InvalidParameter(
                 path=place or "/", reason="holds a NUL character, which is no text"
             )
+    if exact and len(body) <= _LOOKED_THROUGH and _MANY_DIGITS.search(body):
+        _refuse_rounded(body)
     return value
+
+
+def _refuse_rounded(body: bytes) -> None:
+    """Refuse whole numbers that have no room in 64 bits: they would come back as others."""
+    place = _place(json.loads(body, parse_int=_long), lambda one: one is _TOO_LONG)
+    if place is not None:
+        reason = "is a whole number of more than 64 bits; send it as a string"
+        raise errors.InvalidParameter(path=place or "/", reason=reason)
+
+
+def _long(digits: str) -> Any:
+    # The library's own int() would take the square of their number.
+    return int(digits) if len(digits) <= _DIGITS and _LEAST <= int(digits) <= _MOST else _TOO_LONG
 
 
 def _check_type(content_type: str) -> None:
@@ -103,18 +126,21 @@ def nul_place(value: Any, place: str = "") -> str | None:
 
     Recursion is bounded: ``parse`` checks the depth first.
     """
-    if isinstance(value, str):
-        return place if "\0" in value else None
+    return _place(value, lambda one: isinstance(one, str) and "\0" in one, place)
+
+
+def _place(value: Any, bad: Callable[[Any], bool], place: str = "") -> str | None:
+    """Return the JSON pointer of the first value that is bad, or has a key that is."""
     if isinstance(value, dict):
-        if any("\0" in key for key in value):
+        if any(map(bad, value)):
             return place
         pairs: Any = value.items()
     elif isinstance(value, list):
         pairs = enumerate(value)
     else:
-        return None
+        return place if bad(value) else None
     for key, held in pairs:
-        found = nul_place(held, f"{place}/{key}")
+        found = _place(held, bad, f"{place}/{key}")
         if found is not None:
             return found
     return None
