@@ -18,8 +18,10 @@ TABLES: Mapping[str, str] = {
     "HISTORY": "events",
     "FIRMWARE": "firmware_components",
 }
+OWNER = "p-owner"
 VALUES: Mapping[str, Any] = {
     # column: what the wire can show; others get something of their type
+    "owner": OWNER,
     "driver": "fake-hardware",
     "provision_state": "manageable",
     "kind": "provision",
