@@ -151,8 +151,8 @@ def _check_deletable(task: Task) -> None:
     if node.instance_uuid is not None:
         reason = f"it is associated with instance {node.instance_uuid}"
         raise errors.Conflict(node=node.uuid, reason=reason)
-    forbidden = task.state is states.State.AVAILABLE and not conf.allow_deleting_available_nodes
-    if task.state not in states.DELETABLE or forbidden:
-        wanted = ", ".join(sorted(states.DELETABLE))
+    spared = () if conf.allow_deleting_available_nodes else (states.State.AVAILABLE,)
+    if task.state not in states.DELETABLE.difference(spared):
+        wanted = ", ".join(sorted(states.DELETABLE.difference(spared)))
         reason = f'it is in state "{task.state}"; only in {wanted} or maintenance can it be deleted'
         raise errors.Conflict(node=node.uuid, reason=reason)
