@@ -1,0 +1,107 @@
+"""Nobody waits for a machine with a transaction open: others would wait for both."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from ironic_lite.db.session import Connection, Database
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed
+
+Work = Callable[[Connection], Any]
+
+
+class Watch:
+    """What is asked of drivers; ``inside``: while the same thread was at work in the database."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+        self.inside: set[str] = set()
+        self._here = threading.local()
+
+    def around(self, kind: str, name: str, call: Callable[[], Any]) -> Any:
+        """Stand around each call of a driver, as `mortal.Drivers` has it."""
+        self.asked.add(f"{kind}.{name}")
+        if getattr(self._here, "depth", 0):
+            self.inside.add(f"{kind}.{name}")
+        return call()
+
+    def over(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``Database.read`` or ``write`` with a mark on the thread during its work."""
+
+        def marked(database: Database, work: Work, **more: Any) -> Any:
+            def do(conn: Connection) -> Any:
+                self._here.depth = getattr(self._here, "depth", 0) + 1
+                try:
+                    return work(conn)
+                finally:
+                    self._here.depth -= 1
+
+            return method(database, do, **more)
+
+        return marked
+
+
+@pytest.fixture
+def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
+    found = Watch()
+    for name in ("read", "write"):
+        monkeypatch.setattr(Database, name, found.over(getattr(Database, name)))
+    return found
+
+
+@pytest.fixture
+def watched(watch: Watch, build: Callable[..., Rig]) -> Rig:
+    more = ("get_boot_device", "set_boot_device", "set_indicator_state", "inject_nmi")
+    return build(registry=cast(Registry, mortal.Drivers(drivers(), watch.around, more=more)))
+
+
+def lead_a_life(rig: Rig) -> None:
+    """Take a machine through every verb, change its power, and give it orders."""
+    node = rig.node("enroll")
+    rig.act("manage", node)
+    rig.call("inspect_hardware", node)
+    rig.clean(node, "deploy.erase_devices", "power.reboot")
+    rig.act("provide", node)
+    rig.call("do_node_deploy", node)
+    rig.call("do_node_deploy", node, rebuild=True)
+    rig.call("do_node_rescue", node, rescue_password="sesame")
+    rig.call("do_node_unrescue", node)
+    rig.call("do_node_service", node, service_steps=listed("bios.factory_reset"))
+    rig.call("change_node_power_state", node, target="power off")
+    rig.call("set_boot_device", node, device="pxe", persistent=False)
+    rig.ask("get_boot_device", node)
+    rig.ask("inject_nmi", node)
+    rig.ask("validate_driver_interfaces", node)
+    next(one for one in rig.service._plan() if one.name == "power sync").act()
+    assert rig.service.power.settle(10)
+    assert rig.call("do_node_tear_down", node)["provision_state"] == "available"
+    rig.act("manage", node)
+    assert rig.act("adopt", node)["provision_state"] == "active"
+
+
+def test_no_driver_is_called_with_a_transaction_open(watched: Rig, watch: Watch) -> None:
+    lead_a_life(watched)
+    assert watch.inside == set()
+    assert watch.asked >= {
+        "power.set_power_state",
+        "power.get_power_state",
+        "deploy.execute_clean_step",
+        "deploy.execute_deploy_step",
+        "bios.execute_service_step",
+        "inspect.inspect_hardware",
+        "rescue.rescue",
+        "management.set_boot_device",
+        "management.inject_nmi",
+    }
+
+
+def test_a_call_with_a_transaction_open_would_be_seen(watched: Rig, watch: Watch) -> None:
+    task = watched.tasks.look(watched.who, watched.node())
+    watched.database.read(lambda _conn: task.driver.power.get_power_state(task))
+    assert watch.inside == {"power.get_power_state"}

@@ -1,0 +1,62 @@
+"""What one place alone may write is written there alone."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2] / "ironic_lite"
+WRITERS = {
+    # A new node has a state that it has not moved to.
+    "provision_state": {"conductor/task.py", "api/resources/enrolment.py"},
+    "target_provision_state": {"conductor/task.py"},
+    # The lookup of an agent shows it with less in it.
+    "driver_internal_info": {"conductor/notes.py", "drivers/agent/about.py"},
+}
+"""Columns of a node, and the modules that may give them a value."""
+
+
+def named(target: ast.expr) -> Iterator[str]:
+    """Give the names that an assignment's target ends in, or leads through by subscripts."""
+    if isinstance(target, ast.Tuple | ast.List):
+        for one in target.elts:
+            yield from named(one)
+    elif isinstance(target, ast.Attribute):
+        yield target.attr
+    elif isinstance(target, ast.Subscript):
+        if isinstance(target.slice, ast.Constant):
+            yield str(target.slice.value)
+        yield from named(target.value)
+
+
+def written(tree: ast.AST, *, literals: bool) -> set[str]:
+    """Return the names to which a module assigns.
+
+    :param literals: and those that are keys of its dictionaries.
+    """
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            found.update(name for target in node.targets for name in named(target))
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign) and node.value is not None:
+            found.update(named(node.target))
+        elif isinstance(node, ast.Dict) and literals:
+            found.update(str(key.value) for key in node.keys if isinstance(key, ast.Constant))
+    return found
+
+
+MODULES = {
+    # In the API such dictionaries are filters of lists, and tables of fields.
+    str(path.relative_to(ROOT)): written(ast.parse(path.read_text()), literals=folder != "api")
+    for folder in ("conductor", "db", "drivers", "api")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if "migrations" not in path.parts
+}
+
+
+@pytest.mark.parametrize("column", WRITERS)
+def test_a_column_is_written_where_it_may_be(column: str) -> None:
+    assert {path for path, names in MODULES.items() if column in names} == WRITERS[column]
