@@ -117,6 +117,8 @@ def test_the_nodes_of_a_chassis_are_listed_below_it(api: Client, add_node: AddNo
     assert full["chassis_uuid"] == chassis["uuid"]
     assert f"{path}?" in api.get(f"{path}?limit=1").json["next"]
     assert api.get(f"/v1/chassis/{ABSENT}/nodes").status == 404
+    assert api.get(f"{path}?chassis_uuid={chassis['uuid']}").json == api.get(path).json
+    assert api.get(f"{path}?chassis_uuid={ABSENT}").status == 400
 
 
 def test_a_chassis_with_nodes_stays(api: Client, add_node: AddNode) -> None:

@@ -8,7 +8,7 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import fields
+from ironic_lite import errors, fields
 from ironic_lite.api.resources import documents, enrolment, idents, pages, queries, rosters
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, render
@@ -78,6 +78,9 @@ class Nodes(expose.Controller):
     def _page(self, request: Request, *, detail: bool, **among: Any) -> Json:
         """Return a page of the nodes that also match the filters ``among``."""
         query = pages.query(self.service, request, queries.NODES, detail=detail)
+        for name, value in among.items():
+            if query.where.get(name, value) != value:
+                raise errors.InvalidParameter(path=name, reason="is another one than the path's")
         where = pages.narrowed(request, {**query.where, **among}, "node")
         query = dataclasses.replace(query, where=where)
         shown = pages.plan(documents.NODES, request, query)
