@@ -69,7 +69,13 @@ def test_conductors_are_sorted_and_paged(api: Client) -> None:
 
 @pytest.mark.parametrize(
     ("query", "status"),
-    [("marker=nobody", 404), ("limit=0", 400), ("sort_key=drivers", 400), ("foo=1", 400)],
+    [
+        ("marker=nobody", 404),
+        ("marker=", 400),
+        ("limit=0", 400),
+        ("sort_key=drivers", 400),
+        ("foo=1", 400),
+    ],
 )
 def test_a_bad_question_is_refused(api: Client, query: str, status: int) -> None:
     assert api.get(f"/v1/conductors?{query}").status == status

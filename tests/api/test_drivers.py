@@ -84,6 +84,13 @@ def test_a_bad_question_is_refused(api: Client, query: str) -> None:
     assert api.get(f"/v1/drivers?{query}").status == 400
 
 
+@pytest.mark.parametrize(
+    ("asked", "keys"), [("", {"links"}), (",", {"links"}), ("name,", {"name", "links"})]
+)
+def test_empty_names_of_fields_ask_for_nothing(api: Client, asked: str, keys: set[str]) -> None:
+    assert set(api.get(f"{FAKE}?fields={asked}").json) == keys
+
+
 @pytest.mark.parametrize("query", ["type=dynamic", "detail=true"])
 def test_newer_arguments_are_not_acceptable(api: Client, query: str) -> None:
     assert api.at(29).get(f"/v1/drivers?{query}").status == 406

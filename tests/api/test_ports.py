@@ -131,6 +131,8 @@ def test_a_full_page_links_to_the_next(api: Client, node: Json) -> None:
         (f"marker={ABSENT}", 404),
         (f"node_uuid={ABSENT}", 404),
         ("node=absent", 404),
+        ("node=", 400),
+        ("portgroup=", 400),
         ("portgroup=absent", 404),
     ],
 )

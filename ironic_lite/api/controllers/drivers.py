@@ -148,7 +148,7 @@ def _chosen(request: Request) -> tuple[str, ...] | None:
         return None
     if request.version < _FIELDS_SINCE:
         raise errors.NotAcceptable(what="The argument fields", since=_FIELDS_SINCE)
-    names = tuple(part.strip().lower() for part in asked.split(","))
+    names = tuple(part.strip().lower() for part in asked.split(",") if part.strip())
     for name in names:
         if name not in _NAMES:
             raise errors.InvalidParameter(path="fields", reason=f"there is no field {name!r}")

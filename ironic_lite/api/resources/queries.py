@@ -80,6 +80,11 @@ def _text(value: str, path: str) -> str:
     return rules.text(value, path)
 
 
+def _ident(value: str, path: str) -> str:
+    """Read a UUID or a name: nothing at all names nobody."""
+    return rules.text(value, path, least=1)
+
+
 def _flag(value: str, path: str) -> bool:
     return rules.boolean(value, path)
 
@@ -164,10 +169,10 @@ NODES = Resource(
 PORTS = Resource(
     fields.PORT,
     (
-        Filter("node", 1, _text),
+        Filter("node", 1, _ident),
         Filter("node_uuid", 1, rules.uuid),
         Filter("address", 1, rules.mac),
-        Filter("portgroup", 24, _text),
+        Filter("portgroup", 24, _ident),
         Filter("shard", 82, _several),
         Filter("conductor_groups", 99, partial(_several, each=_group)),
         Filter("description_contains", 97, _text),
@@ -177,7 +182,7 @@ PORTS = Resource(
 PORTGROUPS = Resource(
     fields.PORTGROUP,
     (
-        Filter("node", 1, _text),
+        Filter("node", 1, _ident),
         Filter("address", 1, rules.mac),
         Filter("shard", 106, _several),
         # Ironic never enforced its version.
@@ -186,10 +191,10 @@ PORTGROUPS = Resource(
 )
 
 VOLUME_CONNECTORS = Resource(
-    fields.VOLUME_CONNECTOR, (Filter("node", 1, _text),), fields_since=32, detail_since=32
+    fields.VOLUME_CONNECTOR, (Filter("node", 1, _ident),), fields_since=32, detail_since=32
 )
 VOLUME_TARGETS = Resource(
-    fields.VOLUME_TARGET, (Filter("node", 1, _text),), fields_since=32, detail_since=32
+    fields.VOLUME_TARGET, (Filter("node", 1, _ident),), fields_since=32, detail_since=32
 )
 
 CHASSIS = Resource(fields.CHASSIS)
@@ -199,7 +204,7 @@ DEPLOY_TEMPLATES = Resource(fields.DEPLOY_TEMPLATE, fields_since=55, detail_sinc
 ALLOCATIONS = Resource(
     fields.ALLOCATION,
     (
-        Filter("node", 52, _text),
+        Filter("node", 52, _ident),
         Filter("resource_class", 52, _text),
         Filter("state", 52, _allocation_state),
         Filter("owner", 60, _text),
@@ -223,7 +228,7 @@ INSPECTION_RULES = Resource(
     detail_since=96,
 )
 
-CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_text)
+CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_ident)
 
 HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)
 
