@@ -71,7 +71,7 @@ class Application(pecan.core.Pecan):  # type: ignore[misc]  # Pecan ships no typ
         call.route = found.route.path or "/"
         call.access.enter(found.rule)
         try:
-            if method not in {"GET", "DELETE"} or found.route.reads:
+            if found.route.receives:
                 call.body = self._arrivals.read(environ, found.route.limit, strange=call.public)
             with self._rooms.enter(rooms.room_of(method, call.path)):
                 answer: Iterable[bytes] = super().__call__(environ, start_response)

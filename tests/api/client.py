@@ -1,8 +1,12 @@
-"""A WSGI client of a few lines: tests call the API in their own process, without a socket."""
+"""A WSGI client of a few lines: tests call the API in their own process, without a socket.
+
+Each answer is held against the document of the API: its status, and of what type its body is.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import io
 import sys
 from collections.abc import Mapping
@@ -10,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from ironic_lite.api import front
+from ironic_lite.api import controllers, front, openapi
+from ironic_lite.api.wire import exchange
 
 VERSION = "X-OpenStack-Ironic-API-Version"
 
@@ -132,9 +137,39 @@ def call(app: front.Wsgi, environ: dict[str, Any]) -> Response:
     assert not again, "start_response was called twice"
     names = [name.lower() for name, _ in headers]
     assert len(names) == len(set(names)), f"a header twice: {names}"
-    return Response(
-        int(status.split()[0]), dict(zip(names, (v for _, v in headers), strict=True)), body
-    )
+    told = dict(zip(names, (v for _, v in headers), strict=True))
+    answer = Response(int(status.split()[0]), told, body)
+    if exchange.CALL in environ:
+        _check_documented(environ["REQUEST_METHOD"], environ[exchange.CALL].route, answer)
+    return answer
+
+
+@functools.cache
+def _documented() -> dict[tuple[str, str], dict[str, set[str]]]:
+    """Return, by method and route as calls have it, each status with the types of its bodies."""
+    rows = [row for each in controllers.ALL for row in each.exposed()]
+    paths = openapi.document(rows)["paths"]
+    shared = openapi.document(rows)["components"]["responses"]
+    found: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for path, methods in paths.items():
+        for method, told in methods.items():
+            # The document / is the route "", which is counted as /.
+            key = (method.upper(), path.removeprefix("/v1") or "/")
+            known = found.setdefault(key, {})
+            for status, one in told["responses"].items():
+                name = one.get("$ref", "").rpartition("/")[2]
+                known[status] = set((shared[name] if name else one).get("content", ()))
+    return found
+
+
+def _check_documented(method: str, route: str, answer: Response) -> None:
+    known = _documented().get((method, route))
+    if known is None:  # before it is routed, or a probe
+        return
+    assert str(answer.status) in known, f"{method} {route}: {answer.status} is not documented"
+    if answer.body:
+        kind = answer.headers["content-type"].partition(";")[0]
+        assert kind in known[str(answer.status)], f"{method} {route}: {answer.status} as {kind}"
 
 
 def op(kind: str, path: str, *value: Any) -> dict[str, Any]:

@@ -124,6 +124,38 @@ def test_rows_of_answers_are_of_routes_that_are_there() -> None:
     assert set(answers.ROUTES) - routed == set()
 
 
+@pytest.mark.parametrize(
+    ("operation", "refusals"),
+    {
+        "GET /v1/nodes": {400, 401, 403, 404, 406, 500, 503},
+        "GET /v1/drivers": {400, 401, 403, 406, 500, 503},
+        "POST /v1/nodes": {400, 401, 403, 406, 408, 409, 413, 500, 503},
+        "DELETE /v1/nodes/{ident}": {400, 401, 403, 404, 406, 409, 500, 503},
+        "GET /v1/shards": {400, 401, 403, 404, 406, 500, 503},
+        "GET /v1": {400, 403, 406, 500, 503},
+        "GET /v1/lookup": {400, 403, 404, 406, 409, 500, 503},
+    }.items(),
+)
+def test_a_route_tells_the_refusals_that_it_can_come_to(
+    told: Json, operation: str, refusals: set[int]
+) -> None:
+    """That no other comes is seen to by the client of all these tests."""
+    method, path = operation.split()
+    found = {int(code) for code in told["paths"][path][method.lower()]["responses"]}
+    assert {code for code in found if code >= HTTPStatus.BAD_REQUEST} == refusals
+
+
+def test_an_answer_that_is_not_there_yet_is_of_one_route(told: Json) -> None:
+    later = {
+        path
+        for path, methods in told["paths"].items()
+        if "202" in methods.get("get", {"responses": ()})["responses"]
+    }
+    assert {path for path in later if "vendor_passthru" not in path} == {
+        "/v1/nodes/{ident}/cleaning/steps"
+    }
+
+
 def test_every_status_that_the_api_refuses_with_is_told() -> None:
     folder = pathlib.Path(controllers.__file__).parents[1]
     named = {

@@ -24,13 +24,16 @@ class Told:
 
     ``answer`` is the schema of its answer's body, None for no body; ``takes`` that of a body that
     the handler reads itself. ``query`` are the arguments of a query it reads itself: name, schema.
-    ``also`` are other good statuses, with the schema of their bodies.
+    ``also`` are other good statuses, with the schema of their bodies; ``refusals`` what the route
+    refuses with besides what `refusals` knows. ``plain`` says that an answer may be plain text.
     """
 
     answer: Json | None = None
     takes: Json | None = None
     query: Mapping[str, Json] = dataclasses.field(default_factory=dict)
     also: Mapping[int, Json | None] = dataclasses.field(default_factory=dict)
+    refusals: tuple[int, ...] = ()
+    plain: bool = False
 
 
 def _object(**properties: Json) -> Json:
@@ -142,7 +145,13 @@ _LAMP_STATE = _object(state=_TEXT_OR_NULL)
 _DRIVES: Json = {"type": "array", "items": _OBJECT}
 _METHODS: Json = {"type": "object", "additionalProperties": _OBJECT}
 # The method says what goes in and what comes out.
-_VENDOR = Told(parts.ANY, takes=parts.ANY, also={HTTPStatus.ACCEPTED: None})
+_VENDOR = Told(
+    parts.ANY,
+    takes=parts.ANY,
+    also={HTTPStatus.ACCEPTED: None, HTTPStatus.NO_CONTENT: None},
+    refusals=(HTTPStatus.CONFLICT,),
+    plain=True,
+)
 
 # -- drivers, conductors, agents -------------------------------------------------------------
 
@@ -185,7 +194,7 @@ ROUTES: Mapping[str, Told] = {
     "PUT /nodes/{ident}/states/provision": Told(takes=_PROVISION),
     "PUT /nodes/{ident}/states/raid": Told(takes=_OBJECT),
     "GET /nodes/{ident}/validate": Told(_VALIDATION),
-    "GET /nodes/validate": Told(_VALIDATION),
+    "GET /nodes/validate": Told(_VALIDATION, refusals=(HTTPStatus.NOT_FOUND,)),
     "GET /nodes/{ident}/cleaning/steps": Told(
         {"type": "array", "items": _STEP}, also={HTTPStatus.ACCEPTED: _object(message=_TEXT)}
     ),
@@ -217,9 +226,17 @@ ROUTES: Mapping[str, Told] = {
     ),
     "GET /drivers/{name}": Told(_DRIVER, query={"fields": _TEXT}),
     "GET /conductors/{hostname}/counters": Told(_COUNTERS),
-    "GET /lookup": Told(_FOUND, query={**_NAMED_IN_QUERY, "addresses": _TEXT}),
+    "GET /lookup": Told(
+        _FOUND,
+        query={**_NAMED_IN_QUERY, "addresses": _TEXT},
+        # It makes a token.
+        refusals=(HTTPStatus.CONFLICT,),
+    ),
     "POST /continue_inspection": Told(
-        {"type": "object", "required": ["uuid"]}, takes=_OBJECT, query=_NAMED_IN_QUERY
+        {"type": "object", "required": ["uuid"]},
+        takes=_OBJECT,
+        query=_NAMED_IN_QUERY,
+        refusals=(HTTPStatus.NOT_FOUND,),
     ),
     **{
         f"GET /{whose}/vendor_passthru/methods": Told(_METHODS)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ironic_lite import fields, versions
 from ironic_lite.api import policy
-from ironic_lite.api.openapi import parts
+from ironic_lite.api.openapi import parts, refusals
 from ironic_lite.api.openapi.answers import ROUTES, Told
 from ironic_lite.api.resources import documents, queries
 from ironic_lite.api.wire.routes import Route
@@ -231,18 +231,27 @@ def _typed(route: Route) -> Json:
 
 
 def _responses(route: Route, told: Told) -> Json:
-    found: Json = {str(route.status): _response(route.status, told.answer)}
+    found: Json = {str(route.status): _response(route.status, told.answer, plain=told.plain)}
     for status, schema in told.also.items():
         found[str(int(status))] = _response(status, schema)
-    for code in parts.statuses():
+    for code in sorted(refusals.of(route, paged=_paged(route)) | {*map(int, told.refusals)}):
         found.setdefault(str(code), {"$ref": f"#/components/responses/Refused{code}"})
     return found
 
 
-def _response(status: int, schema: Json | None) -> Json:
+def _paged(route: Route) -> bool:
+    """Tell whether a route is a list that can be asked for in parts."""
+    name = resource_name(route.path)
+    asked = route.method == "GET" and route.raw_query and name is not None
+    return asked and bool(getattr(queries, str(name)).paged)
+
+
+def _response(status: int, schema: Json | None, *, plain: bool = False) -> Json:
     described: Json = {"description": HTTPStatus(status).phrase}
     if schema is not None:
         described["content"] = {"application/json": {"schema": schema}}
+    if plain:
+        described["content"]["text/plain"] = {"schema": {"type": "string"}}
     return described
 
 

@@ -194,7 +194,9 @@ _FAULT: Json = {
 
 def statuses() -> list[int]:
     """Return the status codes of all refusals: those of the table of errors, and earlier ones."""
-    return sorted({int(one.status) for one in _errors(errors.Error)} | {*map(int, _EARLY)})
+    known = {one.status for one in _errors(errors.Error)} | {*_EARLY}
+    # One of the errors is no refusal: it says that an answer is not there yet.
+    return sorted(int(one) for one in known if one >= HTTPStatus.BAD_REQUEST)
 
 
 def _errors(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:

@@ -14,6 +14,7 @@ from typing import Any
 from ironic_lite.api import policy
 from ironic_lite.api.wire import faults
 
+_BODILESS = frozenset({"GET", "DELETE"})
 BODY_LIMIT = 1024
 """The largest body in KiB, where a route does not say another."""
 _SHOWN = 64
@@ -44,6 +45,11 @@ class Route:
     body: str = "ignored"
     raw_query: bool = False
     arguments: tuple[tuple[str, Any, bool], ...] = ()
+
+    @property
+    def receives(self) -> bool:
+        """Whether a body is received, whatever becomes of it."""
+        return self.reads or self.method not in _BODILESS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
