@@ -167,8 +167,7 @@ def resource_name(path: str) -> str | None:
 
 
 def _headers(route: Route) -> list[Json]:
-    bound = route.method != "GET" and route.path.startswith("/nodes/{ident}")
-    names = ("Version", "IfMatch") if bound else ("Version",)
+    names = ("Version", "IfMatch") if refusals.bound(route) else ("Version",)
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 

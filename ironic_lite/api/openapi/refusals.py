@@ -18,6 +18,11 @@ def _named(route: Route) -> bool:
     return "{" in route.path or route.since > 1
 
 
+def bound(route: Route) -> bool:
+    """Tell whether If-Match can bind a change to the node as it was read."""
+    return route.method != "GET" and route.path.startswith("/nodes/{ident}")
+
+
 _TABLE: tuple[tuple[HTTPStatus, Applies], ...] = (
     # Arguments that nobody knows, a path that is no text, a header of a login that is none.
     (HTTPStatus.BAD_REQUEST, lambda _: True),
@@ -31,6 +36,7 @@ _TABLE: tuple[tuple[HTTPStatus, Applies], ...] = (
     (HTTPStatus.NOT_ACCEPTABLE, lambda _: True),
     (HTTPStatus.REQUEST_TIMEOUT, lambda route: route.receives),
     (HTTPStatus.CONFLICT, lambda route: route.method not in _READING),
+    (HTTPStatus.PRECONDITION_FAILED, bound),
     (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, lambda route: route.receives),
     # A fault of ours, or of a BMC that is asked.
     (HTTPStatus.INTERNAL_SERVER_ERROR, lambda _: True),
