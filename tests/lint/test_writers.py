@@ -13,8 +13,12 @@ WRITERS = {
     # A new node has a state that it has not moved to.
     "provision_state": {"conductor/task.py", "api/resources/enrolment.py"},
     "target_provision_state": {"conductor/task.py"},
-    # The lookup of an agent shows it with less in it.
-    "driver_internal_info": {"conductor/notes.py", "drivers/agent/about.py"},
+    # An agent is shown it with less in it than there is.
+    "driver_internal_info": {
+        "conductor/notes.py",
+        "drivers/agent/about.py",
+        "api/controllers/lookup.py",
+    },
 }
 """Columns of a node, and the modules that may give them a value."""
 
