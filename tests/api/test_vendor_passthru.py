@@ -26,10 +26,10 @@ def test_a_call_on_a_node_is_handed_on(
 ) -> None:
     node = add_node(name="n1")
     recorder.answers["vendor_passthru"] = told({"done": [1]})
-    body = None if verb == "GET" else {"warm": True, "method": "of the body"}
+    body = {"warm": True, "method": "of the body"}
     answer = api.at(1).request(verb, f"/v1/nodes/{node['uuid']}/vendor_passthru{path}", body)
     assert (answer.status, answer.json) == (200, {"done": [1]})
-    call = {"vendor_method": "reset", "http_method": verb, "info": body or {}}
+    call = {"vendor_method": "reset", "http_method": verb, "info": body}
     assert recorder.calls == [("vendor_passthru", {"node_uuid": node["uuid"], **call})]
     assert recorder.hosts == [HOST]
 

@@ -118,7 +118,7 @@ def expose(
             return found
 
         pecan.expose(template=render.TEMPLATE, content_type="application/json")(answer)
-        reads = method == "DELETE" and body is not IGNORED
+        reads = method in {"GET", "DELETE"} and body is not IGNORED
         told = tuple((one.name, one.datatype, one.mandatory) for one in definition.arguments)
         route = Route(method, path, since, below, limit, reads)
         route = dataclasses.replace(route, status=int(status), body=body.value, arguments=told)

@@ -27,7 +27,7 @@ class Route:
 
     ``path`` is written as ``/nodes/{ident}/states``, below ``/v1``; ``since`` is the minor version
     from which on it exists, below it the answer is ``below``; ``limit`` bounds the body, in KiB.
-    ``reads`` says that a body is read although the method is DELETE.
+    ``reads`` says that a body is read although the method is DELETE or GET.
 
     The others are what the document of the API tells: the ``status`` of an answer, the ``body``
     that is read ("ignored", "typed", "whole"), whether the query is read by a table of ``queries``

@@ -1,0 +1,213 @@
+"""Subscriptions to the events of a BMC, and Ironic's old way to empty its virtual drives."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish import connection, documents, interface, media
+
+Json = dict[str, Any]
+
+_SHOWN = ("Id", "Context", "Protocol", "Destination", "EventTypes")
+_NUMBER = re.compile(r"[\w.:~-]{1,255}")
+_DEVICES: Mapping[str, str] = {
+    "cd": "cdrom",
+    "dvd": "cdrom",
+    "usb": "disk",
+    "floppy": "floppy",
+    **{device: device for device in media.TYPES},
+}
+_TEXTS, _LISTS = ("Context", "Protocol"), ("EventTypes", "HttpHeaders")
+_TAKEN: Mapping[str, tuple[str, ...]] = {
+    "create_subscription": ("Destination", *_TEXTS, *_LISTS),
+    "delete_subscription": ("id",),
+    "get_subscription": ("id",),
+    "eject_vmedia": ("boot_device",),
+}
+
+
+class RedfishVendor(interface.RedfishInterface, base.Vendor):
+    """The vendor interface ``redfish``."""
+
+    def check_passthru(self, task: base.Task, name: str, call: base.Call) -> None:
+        """Refuse bad arguments, before the BMC is asked.
+
+        :raises errors.MissingParameter, errors.InvalidParameter: naming the argument.
+        """
+        super().check_passthru(task, name, call)
+        taken = _TAKEN.get(name, ())
+        for key in call.info:
+            if key not in taken:
+                reason = f"{name} takes {', '.join(taken) or 'nothing'}"
+                raise errors.InvalidParameter(path=key[:80], reason=reason)
+        if "id" in taken:
+            _number(call.info)
+        if name == "create_subscription":
+            _payload(call.info)
+        if name == "eject_vmedia":
+            _devices(call.info)
+
+    @base.passthru(
+        description="Have the BMC send its events to the address Destination. Context, Protocol, "
+        "EventTypes and HttpHeaders are optional.",
+    )
+    def create_subscription(self, task: base.Task, call: base.Call) -> Json:
+        """Return Id, Context, Protocol, Destination and EventTypes of the new subscription.
+
+        :raises errors.InvalidParameter: the BMC has no events of one of ``EventTypes``.
+        """
+        service = _service(task)
+        payload = _payload(call.info)
+        known = service.get("EventTypesForSubscription")
+        odd = set(call.info.get("EventTypes") or ()) - set(known or ())
+        if isinstance(known, list) and odd:
+            reason = f"this BMC has no {', '.join(sorted(odd))}, but {', '.join(map(str, known))}"
+            raise errors.InvalidParameter(path="EventTypes", reason=reason)
+        place = _collection(service, task)
+
+        def work(link: connection.Link) -> tuple[str | None, Any]:
+            answer = link.wire.post(place, data=payload)
+            return answer.headers.get("Location"), answer.json() if answer.content else None
+
+        path, made = connection.call(task, work, read=False)
+        if path and documents.text(made, "Id") is None:
+            made = documents.read(task, urllib.parse.urlsplit(path).path)
+        return _shown(made or {})
+
+    @base.passthru(
+        methods=("DELETE",), description="Remove the subscription that the key id names."
+    )
+    def delete_subscription(self, task: base.Task, call: base.Call) -> None:
+        """Remove it.
+
+        :raises errors.NotFound: the BMC has no such subscription.
+        """
+        path = _member(task, call.info)
+        if documents.read(task, path) is None:
+            raise _absent(call.info)
+        connection.call(task, lambda link: link.wire.delete(path), read=False)
+
+    @base.passthru(methods=("GET",), lock=False, description="Return all subscriptions.")
+    def get_all_subscriptions(self, task: base.Task, call: base.Call) -> Json:
+        """Return the BMC's collection of them, as it tells it."""
+        return documents.read(task, _collection(_service(task), task)) or {}
+
+    @base.passthru(
+        methods=("GET",), lock=False, description="Return the subscription that the key id names."
+    )
+    def get_subscription(self, task: base.Task, call: base.Call) -> Json:
+        """Return its Id, Context, Protocol, Destination and EventTypes.
+
+        :raises errors.NotFound: the BMC has no such subscription.
+        """
+        found = documents.read(task, _member(task, call.info))
+        if found is None:
+            raise _absent(call.info)
+        return _shown(found)
+
+    @base.passthru(
+        async_call=True,
+        description="Empty the virtual drives, or those for boot_device: cd, dvd, usb or floppy. "
+        "DELETE /v1/nodes/{node}/vmedia does the same on every driver.",
+    )
+    def eject_vmedia(self, task: base.Task, call: base.Call) -> None:
+        """Empty them."""
+        media.detach(task, _devices(call.info))
+
+
+# -- arguments -------------------------------------------------------------------------------
+
+
+def _payload(info: Mapping[str, Any]) -> Json:
+    """Return what a BMC is sent (DSP0266, EventDestination)."""
+    if info.get("Destination") is None:
+        raise errors.MissingParameter(path="Destination")
+    for key in _TEXTS:
+        _fits(key, info.get(key, ""), lambda value: isinstance(value, str), "must be a text")
+    for key in _LISTS:
+        _fits(key, info.get(key), _listed, "is no list")
+    _fits("EventTypes", info.get("EventTypes"), _words, "is no list of texts")
+    _fits("Destination", info["Destination"], _address, "is no address such as https://host/path")
+    payload = {
+        "Destination": info["Destination"],
+        "Protocol": info.get("Protocol", "Redfish"),
+        "Context": info.get("Context", ""),
+        "EventTypes": info.get("EventTypes") or ["Alert"],
+    }
+    return {**payload, "HttpHeaders": info["HttpHeaders"]} if info.get("HttpHeaders") else payload
+
+
+def _fits(key: str, value: Any, good: Callable[[Any], bool], reason: str) -> None:
+    if not good(value):
+        raise errors.InvalidParameter(path=key, reason=reason)
+
+
+def _listed(value: Any) -> bool:
+    return value is None or isinstance(value, list)
+
+
+def _words(value: Any) -> bool:
+    return all(isinstance(word, str) for word in value or ())
+
+
+def _address(value: Any) -> bool:
+    try:
+        place = urllib.parse.urlsplit(value if isinstance(value, str) else "")
+        return bool(place.scheme and place.hostname)
+    except ValueError:
+        return False
+
+
+def _number(info: Mapping[str, Any]) -> str:
+    if info.get("id") in (None, ""):
+        raise errors.MissingParameter(path="id")
+    number = str(info["id"])
+    if not _NUMBER.fullmatch(number):
+        raise errors.InvalidParameter(path="id", reason="is no Id of a subscription")
+    return number
+
+
+def _devices(info: Mapping[str, Any]) -> list[str] | None:
+    named = info.get("boot_device")
+    if not named:
+        return None
+    device = _DEVICES.get(str(named).lower())
+    if device is None:
+        reason = f"is none of {', '.join(_DEVICES)}"
+        raise errors.InvalidParameter(path="boot_device", reason=reason)
+    return [device]
+
+
+# -- places ----------------------------------------------------------------------------------
+
+
+def _service(task: base.Task) -> Json:
+    place = documents.link(documents.root(task), "EventService")
+    found = documents.read(task, place) if place else None
+    if found is None:
+        raise documents.lacking(task, "subscriptions", "it has no EventService")
+    return found
+
+
+def _collection(service: Json, task: base.Task) -> str:
+    place = documents.link(service, "Subscriptions")
+    if place is None:
+        raise documents.lacking(task, "subscriptions", "its EventService lists none")
+    return place.rstrip("/")
+
+
+def _member(task: base.Task, info: Mapping[str, Any]) -> str:
+    return f"{_collection(_service(task), task)}/{_number(info)}"
+
+
+def _absent(info: Mapping[str, Any]) -> errors.NotFound:
+    return errors.NotFound(what="Subscription", ident=_number(info))
+
+
+def _shown(document: Json) -> Json:
+    return {key: document[key] for key in _SHOWN if key in document}

@@ -1,0 +1,156 @@
+"""Subscriptions to a BMC's events, by vendor passthru as Ironic has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ironic_lite import errors, passthru
+from ironic_lite.drivers.base import Call
+from ironic_lite.drivers.redfish import vendor
+from tests.drivers.redfish import conftest
+from tests.emulators import bmc
+from tests.emulators.bmc import shapes
+from tests.emulators.bmc.server import Handler
+
+VENDOR = vendor.RedfishVendor()
+SERVICE = "/redfish/v1/EventService"
+ALL = f"{SERVICE}/Subscriptions"
+LISTENER = "https://listener.example.org/events"
+
+Json = dict[str, Any]
+
+
+@pytest.fixture
+def machine() -> Iterator[bmc.Machine]:
+    """A machine whose BMC has events; it keeps what it is sent."""
+    with bmc.serve() as running:
+        running.tree[shapes.ROOT]["EventService"] = {"@odata.id": SERVICE}
+        running.tree[SERVICE] = {
+            "Id": "EventService",
+            "EventTypesForSubscription": ["Alert", "StatusChange"],
+            "Subscriptions": {"@odata.id": ALL},
+        }
+        running.tree[ALL] = {"Members": [], "Members@odata.count": 0}
+
+        def create(handler: Handler) -> None:
+            path = f"{ALL}/7"
+            sent = running.requests[-1].body
+            running.tree[path] = {"Id": "7", "Name": "x", "HttpHeaders": None, **sent}
+            running.tree[ALL]["Members"].append({"@odata.id": path})
+            handler.say(201, None, Location=f"{running.url}{path}")
+
+        def remove(handler: Handler) -> None:
+            running.tree.pop(running.requests[-1].path)
+            handler.say(204)
+
+        running.tricks[f"POST {ALL}"] = create
+        running.tricks[f"DELETE {ALL}/*"] = remove
+        yield running
+
+
+@pytest.fixture
+def task(machine: bmc.Machine) -> conftest.BmcTask:
+    return conftest.task_of(machine)
+
+
+def call(task: conftest.BmcTask, name: str, verb: str = "POST", **info: Any) -> Any:
+    told = Call(verb, info)
+    VENDOR.check_passthru(task, name, told)
+    return getattr(VENDOR, name)(task, told)
+
+
+def test_the_methods_are_those_of_ironic() -> None:
+    found = passthru.collect(VENDOR, passthru.NODE)
+    assert {name: (route.verbs, route.async_call) for name, route in found.items()} == {
+        "create_subscription": (("POST",), False),
+        "delete_subscription": (("DELETE",), False),
+        "get_all_subscriptions": (("GET",), False),
+        "get_subscription": (("GET",), False),
+        "eject_vmedia": (("POST",), True),
+    }
+
+
+def test_a_subscription_comes_is_seen_and_goes(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    made = call(task, "create_subscription", Destination=LISTENER)
+    standard = {"Protocol": "Redfish", "Context": "", "EventTypes": ["Alert"]}
+    assert made == {"Id": "7", "Destination": LISTENER, **standard}
+    assert call(task, "get_subscription", "GET", id="7") == made
+    members = call(task, "get_all_subscriptions", "GET")["Members"]
+    assert members == [{"@odata.id": f"{ALL}/7"}]
+    assert call(task, "delete_subscription", "DELETE", id="7") is None
+    for name, verb in (("get_subscription", "GET"), ("delete_subscription", "DELETE")):
+        with pytest.raises(errors.NotFound, match="Subscription 7"):
+            call(task, name, verb, id="7")
+    assert machine.log.count(f"DELETE {ALL}/7") == 1
+
+
+def test_all_that_is_told_is_sent(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+    told: Json = {
+        "Destination": LISTENER,
+        "Protocol": "SNMPv2c",
+        "Context": "rack 7",
+        "EventTypes": ["StatusChange"],
+        "HttpHeaders": [{"Authorization": "Bearer x"}],
+    }
+    made = call(task, "create_subscription", **told)
+    assert machine.requests[-2].body == told
+    assert "HttpHeaders" not in made
+
+
+@pytest.mark.parametrize(
+    ("name", "info", "path"),
+    [
+        ("create_subscription", {}, "Destination"),
+        ("create_subscription", {"Destination": "listener"}, "Destination"),
+        ("create_subscription", {"Destination": 5}, "Destination"),
+        ("create_subscription", {"Destination": LISTENER, "Context": 5}, "Context"),
+        ("create_subscription", {"Destination": LISTENER, "Protocol": []}, "Protocol"),
+        ("create_subscription", {"Destination": LISTENER, "EventTypes": "Alert"}, "EventTypes"),
+        ("create_subscription", {"Destination": LISTENER, "EventTypes": [5]}, "EventTypes"),
+        ("create_subscription", {"Destination": LISTENER, "HttpHeaders": {}}, "HttpHeaders"),
+        ("create_subscription", {"Destination": LISTENER, "Color": "red"}, "Color"),
+        ("delete_subscription", {}, "id"),
+        ("get_subscription", {"id": "../../Systems"}, "id"),
+        ("get_all_subscriptions", {"id": "7"}, "id"),
+        ("eject_vmedia", {"boot_device": "tape"}, "boot_device"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_refused_before_the_bmc_is_asked(
+    machine: bmc.Machine, task: conftest.BmcTask, name: str, info: Json, path: str
+) -> None:
+    with pytest.raises(errors.InvalidRequest) as why:
+        VENDOR.check_passthru(task, name, Call("POST", info))
+    assert why.value.facts["path"] == path
+    assert machine.log == []
+
+
+def test_events_that_the_bmc_has_not_are_refused(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    with pytest.raises(errors.InvalidParameter, match="no Weather, but Alert, StatusChange"):
+        call(task, "create_subscription", Destination=LISTENER, EventTypes=["Weather", "Alert"])
+    assert f"POST {ALL}" not in machine.log
+
+
+def test_a_bmc_without_events_is_told_of(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+    del machine.tree[shapes.ROOT]["EventService"]
+    with pytest.raises(errors.UnsupportedDriverExtension, match="no EventService"):
+        call(task, "get_all_subscriptions", "GET")
+
+
+def test_drives_are_emptied_by_their_old_names(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
+    iso = "http://images.example.org/boot.iso"
+    task.driver.management.attach_virtual_media(task, "cdrom", iso)
+    inserted = [drive["image"] for drive in task.driver.management.get_virtual_media(task)]
+    assert iso in inserted
+    call(task, "eject_vmedia", boot_device="cd")
+    drives = task.driver.management.get_virtual_media(task)
+    assert {drive["image"] for drive in drives} <= {None, ""}
