@@ -193,6 +193,9 @@ def state_path(conf: cfg.ConfigOpts = CONF) -> pathlib.Path:
     Raises ConfigError if there cannot be one.
     """
     path = pathlib.Path(conf.state_path)
+    if not path.is_absolute():
+        # Started from another folder, the service would not find what it knows.
+        raise ConfigError(reason=f"[DEFAULT]state_path: {conf.state_path!r} does not begin with /")
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

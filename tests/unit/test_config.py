@@ -48,6 +48,16 @@ def test_the_state_path_is_made_for_its_owner_alone(load: Load, tmp_path: pathli
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("path", ["", "state", "./state", "~/state"])
+def test_the_state_path_does_not_depend_on_where_one_stands(
+    load: Load, path: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = refusal(load, f"state_path = {path}\n")
+    assert said == f"[DEFAULT]state_path: {path!r} does not begin with /"
+    assert {one.name for one in tmp_path.iterdir()} == {"test.conf"}
+
+
 def test_the_database_is_a_file_in_the_state_path_unless_named(
     load: Load, tmp_path: pathlib.Path
 ) -> None:
