@@ -193,6 +193,7 @@ class Client:
         if not self._connected:
             if not transport.broker_answers(self._messaging):
                 raise oslo_messaging.MessageDeliveryFailure("the message broker does not answer")
+            transport.outlast_pauses(self._messaging)
             self._connected = True
 
     def _checked_size(self, args: dict[str, Any], limit: int) -> int:

@@ -7,6 +7,7 @@ from ironic_lite import threads
 threads.native()
 
 import datetime  # noqa: E402  threads.native() must run before anything imports an oslo library
+import json  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
 import subprocess  # noqa: E402
@@ -115,30 +116,50 @@ def process(url: str, host: str) -> subprocess.Popen[str]:
 
 
 CALLER = """
-import sys
+import json, sys
 from tests.rpc import stage
 from ironic_lite import config, context
 from ironic_lite.rpc import client, transport
+url, method, timeout, args = sys.argv[1:]
 config.CONF([], default_config_files=[], default_config_dirs=[])
-caller = client.Client(transport.build(sys.argv[1]))
-caller.call(context.internal("test"), "who", host="one")
+caller, ctxt = client.Client(transport.build(url)), context.internal("test")
+caller.call(ctxt, "who", host="one")
 print("ready", flush=True)
 sys.stdin.readline()
-caller.call(context.internal("test"), "note", host="one", word=sys.argv[2])
+try:
+    print(caller.call(ctxt, method, host="one", timeout=float(timeout), **json.loads(args)))
+except Exception as why:
+    print(repr(why))
 """
 
 
-def caller(url: str, word: str) -> subprocess.Popen[str]:
-    """Start a process that notes a word at the conductor "one" when it is sent a line."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", CALLER, url, word],
-        stdout=subprocess.PIPE,
-        stdin=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
+class Caller:
+    """A process that calls the conductor "one" when it is told to."""
+
+    def __init__(self, url: str, method: str, *, timeout: float = 60, **args: Any) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CALLER, url, method, str(timeout), json.dumps(args)],
+            stdout=subprocess.PIPE,
+            stdin=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def go(self) -> None:
+        """Let it call."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def said(self) -> str:
+        """Return what it was answered."""
+        return self.process.communicate(timeout=SECONDS)[0].strip()
+
+    def kill(self) -> None:
+        """End it now, if it lives."""
+        self.process.kill()
+        self.process.communicate()
 
 
 def stop(process: subprocess.Popen[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors
+from ironic_lite import clock, errors
 from ironic_lite.context import Context
 from ironic_lite.rpc import client, patience
 from ironic_lite.rpc.patience import Note, Senders, Wait
@@ -166,6 +166,25 @@ def test_a_conductor_that_stood_still_carries_out_what_is_still_waited_for(
     assert caller.call(ctxt, "noted", host="one") == ["before", "waited for"]
 
 
+def test_a_caller_that_stood_still_reads_its_answer_before_it_gives_up(
+    url: str, serve: Serve
+) -> None:
+    endpoint, seconds = stage.Endpoint(), 2
+    serve(url, "one", endpoint)
+    other = stage.Caller(url, "held", timeout=seconds)
+    try:
+        other.go()
+        stage.until(lambda: endpoint.seen)
+        stage.stop(other.process)
+        stood = clock.steady()
+        endpoint.gate.set()
+        stage.until(lambda: clock.steady() - stood > seconds + 1)
+        other.process.send_signal(signal.SIGCONT)
+        assert other.said() == "released"
+    finally:
+        other.kill()
+
+
 def test_a_caller_that_was_killed_is_not_served_any_more(
     one_thread: None,
     local: str,
@@ -175,16 +194,13 @@ def test_a_caller_that_was_killed_is_not_served_any_more(
 ) -> None:
     endpoint, caller = stage.Endpoint(), connect(local)
     one = serve(local, "one", endpoint)
-    other = stage.caller(local, "late")
+    other = stage.Caller(local, "note", word="late")
     with futures.ThreadPoolExecutor(1) as pool:
         pool.submit(caller.call, ctxt, "held", host="one")
         stage.until(lambda: endpoint.seen)
-        assert other.stdin is not None
-        other.stdin.write("\n")
-        other.stdin.flush()
+        other.go()
         stage.until(lambda: len(one._server.waiting._calls) == 1)
         other.kill()
-        other.communicate()
         endpoint.gate.set()
     assert caller.call(ctxt, "noted", host="one") == []
 
