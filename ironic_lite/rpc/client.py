@@ -19,7 +19,7 @@ import oslo_messaging
 
 from ironic_lite import clock, config, errors, metrics
 from ironic_lite.context import Context
-from ironic_lite.rpc import encoding, failures, interface, patience, pins, transport
+from ironic_lite.rpc import encoding, failures, interface, patience, pins, sending, transport
 from ironic_lite.rpc.local import faults, options
 from ironic_lite.rpc.serializer import Serializer
 
@@ -44,6 +44,9 @@ _RETRIES = 2
 
 _PUNCTUAL = 0.5
 """Seconds by which a call may end before its time is over, and yet have waited for all of it."""
+
+_LEAST = 0.001
+"""Seconds; a time-out of none would mean that there is no limit."""
 
 _ASKED = 4
 """How often a call is sent, if its conductor asks each time whether anybody still waits for it."""
@@ -77,6 +80,7 @@ class Client:
         self._limit = None if local else options.frame_limit(config.CONF)
         self._broker_limit = int(config.CONF.broker_message_limit_mib) * options.MIB
         self._messaging = messaging
+        self._turns = sending.Turns()
         self._sender = uuid.uuid4().hex
         self._patience = float(messaging.conf.rpc_response_timeout)
         self._connected = local
@@ -161,17 +165,18 @@ class Client:
         self, monitored: Any, limit: float, context: Context, method: str, args: dict[str, Any]
     ) -> Any:
         """Call a conductor behind a broker; say it again to one that is not sure who waits."""
-        watch, asked = metrics.Watch(), None
-        left, host = limit, monitored.target.server
+        watch, asked, host = metrics.Watch(), None, monitored.target.server
         for _ in range(_ASKED):
-            note = patience.Note(self._sender, clock.steady(), left, asked)
-            try:
-                prepared = monitored.prepare(server=host, timeout=left)
-                return prepared.call(patience.Noted(context, note), method, **args)
-            except failures.Again as why:
-                host, asked = why.kwargs["host"], why.kwargs["at"]
             if (left := limit - watch.seconds) <= 0:
                 break
+            try:
+                with self._turns.turn(left):
+                    left = max(limit - watch.seconds, _LEAST)
+                    note = patience.Note(self._sender, clock.steady(), left, asked)
+                    prepared = monitored.prepare(server=host, timeout=left)
+                    return prepared.call(patience.Noted(context, note), method, **args)
+            except failures.Again as why:
+                host, asked = why.kwargs["host"], why.kwargs["at"]
         who = host or "any"
         text = f"The conductor {who} takes calls too late and has begun nothing of this one; retry."
         raise errors.NoConductor(text, host=who, reason=f"{method} was not begun")
@@ -193,7 +198,7 @@ class Client:
         if not self._connected:
             if not transport.broker_answers(self._messaging):
                 raise oslo_messaging.MessageDeliveryFailure("the message broker does not answer")
-            transport.outlast_pauses(self._messaging)
+            transport.watch_waits(self._messaging, self._turns.sent)
             self._connected = True
 
     def _checked_size(self, args: dict[str, Any], limit: int) -> int:

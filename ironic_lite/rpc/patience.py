@@ -27,8 +27,14 @@ GOOD_FOR = 600.0
 _SURE = 0.5
 """Seconds that asking and its answer may take, for something to be learnt of the sender's clock."""
 
-_WAY = 0.5
+_WAY = 0.2
 """Seconds that a sign of life may take: so long before its time is over a caller may be lost."""
+
+_DUE = 1 / 3
+"""Of the silence that is borne; after that a sign is due, and each costs a message."""
+
+_LATE = 1 / 2
+"""After that the first one that the library gives, of a call that is begun, may come too late."""
 
 _SENDERS = 1000
 """Clocks that are remembered."""
@@ -125,9 +131,9 @@ class Wait:
             self._doubted = True
         return not self._doubted
 
-    def silent(self, now: float) -> bool:
-        """Tell whether the next sign of life, if given in time by the library, may be too late."""
-        return now - self._heard > self._bears / 2
+    def silent(self, now: float, *, begun: bool = False) -> bool:
+        """Tell whether a sign of life is due, for a call that waits or is just ``begun``."""
+        return now - self._heard > self._bears * (_LATE if begun else _DUE)
 
     def sign(self, now: float) -> None:
         """Note that the caller has been given a sign of life."""

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -136,9 +136,12 @@ def broker_answers(transport: Any) -> bool:
     return False
 
 
-def outlast_pauses(transport: Any) -> None:
-    """Let callers of this process read what came for them while the process stood still, before
-    they give up: their time ran on, and the answer may be here already. A broker must answer.
+def watch_waits(transport: Any, sent: Callable[[], None]) -> None:
+    """Call ``sent`` on the thread of each call when its message is at the broker. A broker must
+    answer.
+
+    And let callers read what came while this process stood still, before they give up: their time
+    ran on, and the answer may be here already.
     """
     # None of these has a public name; the queue for answers is made by the first call otherwise.
     transport._driver._get_reply_q()
@@ -146,6 +149,7 @@ def outlast_pauses(transport: Any) -> None:
     get = waiters.get
 
     def patient(msg_id: str, timeout: float) -> Any:
+        sent()
         due = clock.steady() + timeout
         try:
             return get(msg_id, timeout)

@@ -74,7 +74,7 @@ class Waiting:
         if not wait.lasts(now):
             self._ask(call, wait)
             return False
-        if wait.silent(now):
+        if wait.silent(now, begun=True):
             self._sign(call, wait)
         return True
 
@@ -87,7 +87,8 @@ class Waiting:
                 if not calls and not self._ended:
                     self._some.clear()
             for call, wait in calls:
-                if call.client_timeout:  # else nobody waits for signs
+                # Else nobody waits for signs, or not yet; each costs a message.
+                if call.client_timeout and (wait is None or wait.silent(clock.steady())):
                     self._sign(call, wait)
 
     def _sign(self, call: Any, wait: patience.Wait | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from ironic_lite import clock, errors
 from ironic_lite.context import Context
-from ironic_lite.rpc import client, patience
+from ironic_lite.rpc import client, patience, sending
 from ironic_lite.rpc.patience import Note, Senders, Wait
 from tests.rpc import stage
 from tests.rpc.conftest import Serve
@@ -79,9 +80,9 @@ def wait(*, age: float | None = 0.0, silence: float = 2, limit: float = 60) -> W
     [
         (wait(), 0, True),
         (wait(age=None), 0, False),
-        (wait(), 1.4, True),
-        (wait(), 1.6, False),
-        (wait(age=1), 0.6, False),
+        (wait(), 1.7, True),
+        (wait(), 1.9, False),
+        (wait(age=1), 0.9, False),
         (wait(silence=math.inf), 59, True),
         (wait(silence=math.inf), 60, False),
         (wait(silence=math.inf, age=50), 11, False),
@@ -324,3 +325,59 @@ def test_a_call_of_which_nothing_is_known_is_asked_for_while_all_threads_are_at_
         endpoint.gate.set()
         call.result(stage.SECONDS)
     assert caller.call(ctxt, "noted", host="one") == ["once"]
+
+
+# -- in a crowd --------------------------------------------------------------------------------
+
+
+def test_calls_that_wait_for_their_turn_are_not_under_way_yet(
+    rabbit_url: str,
+    serve: Serve,
+    connect: Connect,
+    ctxt: Context,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    came = _counted(serve(rabbit_url, "one", endpoint))
+    caller.call(ctxt, "who", host="one")
+    monkeypatch.setattr(sending, "PATIENCE", stage.SECONDS)
+    with contextlib.ExitStack() as turns, futures.ThreadPoolExecutor(1) as pool:
+        for _ in range(sending.MOST):
+            assert caller._turns._free.acquire(timeout=stage.SECONDS)
+            turns.callback(caller._turns._free.release)
+        call = pool.submit(caller.call, ctxt, "note", host="one", word="waited")
+        futures.wait([call], 2 * client._MONITOR_SECONDS)
+        assert endpoint.seen == []
+        turns.close()
+        call.result(stage.SECONDS)
+    assert came == [False, True, True], "nobody asks for it"
+
+
+def test_a_turn_ends_when_the_message_is_at_the_broker(
+    rabbit_url: str,
+    serve: Serve,
+    connect: Connect,
+    ctxt: Context,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sending, "PATIENCE", 2 * stage.SECONDS)
+    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    serve(rabbit_url, "one", endpoint)
+    many = sending.MOST + 2
+    with futures.ThreadPoolExecutor(many) as pool:
+        calls = [pool.submit(caller.call, ctxt, "held", host="one") for _ in range(many)]
+        stage.until(lambda: len(endpoint.seen) == many)
+        assert caller.call(ctxt, "who", host="one") == "one"
+        endpoint.gate.set()
+        assert [one.result(stage.SECONDS) for one in calls] == ["released"] * many
+    free = [caller._turns._free.acquire(blocking=False) for _ in range(sending.MOST + 1)]
+    assert free == [True] * sending.MOST + [False], "each turn was given back once"
+
+
+def test_whoever_gets_no_turn_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "MOST", 0)
+    monkeypatch.setattr(sending, "PATIENCE", 0)
+    turns = sending.Turns()
+    with turns.turn(60):
+        turns.sent()
+    assert not turns._free.acquire(blocking=False)
