@@ -218,6 +218,17 @@ def test_the_file_is_read_again_when_it_changes(users: pathlib.Path) -> None:
     assert not file.check("eve", b"plain")
 
 
+def test_a_file_without_users_is_told_of(
+    users: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = passwords.PasswordFile(str(users))
+    assert caplog.messages == []
+    users.write_text("\n")
+    assert not file.check("ann", b"sesame")
+    passwords.PasswordFile(str(users))
+    assert caplog.messages == [f"Nobody can log in: {users} names no user"] * 2
+
+
 def test_a_file_that_went_away_lets_nobody_in(users: pathlib.Path) -> None:
     file = passwords.PasswordFile(str(users))
     assert file.check("ann", SECRET.encode())

@@ -66,6 +66,7 @@ class PasswordFile:
             ) from None
         if faults:
             raise config.ConfigError(reason=f"[DEFAULT]http_basic_auth_user_file: {faults[0]}")
+        self._warn()
 
     def check(self, user: str, password: bytes) -> bool:
         """Tell whether this is the user's password; it takes as long for a user nobody knows.
@@ -112,6 +113,10 @@ class PasswordFile:
         found = os.stat(self._path)
         return found.st_mtime_ns, found.st_size, found.st_ino
 
+    def _warn(self) -> None:
+        if not self._users:
+            LOG.warning("Nobody can log in: %s names no user", self._path)
+
     def _current(self) -> dict[str, bytes]:
         """Return the users of the file as it is now."""
         try:
@@ -121,6 +126,7 @@ class PasswordFile:
                 for fault in faults:
                     LOG.error("That user cannot log in: %s", fault)
                 self._users, self._stamp = users, stamp
+                self._warn()
         except OSError as why:
             LOG.error("Nobody can log in: cannot read %s: %s", self._path, why.strerror)
             raise errors.Unavailable(
