@@ -219,12 +219,12 @@ def test_an_unexpected_fault_shows_nothing_and_is_logged_once(
 
 LINES = {
     # A request, the level of its line, and how that begins.
-    "POST /v1/chassis": ("INFO", "'POST /v1/chassis' from 192.0.2.7: 201 in "),
-    "POST /v1/x?token=hush": ("INFO", "'POST /v1/x' from 192.0.2.7: 404 in "),
-    "PUT /a\nb": ("INFO", r"'PUT /a\nb' from 192.0.2.7: 404 in "),
-    "GET /v1/nodes?limit=hush": ("DEBUG", "'GET /v1/nodes' from 192.0.2.7: 400 in "),
-    "POST /v1/heartbeat/x": ("DEBUG", "'POST /v1/heartbeat/x' from 192.0.2.7: 400 in "),
-    "GET /v1/broken": ("INFO", "'GET /v1/broken' from 192.0.2.7: 500 in "),
+    "POST /v1/chassis": ("INFO", "'POST /v1/chassis' from 127.0.0.7: 201 in "),
+    "POST /v1/x?token=hush": ("INFO", "'POST /v1/x' from 127.0.0.7: 404 in "),
+    "PUT /a\nb": ("INFO", r"'PUT /a\nb' from 127.0.0.7: 404 in "),
+    "GET /v1/nodes?limit=hush": ("DEBUG", "'GET /v1/nodes' from 127.0.0.7: 400 in "),
+    "POST /v1/heartbeat/x": ("DEBUG", "'POST /v1/heartbeat/x' from 127.0.0.7: 400 in "),
+    "GET /v1/broken": ("INFO", "'GET /v1/broken' from 127.0.0.7: 500 in "),
 }
 
 
@@ -239,7 +239,7 @@ def test_the_log_has_a_line_for_each_request_under_its_id(
         monkeypatch.setattr(routes.Table, "find", lambda *_: 1 / 0)
     method, _, path = asked.partition(" ")
     environ = environment(method, path, b"{}" if method == "POST" else b"")
-    environ["CONTENT_TYPE"], environ["REMOTE_ADDR"] = "application/json", "192.0.2.7"
+    environ["CONTENT_TYPE"], environ["REMOTE_ADDR"] = "application/json", "127.0.0.7"
     with caplog.at_level(logging.DEBUG, exchange.__name__):
         answer = call_wsgi(api.app, environ)
     (line,) = [one for one in caplog.records if one.name == exchange.__name__]

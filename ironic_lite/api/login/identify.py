@@ -26,6 +26,11 @@ LOG = logging.getLogger(__name__)
 
 Identify = Callable[[Environ, str], Context]
 
+_MAPPED = "::ffff:"  # IPv4 at a socket of IPv6 (RFC 4291 2.5.5.2)
+_FAR = (
+    "Without a login only this machine itself is served; see [api]auth_strategy and "
+    "[api]allow_unauthenticated_bind."
+)
 _CHALLENGE: faults.Headers = (("WWW-Authenticate", 'Basic realm="Baremetal API"'),)
 
 
@@ -89,8 +94,20 @@ def _malformed(text: str) -> faults.Refusal:
     return faults.login(HTTPStatus.BAD_REQUEST, text)
 
 
-def _anonymous(_conf: cfg.ConfigOpts) -> Identify:
-    return exchange.anonymous
+def _anonymous(conf: cfg.ConfigOpts) -> Identify:
+    return exchange.anonymous if conf.api.allow_unauthenticated_bind else _near
+
+
+def _near(environ: Environ, request_id: str) -> Context:
+    """Return the caller, who is on this machine: another WSGI server listens where it likes.
+
+    :raises faults.Refusal: 403, who is not.
+    """
+    address = environ.get("REMOTE_ADDR")
+    # Nothing at all, where the server has a unix socket.
+    if address and not config.is_loopback(address.removeprefix(_MAPPED)):
+        raise faults.login(HTTPStatus.FORBIDDEN, _FAR)
+    return exchange.anonymous(environ, request_id)
 
 
 def _keystone(conf: cfg.ConfigOpts) -> Identify:
