@@ -29,6 +29,22 @@ def test_manage_asks_the_machine_and_ends_manageable(rig: Rig) -> None:
     assert row["run_uuid"] is None
 
 
+def test_how_the_machine_boots_is_noted(rig: Rig) -> None:
+    notes = {"driver_notes": {"fake_boot_mode": "uefi", "fake_secure_boot": True}}
+    row = rig.act("manage", rig.node("enroll", driver_internal_info=notes))
+    assert (row["provision_state"], row["boot_mode"], row["secure_boot"]) == (
+        "manageable",
+        "uefi",
+        True,
+    )
+
+
+def test_a_bmc_that_cannot_tell_how_it_boots_leaves_what_is_noted(rig: Rig) -> None:
+    node = rig.node("enroll", management_interface="noop", secure_boot=True)
+    row = rig.act("manage", node)
+    assert (row["provision_state"], row["secure_boot"]) == ("manageable", True)
+
+
 @pytest.mark.parametrize(
     ("told", "said"),
     [

@@ -50,10 +50,15 @@ def begin(task: Task) -> None:
 
 def finish(task: Task) -> None:
     """Manageable; what else the machine tells is noted, and it is switched off if so configured."""
-    try:
-        task.node.boot_mode = task.driver.management.get_boot_mode(task)
-    except Exception as why:  # not every BMC has boot modes; nothing depends on it
-        LOG.debug("Node %s: its boot mode is not known", task.node.uuid, exc_info=why)
+    management = task.driver.management
+    for column, ask in (
+        ("boot_mode", management.get_boot_mode),
+        ("secure_boot", management.get_secure_boot_state),
+    ):
+        try:
+            setattr(task.node, column, ask(task))
+        except Exception as why:  # not every BMC can tell; nothing depends on it
+            LOG.debug("Node %s: its %s is not known", task.node.uuid, column, exc_info=why)
     may = not (task.node.disable_power_off or task.driver.power.in_band)
     if may and task.desk.conf.conductor.power_off_after_verify:
         task.driver.power.set_power_state(task, base.POWER_OFF)
