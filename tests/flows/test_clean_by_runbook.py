@@ -9,6 +9,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.db import runbooks, traits
+from ironic_lite.db.session import Database
 from tests.db.rows import new_uuid
 from tests.flows.rig import Rig, listed
 
@@ -186,3 +187,19 @@ def test_nodes_that_are_not_cleaned_need_no_runbook(build: Build) -> None:
     rig.act("provide", one)
     rig.reaches(one, "available")
     assert rig.started(one) == []
+
+
+def test_a_conductor_that_is_started_again_goes_on_with_the_runbook(
+    build: Build, sqlite_database: Database
+) -> None:
+    conf = {SOURCE: "runbook", "conductor__automated_cleaning_runbook": "wipe"}
+    rig = build(sqlite_database, **conf)
+    uuid = book(rig, "wipe")
+    one = node(rig, fake_async_steps=["bios.factory_reset"], fake_step_seconds=3600)
+    assert rig.act("provide", one)["provision_state"] == "clean wait"
+    rig.bury()
+    rig.database.write(lambda conn: runbooks.delete(conn, uuid))
+    again = build(sqlite_database, **conf)
+    again.ring(one)
+    again.reaches(one, "available")
+    assert again.started(one) == STEPS
