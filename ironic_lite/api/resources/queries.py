@@ -98,18 +98,11 @@ def _several(value: str, path: str, each: Parser = _text) -> list[str]:
 
 
 def _state(value: str, path: str) -> str:
-    try:
-        return State(value).value
-    except ValueError:
-        reason = f"{value!r} is not a provision state. Valid are: {', '.join(State)}"
-        raise errors.InvalidParameter(path=path, reason=reason) from None
+    return _one_of(value, path, "a provision state", [state.value for state in State])
 
 
 def _fault(value: str, path: str) -> str:
-    if value not in states.FAULTS:
-        reason = f"{value!r} is not a fault. Valid are: {', '.join(sorted(states.FAULTS))}"
-        raise errors.InvalidParameter(path=path, reason=reason)
-    return value
+    return _one_of(value, path, "a fault", sorted(states.FAULTS))
 
 
 def _group(value: str, path: str) -> str:
