@@ -128,8 +128,8 @@ class Front:
             # Who needs a login, and has none, is told that first.
             self._identify(environ, request_id)
             raise
-        if version.explicit and version.minor < _SUFFIX_KEPT_SINCE:
-            path = path.removesuffix(_SUFFIX)
+        if version.explicit and version.minor < _SUFFIX_KEPT_SINCE and path.endswith(_SUFFIX):
+            path, call.suffix = path.removesuffix(_SUFFIX), _SUFFIX
         call.path = path
         call.public = policy.public(path)
         call.headers = (*ids, *versions.answer_headers(version.minor))

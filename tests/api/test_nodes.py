@@ -238,6 +238,20 @@ def test_names_are_for_1_5_and_newer(api: Client, add_node: AddNode) -> None:
     assert api.get(f"/v1/nodes/{node['uuid'].replace('-', '')}").status == 200
 
 
+def test_a_name_may_end_like_a_file(api: Client, add_node: AddNode) -> None:
+    """Below 1.91 the ending is taken off, unless it belongs to the name."""
+    named, plain = add_node(name="rack1.json"), add_node(name="rack1")
+    other = add_node(name="rack2")
+
+    def found(name: str) -> str:
+        return str(api.at(90).get(f"/v1/nodes/{name}").json["uuid"])
+
+    assert [found("rack1.json"), found("rack1")] == [named["uuid"], plain["uuid"]]
+    assert found("rack2.json") == found(f"{other['uuid']}.json") == other["uuid"]
+    assert api.at(90).get("/v1/nodes/rack3.json").status == 404
+    assert api.at(90).delete("/v1/nodes/rack2.json").status == 204
+
+
 def test_old_clients_see_states_they_know(api: Client, add_node: AddNode) -> None:
     ready = add_node(provision_state="available")["uuid"]
     looking = add_node(provision_state="inspect wait")["uuid"]

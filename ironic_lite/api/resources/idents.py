@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -62,7 +63,8 @@ def fetch(
     needed = (*(OWNERS if request.access.limited else ()), *((_GENERATION,) if wanted else ()))
     more = [] if columns is None else [name for name in needed if name not in columns]
     read = columns if columns is None else (*columns, *more)
-    row = service.database.read(lambda conn: nodes.get(conn, known, read, with_traits=with_traits))
+    names = (f"{known}{request.suffix}", known) if request.path == f"{_BELOW}{ident}" else (known,)
+    row = service.database.read(lambda conn: _first(conn, names, read, with_traits))
     request.access.node(row, errors.NodeNotFound(node=known), *rules, enough=enough)
     if wanted and "*" not in wanted and tag(row) not in wanted:
         told = ", ".join(sorted(wanted))[:_LONGEST]
@@ -70,6 +72,17 @@ def fetch(
     for name in more:
         del row[name]
     return row
+
+
+def _first(
+    conn: Connection, names: Sequence[str], columns: Sequence[str] | None, with_traits: bool
+) -> dict[str, Any]:
+    """Return the first node there is: one statement for each name, and once for one that recurs."""
+    *others, last = dict.fromkeys(names)
+    for name in others:
+        with contextlib.suppress(errors.NodeNotFound):
+            return nodes.get(conn, name, columns, with_traits=with_traits)
+    return nodes.get(conn, last, columns, with_traits=with_traits)
 
 
 def judge(

@@ -45,7 +45,7 @@ class Call:
     ``path`` starts below ``/v1`` and has no trailing slash; ``headers`` go on every answer.
     ``route`` is the path of the table that answers, once that is known. ``public`` says that nobody
     has to log in for it; ``access`` is what the caller may do. ``found`` and ``body`` are there
-    once it is routed, and its body has come.
+    once it is routed, and its body has come. ``suffix`` has been taken off the path.
     """
 
     path: str
@@ -59,6 +59,7 @@ class Call:
     access: Access = _EVERYTHING
     found: Any = None
     body: bytes = b""
+    suffix: str = ""
 
 
 class Request:
@@ -72,6 +73,8 @@ class Request:
         self.version = call.version.minor
         self.asked = call.version.explicit
         """Whether the client has named a version."""
+        self.suffix = call.suffix
+        """``.json``, if the path had it and the version takes it off; a name may end so, too."""
         self.who = call.who
         self.access = call.access
         self.body = b""
