@@ -15,7 +15,7 @@ from ironic_lite.api import app, front, policy
 from ironic_lite.api.policy import enforcer
 from ironic_lite.api.wire import routes
 from ironic_lite.db import nodes, ports, session
-from tests.api.callers import LESSEE, OWNER, STRANGER, Callers, Known
+from tests.api.callers import LESSEE, OWNER, STRANGER, As, Callers, Known
 from tests.api.client import Client, Response
 from tests.api.conftest import AddNode
 from tests.api.recorder import Recorder
@@ -102,6 +102,14 @@ def test_lists_hold_what_the_caller_may_see(  # noqa: PLR0917  # the facts of a 
     answer = callers(role, project).get(path)
     assert answer.status == 200
     assert {each["name"] for each in answer.json["nodes"]} == names
+
+
+@pytest.mark.parametrize("kind", ["nodes", "ports", "portgroups", "volume/targets", "runbooks"])
+def test_who_may_list_nothing_hears_that_first(callers: Callers, kind: str) -> None:
+    nobody = As(callers.application, {"X-Roles": "", "X-Project-Id": OWNER})
+    for query in ("", "?limit=-1", "?fields=none", "?sort_key=none", f"?marker={NOBODY}"):
+        assert nobody.get(f"/v1/{kind}{query}").status == 403
+    assert callers("reader", OWNER).get(f"/v1/{kind}?limit=-1").status == 400
 
 
 def test_a_list_cannot_be_asked_for_another_project(callers: Callers, node: dict[str, Any]) -> None:

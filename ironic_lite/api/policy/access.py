@@ -88,7 +88,8 @@ class Access:
     def enter(self, rule: policy.Rule | None) -> None:
         """Begin a request that ``rule`` guards; None is passed by nobody.
 
-        :raises errors.Forbidden: the rule is about nothing, and the caller does not pass it.
+        :raises errors.Forbidden: the rule is about nothing, or of a list, and the caller does not
+            pass it.
         """
         if self._ask is None:
             return
@@ -97,7 +98,9 @@ class Access:
             LOG.error("A route has no rule in ironic_lite.api.policy, and is closed to everybody")
             raise errors.Forbidden(what="a route without a rule")
         self._pending = bool(rule.about) or rule.lists
-        if not self._pending:
+        if rule.lists:
+            self._bound(rule.name)
+        elif not self._pending:
             self.demand(rule.name)
 
     def leave(self) -> None:
@@ -180,11 +183,22 @@ class Access:
         name = f"baremetal:{kind}:list" if kind or self._rule is None else self._rule.name
         if self._rule is not None and self._rule.lists:
             self._pending = False
-        if self.allows(f"{name}_all"):
-            return None
-        if not self.project or (asked and asked != self.project):
+        project = self._bound(name)
+        if project is not None and asked and asked != project:
             raise errors.Forbidden(what=f"{name}_all")
-        self.demand(name)
+        return project
+
+    def _bound(self, name: str) -> str | None:
+        """Return the project whose objects alone the caller may list by a rule, None for all.
+
+        :raises errors.Forbidden: the caller may list nothing.
+        """
+        if self._passes(f"{name}_all", {}):
+            return None
+        if not self.project:
+            raise errors.Forbidden(what=f"{name}_all")
+        if not self._passes(name, {}):
+            raise errors.Forbidden(what=name)
         return self.project
 
     def redactor(self) -> Callable[[Row], None] | None:
