@@ -5,6 +5,7 @@ The branch tells a caller what to do, so branches are few::
     Error                          500  a fault of ours
     +- InvalidRequest              400  the operator's fault: mend the request
     |  +- InvalidParameter              a value (of the body, of driver_info) is wrong
+    |  |  +- UnexpectedArguments        a key or an argument that nobody reads
     |  +- MissingParameter              a value is not there
     |  +- InvalidState                  this verb is not possible in this state
     |  +- NodeInMaintenance             end the maintenance first
@@ -120,6 +121,7 @@ from ironic_lite.errors.refusals import (
     RunbookNotFound,
     TooLarge,
     Unauthorized,
+    UnexpectedArguments,
     UnsupportedDriverExtension,
     VolumeConnectorNotFound,
     VolumeTargetNotFound,
@@ -215,6 +217,7 @@ __all__ = [
     "TooManyActions",
     "Unauthorized",
     "Unavailable",
+    "UnexpectedArguments",
     "UnknownMethod",
     "UnsupportedDriverExtension",
     "VolumeConnectorNotFound",

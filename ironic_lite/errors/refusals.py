@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from http import HTTPStatus
 
 from ironic_lite.errors.root import Error
@@ -16,6 +17,21 @@ class InvalidRequest(Error):
 
 class InvalidParameter(InvalidRequest):
     text = "{path}: {reason}"
+
+
+class UnexpectedArguments(InvalidParameter):
+    text = "Unexpected arguments: {names}. Known here: {known}."
+
+    @classmethod
+    def check(cls, given: Iterable[str], known: Collection[str]) -> None:
+        """Refuse what nobody reads.
+
+        :raises UnexpectedArguments: a name that was given is not among the known ones.
+        """
+        odd = sorted(name for name in given if name not in known)
+        if odd:
+            told = ", ".join(sorted(known)) or "none"
+            raise cls(path=odd[0], reason="unexpected", names=", ".join(odd), known=told)
 
 
 class MissingParameter(InvalidRequest):

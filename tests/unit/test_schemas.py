@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import errors, fields, names
+from ironic_lite import errors, fields, names, verbs
 from ironic_lite.api.validation import schemas, step_lists
 from ironic_lite.steps import StepKind
 
@@ -326,7 +326,8 @@ def test_a_body_without_target_says_what_is_missing(body: Any) -> None:
 
 def test_an_unknown_key_of_the_provision_body_is_named() -> None:
     fault = refused(schemas.provision, {"target": "clean", "steps": []})
-    assert fault.message == "Unexpected arguments: steps"
+    known = ", ".join(sorted(verbs.BODY_KEYS))
+    assert fault.message == f"Unexpected arguments: steps. Known here: {known}."
 
 
 def test_nulls_count_as_not_given_and_words_as_booleans() -> None:

@@ -316,12 +316,7 @@ def refuse_unknown(given: Mapping[str, Any], allowed: Collection[str]) -> None:
 
     :raises errors.InvalidParameter: some argument is not in ``allowed``.
     """
-    unknown = sorted(name for name in given if name not in allowed)
-    if unknown:
-        listed = ", ".join(unknown)
-        raise errors.InvalidParameter(
-            f"Unexpected arguments: {listed}", path=unknown[0], reason="unexpected argument"
-        )
+    errors.UnexpectedArguments.check(given, allowed)
 
 
 def _filtered(known: Filter, text: str, version: int) -> Any:

@@ -195,13 +195,7 @@ def provision(body: Any) -> Json:
     """
     if not isinstance(body, dict) or body.get("target") is None:
         raise errors.MissingParameter(path="target")
-    unknown = sorted(set(body) - set(verbs.BODY_KEYS))
-    if unknown:
-        raise errors.InvalidParameter(
-            f"Unexpected arguments: {', '.join(unknown)}",
-            path=unknown[0],
-            reason="unexpected argument",
-        )
+    errors.UnexpectedArguments.check(body, verbs.BODY_KEYS)
     rules.text(body["target"], "target", least=1)
     found: Json = {key: value for key, value in body.items() if value is not None}
     if "disable_ramdisk" in found:
@@ -267,13 +261,7 @@ def trait_list(body: Any) -> list[str]:
     """
     if not isinstance(body, dict) or body.get("traits") is None:
         raise errors.MissingParameter(path="traits")
-    unknown = sorted(set(body) - _TRAIT_KEYS)
-    if unknown:
-        raise errors.InvalidParameter(
-            f"Unexpected arguments: {', '.join(unknown)}",
-            path=unknown[0],
-            reason="unexpected argument",
-        )
+    errors.UnexpectedArguments.check(body, _TRAIT_KEYS)
     return rules.traits(body["traits"])
 
 

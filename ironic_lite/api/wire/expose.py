@@ -185,13 +185,7 @@ def _typed(
     if not given:
         return {}
     free = dict(list(known.items())[taken:])
-    unknown = sorted(set(given) - set(free))
-    if unknown:
-        raise errors.InvalidParameter(
-            f"Unexpected arguments: {', '.join(unknown)}",
-            path=unknown[0],
-            reason="unexpected argument",
-        )
+    errors.UnexpectedArguments.check(given, free)
     found = {}
     for name, value in given.items():
         kind = free[name].datatype
