@@ -23,6 +23,7 @@ def run(
     :param mask_secrets: ``always``, ``never``, or in all rules that are not ``sensitive``.
     :raises errors.HardwareError: a rule says that the inspection fails, or cannot be carried out;
         the sentence names it.
+    :raises errors.LockLost, errors.Stopping: whoever makes the calls must end.
     """
     for rule in rules:
         secrets = _MASKED.get(mask_secrets, bool(rule["sensitive"]))
@@ -41,6 +42,8 @@ def _done(
 ) -> Any:
     try:
         return act(one, *args, **more)
+    except (errors.LockLost, errors.Stopping):
+        raise  # no fault of the rule: who owns the node next inspects it
     except errors.Error as why:
         said = f"Inspection rule {rule['uuid']}: {one['op']}: {why.message}"
         raise errors.HardwareError(said) from why

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.rig import Rig
+from tests.flows.rig import Rig, wait_for
 from tests.flows.test_inspection_rules import act, inspected, rule
 from tests.ports import free_port
 
@@ -103,3 +103,19 @@ def test_blocked_networks_are_not_called(build: Build, serve: Callable[..., Cmdb
     row = rig.reaches(inspected(rig)["uuid"], "inspect failed")
     assert "image_blocked_networks" in row["last_error"]
     assert cmdb.asked == []
+
+
+def test_a_conductor_that_stops_leaves_the_inspection_to_another(
+    build: Build, serve: Callable[..., Cmdb]
+) -> None:
+    cmdb, rig = serve(503, 200), build()
+    rule(rig, call(cmdb.url, backoff_factor=60))
+    node = rig.node("manageable")
+    rig.ask("inspect_hardware", node)
+    wait_for(lambda: cmdb.asked)
+    rig.service.stop(timeout=0.01)
+    assert rig.get(node)["provision_state"] == "inspecting"
+    other = build(DEFAULT__host="there")
+    other.service._orphans.sweep()
+    assert other.reaches(node, "manageable")["last_error"] is None
+    assert len(cmdb.asked) == 2

@@ -33,6 +33,7 @@ def make(task: Task, call: Call) -> None:
 
     :raises errors.HardwareError: its server does not answer, or answers with an error.
     :raises errors.LockLost: another conductor has the node now.
+    :raises errors.Stopping: this one ends.
     """
     said = ""
     for left in range(call.retries, -1, -1):
