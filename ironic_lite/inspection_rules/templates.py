@@ -70,7 +70,7 @@ def _shown(token: re.Match[str], view: Mapping[str, Any]) -> str:
         if _WIDE.search(form):
             raise ValueError("it is too wide")
         return format(value, form) if form else str(value)
-    except (TypeError, ValueError) as why:
+    except (TypeError, ValueError, OverflowError) as why:
         reason = f"{token[0][:80]!r} cannot be filled in: {why}"
         raise errors.InvalidParameter(path="args", reason=reason) from None
 

@@ -76,10 +76,11 @@ def test_templates_are_filled_in(text: Any, found: Any) -> None:
     assert templates.fill(text, subject().view(secrets=True)) == found
 
 
-@pytest.mark.parametrize("text", ["{node.name:03d}", "{inventory[cpu][count]:99999}"])
+@pytest.mark.parametrize("text", ["{node.name:03d}", "{inventory[cpu][count]:99999}", "{item:c}"])
 def test_a_form_that_does_not_fit_is_refused(text: str) -> None:
+    view = {**subject().view(secrets=True), "item": 2**21}
     with pytest.raises(errors.InvalidParameter, match="cannot be filled in"):
-        templates.fill(text, subject().view(secrets=True))
+        templates.fill(text, view)
 
 
 def test_secrets_are_hidden_unless_the_rule_is_sensitive() -> None:
