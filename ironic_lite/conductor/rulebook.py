@@ -6,6 +6,7 @@ import os
 import pathlib
 from typing import Any, NamedTuple
 
+import orjson
 import yaml
 
 from ironic_lite import config, errors, inspection_rules
@@ -64,4 +65,10 @@ def _parsed(text: bytes) -> list[Json]:
     except (yaml.YAMLError, ValueError, RecursionError) as why:
         reason = " ".join(str(why).split())[:200]
         raise errors.InvalidParameter(path="file", reason=f"is no YAML: {reason}") from None
-    return inspection_rules.parse(found)
+    try:
+        # Nodes keep JSON: a date becomes its text, and what has none is found out now.
+        plain = orjson.loads(orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS))
+    except TypeError as why:
+        reason = f"has something that JSON has not: {why}"
+        raise errors.InvalidParameter(path="file", reason=reason) from None
+    return inspection_rules.parse(plain)

@@ -25,6 +25,7 @@ TEXT = """
   sensitive: true
   actions: [{op: log, args: {msg: x}}]
 """
+PUT = "- {{actions: [{{op: set-attribute, args: {{path: extra/x, value: {}}}}}]}}"
 
 
 def written(path: pathlib.Path, text: str) -> Rulebook:
@@ -51,6 +52,16 @@ def test_a_file_that_has_changed_is_read_again_and_only_then(tmp_path: pathlib.P
     assert book.rules("main") == []
 
 
+@pytest.mark.parametrize(
+    ("value", "found"), [("2026-01-02", "2026-01-02"), ("{1: {2.5: x}}", {"1": {"2.5": "x"}})]
+)
+def test_what_yaml_has_besides_json_is_kept_as_text(
+    tmp_path: pathlib.Path, value: str, found: Any
+) -> None:
+    (rule,) = written(tmp_path / "rules.yaml", PUT.format(value)).rules()
+    assert rule["actions"][0]["args"]["value"] == found
+
+
 @pytest.mark.parametrize("path", [None, ""])
 def test_without_a_file_there_are_no_rules(path: str | None) -> None:
     book = Rulebook(path)
@@ -67,8 +78,14 @@ def test_without_a_file_there_are_no_rules(path: str | None) -> None:
         ("a: 1", "must be a list of rules"),
         ("", "must be a list of rules"),
         ("- {actions: [{op: nope, args: {}}]}", "0/actions/0/op: 'nope' is none of"),
+        (PUT.format("!!set {a}"), "has something that JSON has not"),
+        (PUT.format("&a [*a]"), "has something that JSON has not"),
+        (PUT.format("9" * 20), "has something that JSON has not"),
     ],
-    ids=["no file", "no YAML", "no text", "an object", "nothing", "a bad rule"],
+    ids=[
+        *("no file", "no YAML", "no text", "an object", "nothing", "a bad rule"),
+        *("a set", "a list within itself", "a number of more than 64 bits"),
+    ],
 )
 def test_a_file_that_cannot_be_used_is_named(
     tmp_path: pathlib.Path, text: str | None, said: str
