@@ -146,6 +146,11 @@ def link(document: Json, *names: str) -> str | None:
     return path if isinstance(path, str) and path else None
 
 
+def path(url: str) -> str:
+    """Return the path of what may be a whole URL, such as the place of something new."""
+    return "/" + url.partition("://")[2].partition("/")[2] if "://" in url else url
+
+
 def text(document: Json, *names: str) -> str | None:
     """Return the string at this place, without spaces around it; None if it is empty or none."""
     found = value(document, *names)

@@ -18,7 +18,7 @@ import sushy.exceptions
 
 from ironic_lite import clock, config, errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, faults, jobs, quirks, storage
+from ironic_lite.drivers.redfish import connection, documents, faults, jobs, quirks, storage
 
 Json = dict[str, Any]
 
@@ -202,7 +202,7 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
     accepted = response.status_code == HTTPStatus.ACCEPTED
     place = response.headers.get("Location")
     if response.status_code == HTTPStatus.CREATED and place:
-        order.volume = _path(place)
+        order.volume = documents.path(place)
     order.uris = jobs.places(response)
     order.state = SENT if accepted or order.when == ON_RESET else DONE
 
@@ -300,11 +300,6 @@ def find(work: Work, order: Order, there: Iterable[storage.Volume]) -> storage.V
     # Several may share their disks; what has no size was to have all there is.
     asked = order.body.get("CapacityBytes", sys.maxsize)
     return min(alike, key=lambda one: abs(asked - one.size), default=None)
-
-
-def _path(url: str) -> str:
-    """Return the path of what may be a whole URL."""
-    return "/" + url.partition("://")[2].partition("/")[2] if "://" in url else url
 
 
 # -- how it fails ----------------------------------------------------------------------------

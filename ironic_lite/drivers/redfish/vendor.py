@@ -63,10 +63,10 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
         """
         service = _service(task)
         payload = _payload(call.info)
-        known = service.get("EventTypesForSubscription")
-        odd = set(call.info.get("EventTypes") or ()) - set(known or ())
-        if isinstance(known, list) and odd:
-            reason = f"this BMC has no {', '.join(sorted(odd))}, but {', '.join(map(str, known))}"
+        known = _texts(service, "EventTypesForSubscription")
+        odd = set(call.info.get("EventTypes") or ()).difference(known)
+        if known and odd:
+            reason = f"this BMC has no {', '.join(sorted(odd))}, but {', '.join(known)}"
             raise errors.InvalidParameter(path="EventTypes", reason=reason)
         place = _collection(service, task)
 
@@ -76,8 +76,8 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
 
         path, made = connection.call(task, work, read=False)
         if path and documents.text(made, "Id") is None:
-            made = documents.read(task, urllib.parse.urlsplit(path).path)
-        return _shown(made or {})
+            made = documents.read(task, documents.path(path))
+        return _shown(made if isinstance(made, dict) else {})
 
     @base.passthru(
         methods=("DELETE",), description="Remove the subscription that the key id names."
@@ -167,7 +167,7 @@ def _number(info: Mapping[str, Any]) -> str:
     if info.get("id") in (None, ""):
         raise errors.MissingParameter(path="id")
     number = str(info["id"])
-    if not _NUMBER.fullmatch(number):
+    if not _NUMBER.fullmatch(number) or number in (".", ".."):
         raise errors.InvalidParameter(path="id", reason="is no Id of a subscription")
     return number
 
@@ -207,6 +207,11 @@ def _member(task: base.Task, info: Mapping[str, Any]) -> str:
 
 def _absent(info: Mapping[str, Any]) -> errors.NotFound:
     return errors.NotFound(what="Subscription", ident=_number(info))
+
+
+def _texts(document: Json, name: str) -> list[str]:
+    found = document.get(name)
+    return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
 
 
 def _shown(document: Json) -> Json:

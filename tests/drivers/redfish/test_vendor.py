@@ -116,6 +116,7 @@ def test_all_that_is_told_is_sent(machine: bmc.Machine, task: conftest.BmcTask) 
         ("create_subscription", {"Destination": LISTENER, "Color": "red"}, "Color"),
         ("delete_subscription", {}, "id"),
         ("get_subscription", {"id": "../../Systems"}, "id"),
+        ("delete_subscription", {"id": ".."}, "id"),
         ("get_all_subscriptions", {"id": "7"}, "id"),
         ("eject_vmedia", {"boot_device": "tape"}, "boot_device"),
     ],
@@ -136,6 +137,27 @@ def test_events_that_the_bmc_has_not_are_refused(
     with pytest.raises(errors.InvalidParameter, match="no Weather, but Alert, StatusChange"):
         call(task, "create_subscription", Destination=LISTENER, EventTypes=["Weather", "Alert"])
     assert f"POST {ALL}" not in machine.log
+
+
+@pytest.mark.parametrize("known", [[], [{}], 5, "Alert", None], ids=str)
+def test_a_bmc_that_cannot_say_which_events_it_has_judges_itself(
+    machine: bmc.Machine, task: conftest.BmcTask, known: Any
+) -> None:
+    machine.tree[SERVICE]["EventTypesForSubscription"] = known
+    made = call(task, "create_subscription", Destination=LISTENER, EventTypes=["Weather"])
+    assert made["EventTypes"] == ["Weather"]
+
+
+@pytest.mark.parametrize("place", ["http://[", "nowhere", None])
+@pytest.mark.parametrize("body", [None, ["Id"]], ids=["no body", "a list"])
+def test_an_answer_that_says_nothing_of_the_subscription_is_none(
+    machine: bmc.Machine, task: conftest.BmcTask, place: str | None, body: Any
+) -> None:
+    def create(handler: Handler) -> None:
+        handler.say(201, body, **({} if place is None else {"Location": place}))
+
+    machine.tricks[f"POST {ALL}"] = create
+    assert call(task, "create_subscription", Destination=LISTENER) == {}
 
 
 def test_a_bmc_without_events_is_told_of(machine: bmc.Machine, task: conftest.BmcTask) -> None:
