@@ -95,6 +95,11 @@ def _names_secret(value: dict[str, Any]) -> bool:
     return (isinstance(name, str) and secret(name)) or (isinstance(path, str) and secret(path))
 
 
+def _names(value: dict[str, Any]) -> tuple[Any, Any]:
+    """Return what says whether the value of a setting is secret."""
+    return value.get("name"), value.get("path")
+
+
 def _leads_to_secret(value: list[Any]) -> bool:
     """Tell whether this is what is to be written to a secret place, ``[path, value]``."""
     path = value[0] if len(value) > 1 else None
@@ -121,25 +126,40 @@ def restore(name: str, given: Any, stored: Any) -> Any:
     """Return what a client means by a value it read masked, changed and sent back.
 
     Wherever ``given`` holds just what was shown instead of a stored secret, the secret stays; all
-    else is taken as it is.
+    else is taken as it is. What is secret by the name or path beside it stays only with these:
+    under others it would be shown.
 
     :param name: the node's field; ``given`` and ``stored`` are its values.
     """
     if isinstance(given, dict) and isinstance(stored, dict):
-        return {key: _restored(name, key, held, stored) for key, held in given.items()}
+        return {key: _restored(name, key, given, stored) for key in given}
     if isinstance(given, list) and isinstance(stored, list):
         return _restored_items(given, stored)
     return stored if isinstance(given, str) and given == mask(stored) else given
 
 
-def _restored(name: str, key: str, given: Any, around: dict[str, Any]) -> Any:
-    stored = around.get(key)
+def _restored(name: str, key: str, around: dict[str, Any], known: dict[str, Any]) -> Any:
+    given, stored = around[key], known.get(key)
     if stored is None:
         return given
-    hidden = secret(key) or key in _SECRET_IN.get(name, ())
-    if hidden or (key == "value" and _names_secret(around)):
+    if secret(key) or key in _SECRET_IN.get(name, ()):
         return stored if given == MASK else given
+    if key == "value" and _names_secret(known):
+        return stored if given == MASK and _names(around) == _names(known) else given
     return restore("", given, stored)
+
+
+def forget_renamed(now: Any, former: Any) -> None:
+    """Replace in ``now`` what ``former`` hides by a name or path that is another now, in place.
+
+    Who changes only the name would be shown the secret. Both are an object, or a list, before and
+    after one operation of a PATCH on it; the secret has to be sent again.
+    """
+    if isinstance(now, dict):
+        if _names_secret(former) and _names(now) != _names(former) and now.get("value") is not None:
+            now["value"] = MASK
+    elif isinstance(now, list) and _leads_to_secret(former) and now[:1] != former[:1]:
+        now[:] = [MASK if item is not None and item in former[1:] else item for item in now]
 
 
 def _restored_items(given: list[Any], stored: list[Any]) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import errors, fields, states
+from ironic_lite import errors, fields, masking, states
 from ironic_lite.api.resources import patches
 from ironic_lite.states import State
 
@@ -188,6 +188,59 @@ def test_a_refusal_repeats_nothing_that_is_stored(operation: Json) -> None:
     assert "hunter2" not in said.message
     assert "hunter2" not in str(said.facts)
     assert "jsonpointer" not in said.message
+
+
+_PAIR: Json = {"name": "AdminPassword", "value": "s3cret"}
+_PLACE: Json = {"path": "driver_info/ipmi_password", "value": "s3cret"}
+_WRITTEN = ["driver_info/ipmi_password", "s3cret"]
+_MASKED = "******"
+
+
+@pytest.mark.parametrize(
+    ("held", "operations"),
+    [
+        (_PAIR, [("replace", "/name", "x")]),
+        (_PAIR, [("remove", "/name")]),
+        (_PAIR, [("add", "/name", "x"), ("replace", "/name", "y")]),
+        (_PAIR, [("replace", "", {"name": "x", "value": _MASKED})]),
+        (_PLACE, [("replace", "/path", "extra/x")]),
+        (_PLACE, [("replace", "", {"path": "extra/x", "value": _MASKED})]),
+        (_WRITTEN, [("replace", "/0", "extra/x")]),
+        (_WRITTEN, [("remove", "/0")]),
+        (_WRITTEN, [("add", "/0", "extra/x")]),
+        (_WRITTEN, [("replace", "", ["extra/x", _MASKED])]),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("more", [False, True])
+def test_a_secret_is_not_kept_under_another_name(
+    held: Any, operations: list[tuple[Any, ...]], more: bool
+) -> None:
+    """Its name is what hides it: with another, who may not see it would."""
+    wanted = [op(kind, f"/driver_info/all/0{place}", *to) for kind, place, *to in operations]
+    if more:  # then items are found again by how they look alone
+        wanted.append(op("add", "/driver_info/all/-", {"name": "z"}))
+    stored = {"all": [copy.deepcopy(held), {"kept": 1}]}
+    after = patch(*wanted, driver_info=stored)["driver_info"]["all"]
+    assert "s3cret" not in repr(after)
+    assert _MASKED in repr(after[0])
+    assert after[1] == {"kept": 1}
+
+
+def test_a_secret_stays_where_its_name_does() -> None:
+    held = [copy.deepcopy(one) for one in (_PAIR, _PLACE, _WRITTEN)]
+    for operations in (
+        [op("replace", "/driver_info/all", masking.mask(held)), op("add", "/driver_info/b", 1)],
+        [op("add", "/driver_info/all/0/type", "Password"), op("add", "/driver_info/all/2/-", "x")],
+    ):
+        after = patch(*operations, driver_info={"all": held})["driver_info"]["all"]
+        assert [after[0]["value"], after[1]["value"], after[2][1]] == ["s3cret"] * 3
+    renamed = (
+        op("replace", "/driver_info/all/0/name", "x"),
+        op("replace", "/driver_info/all/0/value", "plain"),
+    )
+    after = patch(*renamed, driver_info={"all": held})["driver_info"]["all"]
+    assert after[0] == {"name": "x", "value": "plain"}
 
 
 def test_many_patches_cannot_nest_deeper_than_one_body() -> None:
