@@ -29,8 +29,8 @@ _SORTED_LENGTH = 255
 _PART = 100
 # MariaDB looks up a joined marker before it plans, and plans better for it; PostgreSQL would sort.
 _JOINING = ("mysql", "mariadb")
-_WHOSE = "project"
-"""The filter that says of which project the rows are that a caller may see."""
+_WHOSE = ("node_uuid", "portgroup_uuid", "project")
+"""The filters that say whose the rows are that a caller may see."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +83,7 @@ class Listing:
         :param where: filter -> value: of a special filter, or of a column. None means IS NULL, a
             list any of its values.
         :param marker_id: the marker column's value of the last row of the page before; a row
-            that the filter ``project`` leaves out is none.
+            of another project, node or portgroup than is asked for is none.
         :param direction: ``asc`` or ``desc``.
         :param texts: JSON columns to leave as the text they are stored as, since decoding them is
             what a list of many rows costs most.
@@ -236,14 +236,15 @@ def _select(
 def _marker(listing: Listing, shape: Shape) -> tuple[Any, Clause]:
     """Return the table once more, and the condition that makes it the marker's row.
 
-    Where a list holds what is of a project, nothing else is a marker: a caller who may see no more
-    must not learn from a page whether there is a row of this UUID.
+    Where a list holds what is of a project, a node or a portgroup, nothing else is a marker: a
+    caller who may see no more must not learn from a page whether there is a row of this UUID.
     """
     other = listing.table.alias("marker")
     named = other.c[listing.marker] == sa.bindparam("marker_", type_=sa.String)
-    whose = listing.clause(_WHOSE, "bound") if (_WHOSE, "bound") in shape else None
-    if whose is not None:
-        named = sa.and_(named, ClauseAdapter(other).traverse(whose))
+    for name, form in shape:
+        whose = listing.clause(name, form) if name in _WHOSE else None
+        if whose is not None:
+            named = sa.and_(named, ClauseAdapter(other).traverse(whose))
     return other, named
 
 

@@ -1,0 +1,55 @@
+"""A list below a node or a portgroup goes on after its own rows alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from ironic_lite.db import session
+from tests.api import world
+from tests.api.callers import OWNER, Callers
+from tests.api.client import op
+from tests.api.test_runs import add_run
+
+ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
+MINE, FOREIGN = world.uuid_of(1), world.uuid_of(6)
+
+
+def _assert_hidden(callers: Callers, path: str, own: str, foreign: str) -> None:
+    """Whether there is such a row elsewhere is not to be learnt, however the list is sorted."""
+    reader = callers("reader", OWNER)
+    for sort in ("", "&sort_dir=desc", "&sort_dir=asc"):
+        hidden, none = (reader.get(f"{path}?marker={one}{sort}") for one in (foreign, ABSENT))
+        assert (hidden.status, none.status) == (404, 404)
+        assert hidden.text == none.text.replace(ABSENT, foreign)
+        assert reader.get(f"{path}?marker={own}{sort}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [("ports", 41), ("portgroups", 51), ("volume/connectors", 61), ("volume/targets", 71)],
+)
+def test_what_another_node_has_is_no_marker(
+    callers: Callers, database: session.Database, kind: str, first: int
+) -> None:
+    world.build(callers("admin"), database)
+    numbers = (world.uuid_of(first), world.uuid_of(first + 1))
+    _assert_hidden(callers, f"/v1/nodes/{MINE}/{kind}", *numbers)
+
+
+def test_a_run_of_another_node_is_no_marker(callers: Callers, database: session.Database) -> None:
+    world.build(callers("admin"), database)
+    own, foreign = (add_run(database, node) for node in (MINE, FOREIGN))
+    _assert_hidden(callers, f"/v1/nodes/{MINE}/runs", own, foreign)
+
+
+def test_a_port_of_another_portgroup_is_no_marker(
+    callers: Callers, database: session.Database
+) -> None:
+    admin = callers("admin")
+    world.build(admin, database)
+    for port, group in ((41, 51), (42, 52)):
+        patch = [op("add", "/portgroup_uuid", world.uuid_of(group))]
+        joined = admin.patch(f"/v1/ports/{world.uuid_of(port)}", patch)
+        assert joined.status == 200, joined.text
+    place = f"/v1/portgroups/{world.uuid_of(51)}/ports"
+    _assert_hidden(callers, place, world.uuid_of(41), world.uuid_of(42))
