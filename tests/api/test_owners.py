@@ -48,3 +48,22 @@ def test_a_child_has_the_owner_of_its_parent(
         path = f"/v1/nodes/{child}"
         assert caller.patch(path, [op("add", "/parent_node", foreign)]).status == 400
         assert caller.patch(path, [op("add", "/parent_node", parent)]).status == 200
+
+
+def test_who_is_joined_to_others_keeps_the_owner(
+    api: Client, callers: Callers, add_node: AddNode
+) -> None:
+    """Else what is done to the parent would reach somebody else's machine."""
+    parent, other = (add_node(owner=owner)["uuid"] for owner in (OWNER, STRANGER))
+    child = add_node(owner=OWNER, parent_node=parent)["uuid"]
+    give = op("replace", "/owner", STRANGER)
+    for caller in (api, callers("admin")):
+        for mine, its in ((parent, child), (child, parent)):
+            answer = caller.patch(f"/v1/nodes/{mine}", [give])
+            assert (answer.status, its in answer.text) == (409, True)
+            assert api.get(f"/v1/nodes/{mine}").json["owner"] == OWNER
+    moved = api.patch(f"/v1/nodes/{child}", [give, op("replace", "/parent_node", other)])
+    assert (moved.status, moved.json["parent_node"]) == (200, other)
+    assert api.patch(f"/v1/nodes/{parent}", [give]).status == 200
+    alone = [op("replace", "/owner", OWNER), op("remove", "/parent_node")]
+    assert api.patch(f"/v1/nodes/{child}", alone).status == 200

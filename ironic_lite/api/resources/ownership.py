@@ -12,7 +12,8 @@ from ironic_lite.api import policy
 from ironic_lite.api.policy.access import target
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import allocations
+from ironic_lite.db import allocations, nodes
+from ironic_lite.db.session import Connection
 from ironic_lite.states import State
 
 Row = dict[str, Any]
@@ -23,6 +24,7 @@ _CREATE_OWN = "baremetal:node:create:self_owned_node"
 _PROVISIONED = "baremetal:node:update_owner_provisioned"
 _UNCLEANED = "baremetal:node:disable_cleaning"
 _INTERFACES = f"{_UPDATE}:driver_interfaces"
+_OWNED = ("uuid", "owner")
 
 PATCHED: Mapping[str, str] = {
     "instance_info": "baremetal:node:update_instance_info",
@@ -109,8 +111,8 @@ def claim(given: Row, owner: str | None) -> None:
 def check_transfer(service: Service, request: Request, before: Row, changed: Row) -> None:
     """Check whether a node may be given to another owner.
 
-    :raises errors.Conflict: not while it is active, by this caller; or not while somebody's
-        allocation has it.
+    :raises errors.Conflict: not while it is active, by this caller; not while somebody's
+        allocation has it; or not without its parent and children.
     """
     if "owner" not in changed:
         return
@@ -123,6 +125,20 @@ def check_transfer(service: Service, request: Request, before: Row, changed: Row
     ):
         reason = "its owner cannot be changed while an allocation with an owner has it"
         raise errors.Conflict(node=before["uuid"], reason=reason)
+    for other in service.database.read(lambda conn: _joined(conn, before, changed)):
+        if other["owner"] != changed["owner"]:
+            reason = f"its owner cannot be changed while it is joined to node {other['uuid']}, "
+            reason += "its parent or child, which has another: take parent_node away before"
+            raise errors.Conflict(node=before["uuid"], reason=reason)
+
+
+def _joined(conn: Connection, before: Row, changed: Row) -> list[Row]:
+    """Return uuid and owner of a node's children, and of its parent, if that stays so."""
+    found = nodes.page(conn, columns=_OWNED, where={"parent_node": before["uuid"]})
+    if before["parent_node"] and "parent_node" not in changed:
+        parent = {"uuid": before["parent_node"], "include_children": True}
+        found += nodes.page(conn, columns=_OWNED, where=parent)
+    return found
 
 
 def check_parent(request: Request, row: Row, parent: Row, ident: str) -> None:
