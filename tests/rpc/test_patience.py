@@ -167,10 +167,11 @@ def test_a_conductor_that_stood_still_carries_out_what_is_still_waited_for(
     assert caller.call(ctxt, "noted", host="one") == ["before", "waited for"]
 
 
+@pytest.mark.parametrize("after", [0, 2], ids=["at once", "behind signs of life"])
 def test_a_caller_that_stood_still_reads_its_answer_before_it_gives_up(
-    url: str, serve: Serve
+    url: str, serve: Serve, after: int
 ) -> None:
-    endpoint, seconds = stage.Endpoint(), 2
+    endpoint, seconds = stage.Endpoint(), after + 2
     serve(url, "one", endpoint)
     other = stage.Caller(url, "held", timeout=seconds)
     try:
@@ -178,6 +179,7 @@ def test_a_caller_that_stood_still_reads_its_answer_before_it_gives_up(
         stage.until(lambda: endpoint.seen)
         stage.stop(other.process)
         stood = clock.steady()
+        stage.until(lambda: clock.steady() - stood > after)
         endpoint.gate.set()
         stage.until(lambda: clock.steady() - stood > seconds + 1)
         other.process.send_signal(signal.SIGCONT)
