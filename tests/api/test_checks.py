@@ -142,3 +142,39 @@ def test_a_file_that_was_broken_changes_nothing(
     assert "policy file cannot be used" in caplog.text
     change(file, '"baremetal:node:get": "role:second"\n', 10)
     assert passing(trees) == ["second"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"a": "rule:a"\n', '"a": "rule:b"\n"b": "role:x or rule:a"\n', '"a": "rule:none"\n'],
+    ids=["itself", "in turn", "none"],
+)
+def test_rules_that_lead_nowhere_change_nothing(
+    trees: checks.Trees, file: pathlib.Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They end the service at its start; here the next to ask for them would fail."""
+    assert passing(trees) == ["first"]
+    change(file, f'"baremetal:node:get": "rule:a"\n{text}', 5)
+    assert passing(trees) == ["first"]
+    assert "policy file cannot be used" in caplog.text
+    assert passing(trees) == ["first"]
+    change(file, '"baremetal:node:get": "role:second"\n', 10)
+    assert passing(trees) == ["second"]
+
+
+def test_a_broken_file_takes_no_rules_of_others_away(
+    trees: checks.Trees, file: pathlib.Path
+) -> None:
+    """The library drops all rules before it reads a folder, and stops at what is broken."""
+    admin = {"roles": ["admin"], "system_scope": "all", "system": "all"}
+    broken, last = (file.with_name("policy.d") / f"{name}.yaml" for name in "ab")
+    last.parent.mkdir()
+    last.write_text('"baremetal:chassis:create": "!"\n')
+    assert not trees.passes("baremetal:chassis:create", {}, admin)
+    broken.write_text("no rules\n")
+    for _ in range(2):
+        assert not trees.passes("baremetal:chassis:create", {}, admin)
+        assert passing(trees) == ["first"]
+    change(broken, '"baremetal:node:get": "role:second"\n', 5)
+    assert passing(trees) == ["second"]
+    assert not trees.passes("baremetal:chassis:create", {}, admin)

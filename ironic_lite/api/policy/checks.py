@@ -32,6 +32,9 @@ class Trees:
 
     def __init__(self, enforcer: Any) -> None:
         self._enforcer = enforcer
+        # While one thread loads, the library's own are incomplete: a file's may be there, and those
+        # of the next, which say otherwise, not yet.
+        self._rules = enforcer.rules
         self._copies: dict[str, tuple[Any, Check]] = {}
         self._loading = threading.Lock()
         self._loaded = float("-inf")
@@ -51,7 +54,7 @@ class Trees:
     def has(self, name: str) -> bool:
         """Tell whether there is a rule of this name, in the table or in a policy file."""
         self._refresh()
-        return name in self._enforcer.rules
+        return name in self._rules
 
     def _refresh(self) -> None:
         """Let the library look for changed files now and then; one thread does, others go on."""
@@ -59,7 +62,12 @@ class Trees:
             return
         try:
             self._enforcer.load_rules()
+            if self._enforcer.rules is not self._rules:
+                self._enforcer.check_rules(raise_on_violation=True)
+                self._rules = self._enforcer.rules
         except Exception:  # whatever a parser may raise
+            # Of several files, those before the broken one have taken the place of all by now.
+            self._enforcer.rules = self._rules
             LOG.exception("A changed policy file cannot be used; the rules stay as they were")
         finally:
             self._loaded = time.monotonic()
@@ -68,7 +76,7 @@ class Trees:
     def find(self, name: str) -> Check:
         """Return the copy of a rule; one that nobody passes, if there is no such rule."""
         try:
-            rule = self._enforcer.rules[name]
+            rule = self._rules[name]
         except KeyError:
             return _nobody
         known = self._copies.get(name)
