@@ -222,7 +222,7 @@ KEYS = {
     "deploy": {*STEPS, "fake_fail_verbs", "fake_steps_unavailable", "fake_agent"},
     "firmware": STEPS,
     "inspect": {"fake_step_seconds", "fake_fail_verbs", "fake_async_verbs", "fake_ports"},
-    "management": {*STEPS, "fake_fail_verbs", "fake_fail_calls", "fake_ports"},
+    "management": {*STEPS, "fake_fail_verbs", "fake_fail_calls", "fake_ports", "fake_vendor"},
     "power": {*STEPS, "fake_fail_power"},
     "raid": STEPS,
     "rescue": {"fake_step_seconds", "fake_fail_verbs", "fake_async_verbs"},

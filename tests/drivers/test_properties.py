@@ -20,7 +20,7 @@ FAKE = {
     "redfish": DEPLOY,
     "manual-management": {*DEPLOY, "fake_fail_power"},
     "fake-hardware": {*DEPLOY, "fake_fail_power", "fake_fail_calls", "fake_async_verbs"}
-    | {"fake_ports"},
+    | {"fake_ports", "fake_vendor"},
 }
 """The keys that are heeded where deploy, or more, is a rehearsal."""
 REHEARSED: dict[str, list[str]] = {

@@ -46,6 +46,22 @@ def test_a_bmc_that_cannot_tell_how_it_boots_leaves_what_is_noted(rig: Rig) -> N
 
 
 @pytest.mark.parametrize(
+    ("properties", "told", "noted"),
+    [
+        ({"cpus": 4}, "Fake Machines", {"cpus": 4, "vendor": "Fake Machines"}),
+        ({"vendor": "mine"}, "Fake Machines", {"vendor": "mine"}),
+        ({"cpus": 4}, None, {"cpus": 4}),
+    ],
+)
+def test_who_made_the_machine_is_noted_unless_somebody_has_said_so(
+    rig: Rig, properties: dict[str, object], told: str | None, noted: dict[str, object]
+) -> None:
+    given = {} if told is None else {"fake_vendor": told}
+    row = rig.act("manage", rig.node("enroll", properties=properties, **given))
+    assert (row["provision_state"], row["properties"]) == ("manageable", noted)
+
+
+@pytest.mark.parametrize(
     ("told", "said"),
     [
         ({"fake_fail_power": "no route to BMC"}, "no route to BMC"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
-from ironic_lite import errors, plans
+from ironic_lite import errors, plans, texts
 from ironic_lite.conductor import findings, stepper
 from ironic_lite.conductor.flows import faults, offers
 from ironic_lite.conductor.phases import Phase
@@ -13,6 +15,7 @@ from ironic_lite.drivers import base
 from ironic_lite.steps import StepKind
 
 LOG = logging.getLogger(__name__)
+_VENDOR = "vendor"
 _PAUSES = (0.5, 1.0, 2.0, 0.0)  # seconds between the tries to read a power state
 
 
@@ -50,15 +53,7 @@ def begin(task: Task) -> None:
 
 def finish(task: Task) -> None:
     """Manageable; what else the machine tells is noted, and it is switched off if so configured."""
-    management = task.driver.management
-    for column, ask in (
-        ("boot_mode", management.get_boot_mode),
-        ("secure_boot", management.get_secure_boot_state),
-    ):
-        try:
-            setattr(task.node, column, ask(task))
-        except Exception as why:  # not every BMC can tell; nothing depends on it
-            LOG.debug("Node %s: its %s is not known", task.node.uuid, column, exc_info=why)
+    _note(task)
     may = not (task.node.disable_power_off or task.driver.power.in_band)
     if may and task.desk.conf.conductor.power_off_after_verify:
         task.driver.power.set_power_state(task, base.POWER_OFF)
@@ -66,6 +61,28 @@ def finish(task: Task) -> None:
     findings.refresh(task)
     task.notes.forget_steps(StepKind.VERIFY)
     task.move("done")
+
+
+def _note(task: Task) -> None:
+    """Note how the machine boots, and who made it if nobody has said so yet."""
+    node, management = task.node, task.driver.management
+    asked: dict[str, Callable[[Task], Any]] = {
+        "boot_mode": management.get_boot_mode,
+        "secure_boot": management.get_secure_boot_state,
+    }
+    properties = node.properties or {}
+    if not properties.get(_VENDOR):
+        asked[_VENDOR] = management.detect_vendor
+    told: dict[str, Any] = {}
+    for name, ask in asked.items():
+        try:
+            told[name] = ask(task)
+        except Exception as why:  # not every BMC can tell; nothing depends on it
+            LOG.debug("Node %s: its %s is not known", node.uuid, name, exc_info=why)
+    if vendor := told.pop(_VENDOR, None):
+        node.properties = {**properties, _VENDOR: texts.cleaned(vendor)}
+    for column, value in told.items():
+        setattr(node, column, value)
 
 
 def give_up(task: Task, why: errors.Error) -> None:

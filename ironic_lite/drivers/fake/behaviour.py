@@ -55,6 +55,7 @@ PROPERTIES: Mapping[str, str] = {
         "by themselves after fake_step_seconds. Optional."
     ),
     "fake_ports": "List of MAC addresses: an inspection finds these network cards. Optional.",
+    "fake_vendor": "Who made the machine, as its BMC tells. Default: it does not tell. Optional.",
     "fake_steps_unavailable": (
         "Seconds, an integer: only an agent knows the clean steps. Before the first cleaning the "
         "list is not available, retry after that time; -1 is unknown. Optional."
@@ -71,7 +72,10 @@ _OF_STEPS = ("fake_step_seconds", "fake_async_steps", "fake_fail_steps")
 _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "deploy": ("fake_fail_verbs", "fake_steps_unavailable", "fake_agent"),
     "inspect": ("fake_step_seconds", "fake_fail_verbs", "fake_async_verbs", "fake_ports"),
-    "management": ("fake_step_seconds", "fake_fail_verbs", "fake_fail_calls", "fake_ports"),
+    "management": (
+        *("fake_step_seconds", "fake_fail_verbs", "fake_fail_calls", "fake_ports"),
+        "fake_vendor",
+    ),
     "power": ("fake_fail_power",),
     "rescue": ("fake_step_seconds", "fake_fail_verbs", "fake_async_verbs"),
     "vendor": ("fake_step_seconds", "fake_fail_calls"),
@@ -109,6 +113,7 @@ class Behaviour:
     fail_calls: Mapping[str, str] = dataclasses.field(default_factory=dict)
     async_verbs: frozenset[str] = frozenset()
     ports: frozenset[str] = frozenset()
+    vendor: str | None = None
     steps_unavailable: int | None = None
     agent: tuple[Ramdisk, ...] = ()
 
@@ -199,6 +204,12 @@ def _message(key: str, value: object) -> str:
         raise _refuse(key, f"{_shown(value)} is not a message; remove the key to fail no more")
     if len(value) > LONGEST_MESSAGE:
         raise _refuse(key, f"a message has at most {LONGEST_MESSAGE} characters")
+    return value
+
+
+def _word(key: str, value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value.strip()) <= _LONGEST_KEY:
+        raise _refuse(key, f"{_shown(value)} is no name of 1 to {_LONGEST_KEY} characters")
     return value
 
 
@@ -301,6 +312,7 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "fake_fail_calls": _messages(_call),
     "fake_async_verbs": _several(_async_verb),
     "fake_ports": _several(_mac),
+    "fake_vendor": _word,
     "fake_steps_unavailable": _whole_seconds,
     "fake_agent": _ramdisks,
 }

@@ -17,7 +17,6 @@ SECURE = "fake_secure_boot"
 NMIS = "fake_nmis"
 LAMPS = "fake_indicators"
 MEDIA = "fake_virtual_media"
-VENDOR = "Fake Machines"
 INDICATORS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "chassis": {"led-0": {"readonly": True, "states": ["off", "on"]}},
     "system": {"led": {"readonly": False, "states": ["blinking", "off", "on"]}},
@@ -127,8 +126,8 @@ class FakeManagement(stage.Staged, base.Management):
         return {"Temperature": {"Inlet": {"Sensor Reading": "21 degrees C", "Status": "ok"}}}
 
     def detect_vendor(self, task: base.Task) -> str | None:
-        """Return the only maker of fake machines."""
-        return VENDOR
+        """Return driver_info/fake_vendor."""
+        return stage.told(task).vendor
 
     def get_mac_addresses(self, task: base.Task) -> list[str]:
         """Return what an inspection would find, too: driver_info/fake_ports."""

@@ -37,7 +37,7 @@ def test_what_the_bmc_refuses_is_told_on_the_node(
     shown = operator.shows(node)
     assert "Failed to switch secure boot on: The BMC at" in shown["last_error"]
     assert "(The keys are locked)" in shown["last_error"]
-    assert (shown["secure_boot"], shown["reservation"]) == (None, None)
+    assert (shown["secure_boot"], shown["reservation"]) == (False, None)
 
 
 def test_an_interrupt_is_given_or_refused_at_once(
