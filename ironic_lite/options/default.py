@@ -146,7 +146,7 @@ _ENABLED: dict[str, Sequence[str]] = {
     "raid": ("no-raid", "agent", "redfish", "fake"),
     "rescue": ("no-rescue", "agent", "fake"),
     "storage": ("noop",),
-    "vendor": ("ipmitool", "no-vendor", "fake"),
+    "vendor": ("ipmitool", "redfish", "no-vendor", "fake"),
 }
 
 INTERFACES = tuple(
