@@ -112,6 +112,16 @@ def test_who_may_list_nothing_hears_that_first(callers: Callers, kind: str) -> N
     assert callers("reader", OWNER).get(f"/v1/{kind}?limit=-1").status == 400
 
 
+def test_a_name_of_others_that_ends_like_a_file_hides_none(
+    callers: Callers, add_node: AddNode
+) -> None:
+    add_node(name="rack1.json", owner=STRANGER)
+    mine = add_node(name="rack1", owner=OWNER)
+    answer = callers("reader", OWNER).at(90).get("/v1/nodes/rack1.json")
+    assert (answer.status, answer.json.get("uuid")) == (200, mine["uuid"])
+    assert callers("reader").at(90).get("/v1/nodes/rack1.json").json["name"] == "rack1.json"
+
+
 def test_a_list_cannot_be_asked_for_another_project(callers: Callers, node: dict[str, Any]) -> None:
     assert callers("admin", STRANGER).get(f"/v1/nodes?project={OWNER}").status == 403
     assert callers("admin", STRANGER).get(f"/v1/nodes?owner={OWNER}").json["nodes"] == []

@@ -64,8 +64,15 @@ def fetch(
     more = [] if columns is None else [name for name in needed if name not in columns]
     read = columns if columns is None else (*columns, *more)
     names = (f"{known}{request.suffix}", known) if request.path == f"{_BELOW}{ident}" else (known,)
-    row = service.database.read(lambda conn: _first(conn, names, read, with_traits))
-    request.access.node(row, errors.NodeNotFound(node=known), *rules, enough=enough)
+
+    def find(name: str) -> dict[str, Any]:
+        found = service.database.read(
+            lambda conn: nodes.get(conn, name, read, with_traits=with_traits)
+        )
+        request.access.node(found, errors.NodeNotFound(node=known), *rules, enough=enough)
+        return found
+
+    row = _first(names, find)
     if wanted and "*" not in wanted and tag(row) not in wanted:
         told = ", ".join(sorted(wanted))[:_LONGEST]
         raise errors.PreconditionFailed(node=known, tag=tag(row), wanted=told)
@@ -74,15 +81,13 @@ def fetch(
     return row
 
 
-def _first(
-    conn: Connection, names: Sequence[str], columns: Sequence[str] | None, with_traits: bool
-) -> dict[str, Any]:
-    """Return the first node there is: one statement for each name, and once for one that recurs."""
+def _first(names: Sequence[str], find: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """Return the first node that there is for the caller; a name that recurs is one."""
     *others, last = dict.fromkeys(names)
     for name in others:
         with contextlib.suppress(errors.NodeNotFound):
-            return nodes.get(conn, name, columns, with_traits=with_traits)
-    return nodes.get(conn, last, columns, with_traits=with_traits)
+            return find(name)
+    return find(last)
 
 
 def judge(
