@@ -27,7 +27,7 @@ class Cmdb:
             def do_GET(self) -> None:
                 cmdb.asked.append((self.path, self.headers.get("X-Node")))
                 status = left.pop(0) if len(left) > 1 else left[0]
-                self.send_response(status)
+                self.send_response(status, "s3same")  # servers repeat what they were sent
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

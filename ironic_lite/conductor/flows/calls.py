@@ -66,9 +66,9 @@ def _tried(task: Task, call: Call) -> tuple[bool, str]:
                 timeout=call.timeout,
             ) as answer,
         ):
-            status, word = answer.status_code, answer.reason
+            status = answer.status_code
     except (requests.RequestException, urllib3.exceptions.HTTPError) as why:
         return True, reach.reason(why)
     if status < HTTPStatus.BAD_REQUEST:
         return False, ""
-    return status in _AGAIN, f"its server answers {status} {word}"
+    return status in _AGAIN, f"its server answers {status}"
