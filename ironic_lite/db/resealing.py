@@ -22,9 +22,11 @@ LOG = logging.getLogger(__name__)
 PART = 50
 """Rows of one transaction: few enough that nobody waits for it."""
 
-
 _FEW = (
-    *(models.nodes, models.deploy_templates, models.runbooks, models.inspection_rules),
+    models.nodes,
+    models.deploy_templates,
+    models.runbooks,
+    models.inspection_rules,
     models.volume_targets,
 )
 """Tables that are small enough to be looked through at each start."""

@@ -75,9 +75,8 @@ def _read(task: Task, ident: str, where: str) -> Book:
     steps = runbooks.steps(row)
     disallowed = {title(step) for step in steps} & set(task.desk.conf.api.disallow_clean_steps)
     if disallowed:
-        reason = (
-            f"has steps that [api]disallow_clean_steps forbids: {', '.join(sorted(disallowed))}"
-        )
+        names = ", ".join(sorted(disallowed))
+        reason = f"has steps that [api]disallow_clean_steps forbids: {names}"
         raise errors.InvalidParameter(path=f"{where}: runbook {row['uuid']}", reason=reason)
     ramdisk = not row["disable_ramdisk"] and listed.needs_ramdisk(task, StepKind.CLEAN, steps)
     return Book(row["uuid"], steps, ramdisk)
@@ -85,10 +84,7 @@ def _read(task: Task, ident: str, where: str) -> Book:
 
 def _check_owner(task: Task, row: Json, where: str) -> None:
     """Whoever may write a node's driver_info cannot use the runbooks of others by it."""
-    if where.startswith("driver_info") and row["owner"] not in (
-        None,
-        task.node.owner,
-        task.node.lessee,
-    ):
+    theirs = (None, task.node.owner, task.node.lessee)
+    if where.startswith("driver_info") and row["owner"] not in theirs:
         reason = errors.RunbookNotFound(runbook=row["uuid"]).message
         raise errors.InvalidParameter(path=where, reason=reason)

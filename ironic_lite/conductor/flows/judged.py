@@ -24,10 +24,8 @@ LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-_CONSOLE = (
-    "driver",
-    "console_interface",
-)  # what was started by one could not be stopped by another
+# What was started by one console could not be stopped by another.
+_CONSOLE = ("driver", "console_interface")
 _DRIVING = frozenset({"driver", *(f"{kind}_interface" for kind in fields.INTERFACE_KINDS)})
 
 

@@ -49,8 +49,7 @@ class Stamp(NamedTuple):
 
 
 class Moved:
-    """Remembers which nodes have all they need here; a node is looked at once per owner
-    and state.
+    """Remembers which nodes have all they need here, and looks once per owner and state at each.
 
     At most [conductor]periodic_max_workers nodes are looked at at once, so one slow BMC holds up
     neither the sweep nor the other nodes; who is under way is not begun again.
