@@ -59,7 +59,10 @@ class Nodes(expose.Controller):
 
     @expose.expose("PATCH", "/nodes/{ident}", types.word, types.boolean, body=expose.WHOLE)
     def update(self, request: Request, ident: str, reset_interfaces: bool | None = None) -> Json:
-        """Change a node by a JSON PATCH: at most three SQL statements."""
+        """Change a node by a JSON PATCH.
+
+        Three SQL statements, and some more where it leads to other rows: an owner, a parent.
+        """
         row = enrolment.update(self.service, request, ident, reset_interfaces=reset_interfaces)
         return self.whole(request, row)
 
