@@ -1,4 +1,4 @@
-"""A list below a node or a portgroup goes on after its own rows alone."""
+"""What is below a node or a portgroup is its own alone: lists go on after nothing else."""
 
 from __future__ import annotations
 
@@ -40,6 +40,18 @@ def test_a_run_of_another_node_is_no_marker(callers: Callers, database: session.
     world.build(callers("admin"), database)
     own, foreign = (add_run(database, node) for node in (MINE, FOREIGN))
     _assert_hidden(callers, f"/v1/nodes/{MINE}/runs", own, foreign)
+
+
+def test_a_run_of_another_node_is_as_one_that_is_not_there(
+    callers: Callers, database: session.Database
+) -> None:
+    world.build(callers("admin"), database)
+    foreign = add_run(database, FOREIGN)
+    reader, place = callers("reader", OWNER), f"/v1/nodes/{MINE}/runs"
+    for form in (str, str.upper, lambda uuid: uuid.replace("-", "")):
+        hidden, none = (reader.get(f"{place}/{form(one)}") for one in (foreign, ABSENT))
+        assert (hidden.status, none.status) == (404, 404)
+        assert hidden.text == none.text.replace(ABSENT, foreign)
 
 
 def test_a_port_of_another_portgroup_is_no_marker(

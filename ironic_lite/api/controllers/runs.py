@@ -78,7 +78,7 @@ class Runs(expose.Controller):
         known = rules.uuid(run, "run")
         row = self.service.database.read(lambda conn: runs.get(conn, known))
         if row["node_uuid"] != node["uuid"]:
-            raise errors.NotFound(what="Run", ident=run)
+            raise errors.NotFound(what="Run", ident=known)
         return row
 
 
