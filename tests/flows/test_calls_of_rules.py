@@ -11,6 +11,7 @@ import pytest
 
 from tests.flows.rig import Rig, wait_for
 from tests.flows.test_inspection_rules import act, inspected, rule
+from tests.flows.test_locks import seize
 from tests.ports import free_port
 
 Build = Callable[..., Rig]
@@ -21,11 +22,13 @@ class Cmdb:
 
     def __init__(self, *statuses: int) -> None:
         self.asked: list[tuple[str, str | None]] = []
+        self.meanwhile: Callable[[], None] = lambda: None
         left, cmdb = list(statuses), self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 cmdb.asked.append((self.path, self.headers.get("X-Node")))
+                cmdb.meanwhile()
                 status = left.pop(0) if len(left) > 1 else left[0]
                 self.send_response(status, "s3same")  # servers repeat what they were sent
                 self.send_header("Content-Length", "0")
@@ -103,6 +106,25 @@ def test_blocked_networks_are_not_called(build: Build, serve: Callable[..., Cmdb
     row = rig.reaches(inspected(rig)["uuid"], "inspect failed")
     assert "image_blocked_networks" in row["last_error"]
     assert cmdb.asked == []
+
+
+def test_a_conductor_that_has_lost_the_node_calls_no_more(
+    rig: Rig, serve: Callable[..., Cmdb]
+) -> None:
+    cmdb = serve(503)
+    rule(rig, call(cmdb.url))
+    node = rig.node("manageable")
+
+    def lose() -> None:
+        seize(rig.database, node, "theirs")
+        rig.service.desk.fence.doubt()
+
+    cmdb.meanwhile = lose
+    rig.ask("inspect_hardware", node)
+    assert rig.service.desk.workers.wait_idle(10)
+    assert len(cmdb.asked) == 1
+    row = rig.get(node)
+    assert (row["provision_state"], row["lock_token"]) == ("inspecting", "theirs")
 
 
 def test_a_conductor_that_stops_leaves_the_inspection_to_another(

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor.flows import automatic
+from ironic_lite.conductor.task import Task
 from ironic_lite.db import runbooks, traits
 from ironic_lite.db.session import Database
+from ironic_lite.drivers.fake.deploy import FakeDeploy
 from tests.db.rows import new_uuid
 from tests.flows.rig import Rig, listed
 
@@ -166,12 +169,14 @@ def test_traits_need_not_be_asked_for(build: Build) -> None:
     assert rig.started(one) == STEPS
 
 
-@pytest.mark.parametrize(("owner", "may"), [("us", True), ("them", False), (None, True)])
+@pytest.mark.parametrize(
+    ("owner", "may"), [("us", True), ("renter", True), ("them", False), (None, True)]
+)
 def test_a_node_names_no_runbook_of_others(build: Build, owner: str | None, may: bool) -> None:
     asked = {"conductor__automated_cleaning_runbook_from_node": True}
     rig = build(**{SOURCE: "hybrid", **asked})
     own = book(rig, "own", "power.cycle", owner=owner)
-    one = node(rig, owner="us", driver_info={"cleaning_runbook": own})
+    one = node(rig, owner="us", lessee="renter", driver_info={"cleaning_runbook": own})
     if may:
         rig.act("provide", one)
         rig.reaches(one, "available")
@@ -179,6 +184,42 @@ def test_a_node_names_no_runbook_of_others(build: Build, owner: str | None, may:
     else:
         with pytest.raises(errors.InvalidParameter, match="could not be found"):
             rig.act("provide", one)
+
+
+def test_a_runbook_without_a_ramdisk_asks_nothing_of_one(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: Any) -> None:
+        raise errors.MissingParameter(path="driver_info/deploy_kernel")
+
+    monkeypatch.setattr(FakeDeploy, "check_ramdisk", lacking)
+    rig = build(**{SOURCE: "runbook", "conductor__automated_cleaning_runbook": "wipe"})
+    uuid = book(rig, "wipe", "deploy.erase_devices")
+    one = node(rig)
+    with pytest.raises(errors.InvalidRequest, match="deploy_kernel"):
+        rig.act("provide", one)
+    rig.database.write(lambda conn: runbooks.delete(conn, uuid))
+    book(rig, "wipe", "power.cycle")
+    rig.act("provide", one)
+    rig.reaches(one, "available")
+    assert rig.started(one) == ["power.cycle"]
+
+
+def test_a_runbook_is_read_once(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was checked while the caller listened is what is done."""
+    read, asked = automatic.book, list[str]()
+
+    def counted(task: Task) -> automatic.Book | None:
+        asked.append(task.node.uuid)
+        return read(task)
+
+    monkeypatch.setattr(automatic, "book", counted)
+    rig = build(**{SOURCE: "runbook", "conductor__automated_cleaning_runbook": "wipe"})
+    book(rig, "wipe")
+    one = node(rig)
+    rig.act("provide", one)
+    rig.reaches(one, "available")
+    assert asked == [one]
 
 
 def test_nodes_that_are_not_cleaned_need_no_runbook(build: Build) -> None:
