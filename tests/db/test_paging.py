@@ -131,6 +131,26 @@ def test_what_is_not_of_the_project_is_no_marker(database: Database) -> None:
                     database.read(lambda conn: family.page(conn, **after, direction=direction))  # noqa: B023
 
 
+def test_what_is_of_another_node_is_no_marker(database: Database) -> None:
+    """Where what one node has is listed."""
+    node = [add_node(database), add_node(database)]
+    port = sorted(new_uuid() for _ in range(3))
+    for number, (uuid, mine) in enumerate(zip(port, (0, 1, 0), strict=True)):
+        row = {"node_uuid": node[mine], "uuid": uuid, "address": f"52:54:00:00:00:0{number}"}
+        database.write(lambda conn, row=row: ports.insert(conn, row))  # type: ignore[misc]
+
+    def after(marker: str, **more: Any) -> list[str]:
+        where = {"node_uuid": node[0]}
+        found = database.read(lambda conn: ports.page(conn, where=where, marker_id=marker, **more))
+        return [row["uuid"] for row in found]
+
+    for sort in ("id", "uuid"):
+        assert after(port[0], sort=sort) == [port[2]]
+        for direction in ("asc", "desc"):
+            with pytest.raises(errors.NotFound):
+                after(port[1], sort=sort, direction=direction)
+
+
 # -- filters ---------------------------------------------------------------------------------
 
 
