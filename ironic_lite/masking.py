@@ -26,6 +26,8 @@ _SECRET_IN: Mapping[str, frozenset[str]] = {
 }
 # Where a JSON pointer, or an inspection rule, leads to: not a URL.
 _PATH = re.compile(r"/?[\w-]+([/.][\w-]+)+")
+_WORD = re.compile(r"/?[\w-]+")
+_ARGS = "args"
 _URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
 # What images.published.secret_name adds to the UUID of a node.
 _UNGUESSABLE = re.compile(r"(?<=[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-)[\w-]{22}(?![\w-])")
@@ -47,13 +49,16 @@ def mask(value: Any) -> Any:
         return _URL_LOGIN.sub(rf"\1:{MASK}", value) if "://" in value and "@" in value else value
     if isinstance(value, dict):
         return _mask_object(value)
-    if isinstance(value, list):
-        if _leads_to_secret(value):
-            return [value[0], *(item if item is None else MASK for item in value[1:])]
-        shown = [mask(item) for item in value]
-        same = all(new is old for new, old in zip(shown, value, strict=True))
-        return value if same else shown
-    return value
+    return _mask_list("", value) if isinstance(value, list) else value
+
+
+def _mask_list(key: str, value: list[Any]) -> list[Any]:
+    """Mask a list that stands under ``key``."""
+    if _leads_to_secret(key, value):
+        return [value[0], *(item if item is None else MASK for item in value[1:])]
+    shown = [mask(item) for item in value]
+    same = all(new is old for new, old in zip(shown, value, strict=True))
+    return value if same else shown
 
 
 def address(url: str) -> str:
@@ -74,10 +79,13 @@ def unguessable(text: str) -> str | None:
 def _mask_object(value: dict[str, Any]) -> dict[str, Any]:
     """Mask one object; a list of nodes spends most of its time here, so it copies late."""
     shown: dict[str, Any] | None = None
+    new: Any
     for key, held in value.items():
         if secret(key) or (key == "value" and _names_secret(value)):
             new = held if held is None else MASK
-        elif isinstance(held, (dict, list)) or (isinstance(held, str) and "://" in held):
+        elif isinstance(held, list):
+            new = _mask_list(key, held)
+        elif isinstance(held, dict) or (isinstance(held, str) and "://" in held):
             new = mask(held)
         else:
             continue
@@ -100,10 +108,15 @@ def _names(value: dict[str, Any]) -> tuple[Any, Any]:
     return value.get("name"), value.get("path")
 
 
-def _leads_to_secret(value: list[Any]) -> bool:
-    """Tell whether this is what is to be written to a secret place, ``[path, value]``."""
+def _leads_to_secret(key: str, value: list[Any]) -> bool:
+    """Tell whether this is what is to be written to a secret place, ``[path, value]``.
+
+    :param key: under which it stands: ``args`` of a rule begin with a path, also if that is a word.
+    """
     path = value[0] if len(value) > 1 else None
-    return isinstance(path, str) and _PATH.fullmatch(path) is not None and secret(path)
+    if not isinstance(path, str) or not secret(path):
+        return False
+    return bool(_PATH.fullmatch(path) or (key == _ARGS and _WORD.fullmatch(path)))
 
 
 def field(name: str, value: Any) -> Any:
@@ -134,7 +147,7 @@ def restore(name: str, given: Any, stored: Any) -> Any:
     if isinstance(given, dict) and isinstance(stored, dict):
         return {key: _restored(name, key, given, stored) for key in given}
     if isinstance(given, list) and isinstance(stored, list):
-        return _restored_items(given, stored)
+        return _restored_items(name, given, stored)
     return stored if isinstance(given, str) and given == mask(stored) else given
 
 
@@ -146,29 +159,31 @@ def _restored(name: str, key: str, around: dict[str, Any], known: dict[str, Any]
         return stored if given == MASK else given
     if key == "value" and _names_secret(known):
         return stored if given == MASK and _names(around) == _names(known) else given
-    return restore("", given, stored)
+    return restore(key if key == _ARGS else "", given, stored)
 
 
-def forget_renamed(now: Any, former: Any) -> None:
+def forget_renamed(key: str, now: Any, former: Any) -> None:
     """Replace in ``now`` what ``former`` hides by a name or path that is another now, in place.
 
     Who changes only the name would be shown the secret. Both are an object, or a list, before and
     after one operation of a PATCH on it; the secret has to be sent again.
+
+    :param key: under which it stands.
     """
     if isinstance(now, dict):
         if _names_secret(former) and _names(now) != _names(former) and now.get("value") is not None:
             now["value"] = MASK
-    elif isinstance(now, list) and _leads_to_secret(former) and now[:1] != former[:1]:
+    elif isinstance(now, list) and _leads_to_secret(key, former) and now[:1] != former[:1]:
         now[:] = [MASK if item is not None and item in former[1:] else item for item in now]
 
 
-def _restored_items(given: list[Any], stored: list[Any]) -> list[Any]:
+def _restored_items(key: str, given: list[Any], stored: list[Any]) -> list[Any]:
     """Find for each item the stored one that it was: items may have come, gone or moved.
 
     An item that still looks as it was shown is that one. Items that were changed are taken for
     those that nothing looks like any more, in their order, if there are as many of both.
     """
-    shown = mask(stored)
+    shown = _mask_list(key, stored)
     if shown is stored:
         return given
     looks, known = [_look(item) for item in given], [_look(item) for item in shown]
@@ -185,7 +200,7 @@ def _restored_items(given: list[Any], stored: list[Any]) -> list[Any]:
     unseen = sorted(set(range(len(stored))) - set(places.values()))
     if len(changed) == len(unseen):
         places.update(zip(changed, unseen, strict=True))
-    hidden = _leads_to_secret(stored) and given[:1] == stored[:1]
+    hidden = _leads_to_secret(key, stored) and given[:1] == stored[:1]
     return [
         _restored_item(item, stored[places[place]], hidden=hidden) if place in places else item
         for place, item in enumerate(given)

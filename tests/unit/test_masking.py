@@ -206,6 +206,7 @@ PLACES = [
     "driver_info/ipmi_password",
     "/driver_info/deep/api_key",
     "driver_info.ipmi_password",
+    "token",
 ]
 
 
@@ -230,4 +231,9 @@ def test_what_is_to_be_written_to_a_secret_place_is_hidden_and_stays(path: str) 
 
 def test_a_list_that_begins_with_an_address_is_no_secret() -> None:
     held = ["https://images.example.org/token/x", "tokens", "a/b"]
+    assert masking.mask(held) is held
+
+
+def test_words_are_secret_places_in_arguments_alone() -> None:
+    held = {"args": ["a token is missing", "error"], "traits": ["token", "other"]}
     assert masking.mask(held) is held

@@ -193,6 +193,7 @@ def test_a_refusal_repeats_nothing_that_is_stored(operation: Json) -> None:
 _PAIR: Json = {"name": "AdminPassword", "value": "s3cret"}
 _PLACE: Json = {"path": "driver_info/ipmi_password", "value": "s3cret"}
 _WRITTEN = ["driver_info/ipmi_password", "s3cret"]
+_NOTED: Json = {"op": "set-plugin-data", "args": ["token", "s3cret"]}
 _MASKED = "******"
 
 
@@ -209,6 +210,8 @@ _MASKED = "******"
         (_WRITTEN, [("remove", "/0")]),
         (_WRITTEN, [("add", "/0", "extra/x")]),
         (_WRITTEN, [("replace", "", ["extra/x", _MASKED])]),
+        (_NOTED, [("replace", "/args/0", "x")]),
+        (_NOTED, [("replace", "/args", ["x", _MASKED])]),
     ],
     ids=repr,
 )
@@ -228,13 +231,14 @@ def test_a_secret_is_not_kept_under_another_name(
 
 
 def test_a_secret_stays_where_its_name_does() -> None:
-    held = [copy.deepcopy(one) for one in (_PAIR, _PLACE, _WRITTEN)]
+    held = [copy.deepcopy(one) for one in (_PAIR, _PLACE, _WRITTEN, _NOTED)]
     for operations in (
         [op("replace", "/driver_info/all", masking.mask(held)), op("add", "/driver_info/b", 1)],
         [op("add", "/driver_info/all/0/type", "Password"), op("add", "/driver_info/all/2/-", "x")],
     ):
         after = patch(*operations, driver_info={"all": held})["driver_info"]["all"]
-        assert [after[0]["value"], after[1]["value"], after[2][1]] == ["s3cret"] * 3
+        found = [after[0]["value"], after[1]["value"], after[2][1], after[3]["args"][1]]
+        assert found == ["s3cret"] * 4
     renamed = (
         op("replace", "/driver_info/all/0/name", "x"),
         op("replace", "/driver_info/all/0/value", "plain"),

@@ -268,10 +268,11 @@ def _step(document: Json, operation: Operation) -> None:
         document[operation.root] = copy.deepcopy(operation.value)
         return
     try:
-        around, _ = jsonpointer.JsonPointer(operation.path).to_last(document)
+        pointer = jsonpointer.JsonPointer(operation.path)
+        around, _ = pointer.to_last(document)
         former = copy.copy(around)
         jsonpatch.apply_patch(document, [operation.as_dict()], in_place=True)
-        masking.forget_renamed(around, former)
+        masking.forget_renamed(pointer.parts[-2], around, former)
     except jsonpatch.JsonPatchConflict as fault:
         reason = str(fault)
     except _LOST:
