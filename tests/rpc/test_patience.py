@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import signal
 import subprocess
 import threading
 from collections.abc import Callable
 from concurrent import futures
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,6 +18,7 @@ from ironic_lite import clock, errors
 from ironic_lite.context import Context
 from ironic_lite.rpc import client, patience, sending
 from ironic_lite.rpc.patience import Note, Senders, Wait
+from ironic_lite.rpc.waiting import Waiting
 from tests.rpc import stage
 from tests.rpc.conftest import Serve
 
@@ -108,6 +110,34 @@ def test_signs_of_life_keep_a_caller_until_one_comes_too_late() -> None:
 )
 def test_a_note_that_cannot_be_read_is_none(found: Any) -> None:
     assert Note.of({patience.KEY: found}) is None
+
+
+class Late:
+    """A call that its conductor has asked for just now, and its signs of life."""
+
+    message: ClassVar[dict[str, str]] = {"method": "note"}
+    client_timeout = 2.0
+
+    def __init__(self) -> None:
+        note = Note("a", clock.steady(), 60, asked=clock.steady())
+        self.ctxt = {patience.KEY: dataclasses.asdict(note)}
+        self.signs = 0
+
+    def heartbeat(self) -> None:
+        self.signs += 1
+
+
+@pytest.mark.parametrize(("waited", "signs"), [(0.8, 0), (1.0, 1)])
+def test_a_call_that_is_begun_late_gives_a_sign_before_the_first_of_the_library(
+    monkeypatch: pytest.MonkeyPatch, waited: float, signs: int
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(clock, "steady", lambda: now[0])
+    some, call = Waiting("one"), Late()
+    some.add(call)
+    now[0] += waited
+    assert some.begin(call)
+    assert call.signs == signs
 
 
 # -- over both transports ----------------------------------------------------------------------
@@ -374,6 +404,21 @@ def test_a_turn_ends_when_the_message_is_at_the_broker(
         assert [one.result(stage.SECONDS) for one in calls] == ["released"] * many
     free = [caller._turns._free.acquire(blocking=False) for _ in range(sending.MOST + 1)]
     assert free == [True] * sending.MOST + [False], "each turn was given back once"
+
+
+@pytest.mark.parametrize(("left", "waits"), [(1.0, 1.0), (60.0, sending.PATIENCE)])
+def test_nobody_waits_for_a_turn_longer_than_for_the_call(
+    monkeypatch: pytest.MonkeyPatch, left: float, waits: float
+) -> None:
+    turns, waited = sending.Turns(), list[float]()
+
+    def acquire(timeout: float) -> bool:
+        waited.append(timeout)
+        return False
+
+    monkeypatch.setattr(turns._free, "acquire", acquire)
+    with turns.turn(left):
+        assert waited == [waits]
 
 
 def test_whoever_gets_no_turn_goes_without(monkeypatch: pytest.MonkeyPatch) -> None:
