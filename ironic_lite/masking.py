@@ -54,8 +54,8 @@ def mask(value: Any) -> Any:
 
 def _mask_list(key: str, value: list[Any]) -> list[Any]:
     """Mask a list that stands under ``key``."""
-    if _leads_to_secret(key, value):
-        return [value[0], *(item if item is None else MASK for item in value[1:])]
+    if seen := _before_secret(key, value):
+        return [*value[:seen], *(item if item is None else MASK for item in value[seen:])]
     shown = [mask(item) for item in value]
     same = all(new is old for new, old in zip(shown, value, strict=True))
     return value if same else shown
@@ -108,15 +108,22 @@ def _names(value: dict[str, Any]) -> tuple[Any, Any]:
     return value.get("name"), value.get("path")
 
 
-def _leads_to_secret(key: str, value: list[Any]) -> bool:
-    """Tell whether this is what is to be written to a secret place, ``[path, value]``.
+def _before_secret(key: str, value: list[Any]) -> int:
+    """Return how many items stand before what is to be written to a secret place; 0: there is none.
 
-    :param key: under which it stands: ``args`` of a rule begin with a path, also if that is a word.
+    One, ``[path, value]``; or two in the ``args`` of a rule about a port, ``[port, path, value]``.
+
+    :param key: under which the list stands: a path of ``args`` may also be a word.
     """
-    path = value[0] if len(value) > 1 else None
+    own = key == _ARGS
+    places = range(1, min(len(value), 3 if own else 2))
+    return next((place for place in places if _leads_to_secret(value[place - 1], own)), 0)
+
+
+def _leads_to_secret(path: Any, word: bool) -> bool:
     if not isinstance(path, str) or not secret(path):
         return False
-    return bool(_PATH.fullmatch(path) or (key == _ARGS and _WORD.fullmatch(path)))
+    return bool(_PATH.fullmatch(path) or (word and _WORD.fullmatch(path)))
 
 
 def field(name: str, value: Any) -> Any:
@@ -173,8 +180,10 @@ def forget_renamed(key: str, now: Any, former: Any) -> None:
     if isinstance(now, dict):
         if _names_secret(former) and _names(now) != _names(former) and now.get("value") is not None:
             now["value"] = MASK
-    elif isinstance(now, list) and _leads_to_secret(key, former) and now[:1] != former[:1]:
-        now[:] = [MASK if item is not None and item in former[1:] else item for item in now]
+    elif isinstance(now, list):
+        seen = _before_secret(key, former)
+        if seen and now[:seen] != former[:seen]:
+            now[:] = [MASK if item is not None and item in former[seen:] else item for item in now]
 
 
 def _restored_items(key: str, given: list[Any], stored: list[Any]) -> list[Any]:
@@ -200,7 +209,8 @@ def _restored_items(key: str, given: list[Any], stored: list[Any]) -> list[Any]:
     unseen = sorted(set(range(len(stored))) - set(places.values()))
     if len(changed) == len(unseen):
         places.update(zip(changed, unseen, strict=True))
-    hidden = _leads_to_secret(key, stored) and given[:1] == stored[:1]
+    seen = _before_secret(key, stored)
+    hidden = bool(seen) and given[:seen] == stored[:seen]
     return [
         _restored_item(item, stored[places[place]], hidden=hidden) if place in places else item
         for place, item in enumerate(given)

@@ -229,6 +229,20 @@ def test_what_is_to_be_written_to_a_secret_place_is_hidden_and_stays(path: str) 
     assert masking.restore("actions", changed, stored) == changed
 
 
+@pytest.mark.parametrize("path", ["extra/token", "token"])
+def test_what_is_to_be_written_to_a_port_is_hidden_behind_port_and_path(path: str) -> None:
+    port = "52:54:00:00:00:01"
+    stored = [{"op": "set-port-attribute", "args": [port, path, "s"]}]
+    shown = masking.field("actions", stored)
+    assert shown[0]["args"] == [port, path, masking.MASK]
+    assert masking.restore("actions", shown, stored) == stored
+    elsewhere = [{**shown[0], "args": [port, "extra/shown", masking.MASK]}]
+    assert masking.restore("actions", elsewhere, stored) == elsewhere
+    args = [port, "extra/shown", "s"]
+    masking.forget_renamed("args", args, [port, path, "s"])
+    assert args == [port, "extra/shown", masking.MASK]
+
+
 def test_a_list_that_begins_with_an_address_is_no_secret() -> None:
     held = ["https://images.example.org/token/x", "tokens", "a/b"]
     assert masking.mask(held) is held
