@@ -34,7 +34,7 @@ class ConductorAbsent(NoConductor):
 
 
 class ConductorSilent(NoConductor):
-    """It gives no sign of life, or went away; it may have begun, or still begin."""
+    """It gives no sign of life, or went away; it may have begun. An older release may begin yet."""
 
 
 class TooManyActions(Unavailable):
