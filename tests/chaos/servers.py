@@ -252,6 +252,7 @@ class RabbitMQ(Server):
         """Return what rabbitmqctl answers."""
         answer: subprocess.CompletedProcess[str] = subprocess.run(
             [self._control, "-q", *words],
+            cwd=self.folder,  # where we are, its user may have nothing to look for
             capture_output=True,
             check=False,
             timeout=PATIENCE,
