@@ -7,7 +7,6 @@ import pathlib
 from typing import Any, NamedTuple
 
 import orjson
-import yaml
 
 from ironic_lite import config, errors, inspection_rules
 
@@ -60,6 +59,8 @@ class Rulebook:
 
 
 def _parsed(text: bytes) -> list[Json]:
+    import yaml  # noqa: PLC0415  # few have such a file, and all would keep it in memory
+
     try:
         found = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as why:

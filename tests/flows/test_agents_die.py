@@ -23,8 +23,8 @@ from tests.flows.rig import Rig, listed, wait_for
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
 )
-STEPS = {"here": 1, "there": 1} if os.environ.get("ANY_LIFE_EXAMPLES") else {"here": 2, "there": 5}
-"""Of every second moment a conductor dies here, of every fifth if another one comes after it; of
+STEPS = {"here": 1, "there": 1} if os.environ.get("ANY_LIFE_EXAMPLES") else {"here": 4, "there": 9}
+"""At every fourth moment a conductor dies here, at every ninth if another one comes after it; at
 each in `make life`."""
 ERASE = {"step": "erase", "interface": "deploy", "priority": 10}
 RENEW = {"step": "renew", "interface": "deploy", "priority": 20, "reboot_requested": True}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_lite import errors
@@ -164,6 +164,7 @@ def test_words_added_on_the_way_are_shown() -> None:
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
+@settings(max_examples=20)
 @given(message=st.none() | st.text(max_size=40), facts=FACTS)
 def test_every_error_survives_json_and_pickle(
     kind: type[errors.Error], message: str | None, facts: dict[str, object]
