@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -43,6 +43,29 @@ def test_a_bmc_that_cannot_tell_how_it_boots_leaves_what_is_noted(rig: Rig) -> N
     node = rig.node("enroll", management_interface="noop", secure_boot=True)
     row = rig.act("manage", node)
     assert (row["provision_state"], row["secure_boot"]) == ("manageable", True)
+
+
+@pytest.mark.parametrize("name", ["get_boot_mode", "detect_vendor"])
+def test_who_has_lost_the_node_notes_nothing_and_switches_nothing(
+    build: Callable[..., Rig], name: str
+) -> None:
+    calls: list[str] = []
+
+    def around(_kind: str, called: str, call: Callable[[], Any]) -> Any:
+        calls.append(called)
+        if called == name:
+            raise errors.LockLost(node="n")
+        return call()
+
+    more = (name, "set_power_state")
+    lost = cast(Registry, mortal.Drivers(drivers(), around, more=more))
+    rig = build(registry=lost, conductor__power_off_after_verify=True)
+    node = rig.node("enroll", power_state="power on")
+    rig.ask("do_provisioning_action", node, action="manage")
+    assert rig.service.desk.workers.wait_idle(10)
+    assert name in calls
+    assert "set_power_state" not in calls
+    assert rig.get(node)["provision_state"] == "verifying"
 
 
 @pytest.mark.parametrize(

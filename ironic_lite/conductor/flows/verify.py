@@ -64,7 +64,10 @@ def finish(task: Task) -> None:
 
 
 def _note(task: Task) -> None:
-    """Note how the machine boots, and who made it if nobody has said so yet."""
+    """Note how the machine boots, and who made it if nobody has said so yet.
+
+    :raises errors.LockLost, errors.Stopping: nothing more is to be done here.
+    """
     node, management = task.node, task.driver.management
     asked: dict[str, Callable[[Task], Any]] = {
         "boot_mode": management.get_boot_mode,
@@ -77,6 +80,8 @@ def _note(task: Task) -> None:
     for name, ask in asked.items():
         try:
             told[name] = ask(task)
+        except (errors.LockLost, errors.Stopping):
+            raise  # no fault of the BMC: this machine is for the node's next owner
         except Exception as why:  # not every BMC can tell; nothing depends on it
             LOG.debug("Node %s: its %s is not known", node.uuid, name, exc_info=why)
     if vendor := told.pop(_VENDOR, None):
