@@ -151,6 +151,26 @@ class Drivers:
         return call
 
 
+class Held:
+    """A clean step that waits until it is let go.
+
+    ``reached`` is set when it has begun; set ``opened`` to let it go on.
+    """
+
+    def __init__(self) -> None:
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def drivers(self, inner: Registry) -> Registry:
+        """Return drivers each clean step of which is held."""
+        return cast(Registry, Drivers(inner, self._around))
+
+    def _around(self, _kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "execute_clean_step":
+            self.reached.set()
+            assert self.opened.wait(10)
+        return call()
+
+
 def drivers(inner: Registry, life: Life, *, more: tuple[str, ...] = ()) -> Registry:
     """Return drivers after whose calls, ``more`` among them, the conductor may die."""
 

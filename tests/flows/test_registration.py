@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from ironic_lite.db import conductors, models
-from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed
 
@@ -62,18 +60,11 @@ def test_one_that_drains_does_not_come_back(build: Build) -> None:
 
 
 def test_what_it_works_on_stays_its_own(build: Build) -> None:
-    reached, opened = threading.Event(), threading.Event()
-
-    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
-        if name == "execute_clean_step":
-            reached.set()
-            assert opened.wait(10)
-        return call()
-
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    step = mortal.Held()
+    rig = build(registry=step.drivers(drivers()))
     node = rig.node()
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
-    assert reached.wait(10)
+    assert step.reached.wait(10)
     token = rig.get(node)["lock_token"]
     remove(rig)
     other = build(DEFAULT__host="other")
@@ -83,7 +74,7 @@ def test_what_it_works_on_stays_its_own(build: Build) -> None:
     rig.service._keepalive.beat()
     assert rig.get(node)["lock_token"] == token
     assert rig.get(node)["lock_expires"] > expires
-    opened.set()
+    step.opened.set()
     row = rig.reaches(node, "manageable")
     assert (row["last_error"], rig.step_states(node)) == (None, ["done"])
 

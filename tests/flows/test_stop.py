@@ -64,18 +64,11 @@ def test_a_step_that_no_conductor_outlives_fails_in_the_end(build: Callable[...,
 
 
 def test_stop_waits_for_short_work(build: Callable[..., Rig]) -> None:
-    reached, opened = threading.Event(), threading.Event()
-
-    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
-        if name == "execute_clean_step":
-            reached.set()
-            assert opened.wait(10)
-        return call()
-
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    step = mortal.Held()
+    rig = build(registry=step.drivers(drivers()))
     node = rig.node()
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
-    assert reached.wait(10)
+    assert step.reached.wait(10)
     ended: list[bool] = []
     stopping = threading.Thread(target=lambda: ended.append(rig.service.stop(timeout=10)))
     stopping.start()
@@ -83,7 +76,7 @@ def test_stop_waits_for_short_work(build: Callable[..., Rig]) -> None:
     rig.service._keepalive.beat()  # its locks live on, but no calls are drawn again
     assert not online(rig)
     assert rig.get(node)["reservation"] == "here"
-    opened.set()
+    step.opened.set()
     stopping.join(10)
     assert ended == [True]
     assert rig.get(node)["provision_state"] == "manageable"
