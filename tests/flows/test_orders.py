@@ -6,12 +6,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ironic_lite import errors
 from ironic_lite.db.session import Database
+from ironic_lite.drivers.registry import Registry
 from ironic_lite.states import UNSTABLE, State
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
@@ -70,6 +71,38 @@ def test_a_machine_that_is_so_already_is_left_alone_and_known_from_then_on(rig: 
     assert (row["boot_mode"], row["last_error"]) == ("bios", None)
     row = rig.call("change_node_secure_boot", node, state=False)
     assert (row["secure_boot"], row["last_error"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "set_", "order"),
+    [
+        ("get_boot_mode", "set_boot_mode", ("change_node_boot_mode", {"mode": "uefi"})),
+        (
+            "get_secure_boot_state",
+            "set_secure_boot_state",
+            ("change_node_secure_boot", {"state": True}),
+        ),
+    ],
+)
+def test_who_has_lost_the_node_before_it_is_set_does_not_set_it(
+    build: Callable[..., Rig], asked: str, set_: str, order: tuple[str, dict[str, Any]]
+) -> None:
+    calls: list[str] = []
+
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        calls.append(name)
+        if name == asked:
+            raise errors.LockLost(node="n")
+        return call()
+
+    lost = mortal.Drivers(drivers(), around, more=(asked, set_))
+    rig = build(registry=cast(Registry, lost))
+    node = rig.node()
+    method, args = order
+    rig.ask(method, node, **args)
+    assert rig.service.desk.workers.wait_idle(10)
+    assert asked in calls
+    assert set_ not in calls
 
 
 def test_an_image_goes_in_and_out_and_its_password_stays_secret(rig: Rig) -> None:

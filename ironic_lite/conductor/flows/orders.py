@@ -101,9 +101,14 @@ def console(task: Task, enabled: bool) -> None:
 
 
 def _known(task: Task, ask: Callable[[Task], Any]) -> Any:
-    """Return what the BMC says, None if it cannot tell: then it is set in any case."""
+    """Return what the BMC says, None if it cannot tell: then it is set in any case.
+
+    :raises errors.LockLost, errors.Stopping: nothing more is to be done here.
+    """
     try:
         return ask(task)
+    except (errors.LockLost, errors.Stopping):
+        raise  # no fault of the BMC: the machine is another conductor's now, or will be
     except errors.Error as why:
         LOG.info("Node %s: not known before it is set: %s", task.node.uuid, why)
         return None
