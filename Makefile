@@ -1,24 +1,28 @@
-# Everything a developer or a first-time user runs. A fresh machine needs Python 3.11 or newer, make
-# and git; `make demo` and `make test` get the rest themselves.
+# Commands for developers and first-time users. A fresh machine needs Python 3.11 or newer, make
+# and git; `make demo` and `make test` install the rest themselves.
 
 VENV ?= .venv
 # Parallel test processes: one more than there are processors, as many tests wait for other programs.
 WORKERS ?= $(shell expr $$(nproc) + 1)
-# How many lives `make life` leads, of up to 40 happenings each.
+# Number of lifecycles in `make life`, of up to 40 events each.
 LIVES ?= 500
-# How many requests `make fuzz` makes of each route's description.
+# Number of requests that `make fuzz` sends to each route.
 REQUESTS ?= 300
+# Busy loops of `make busy-test`, seconds of each stop in `make stall-test`, and their command.
+BUSY ?= 8
+STALL ?= 4
+RUN ?= $(MAKE) test
 # Further arguments of pytest, of the demo or of the benchmarks.
 ARGS ?=
 
-# Where Python keeps no bytecode, each program that a test starts compiles all of ours anew.
+# Without cached bytecode, each program that a test starts would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test vm-test life fuzz chaos outage lint services bench demo sample docs format clean
+.PHONY: help venv test quick vm-test life fuzz compare tempest chaos attack outage busy-test stall-test lint services bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,9 +31,9 @@ $(STAMP): setup.cfg pyproject.toml scripts/venv.sh
 	PYTHON="$(PYTHON)" scripts/venv.sh $(VENV) $(EXTRAS)
 	@touch $@
 
-venv: $(STAMP) ## make the virtual environment in .venv
+venv: $(STAMP) ## create the virtual environment in .venv
 
-demo: $(STAMP) ## take real nodes through their whole life on this machine; ARGS=--keep leaves it running
+demo: $(STAMP) ## take demo nodes through their whole lifecycle; ARGS=--keep leaves the service running
 	@$(VENV)/bin/python -m ironic_lite.demo $(ARGS)
 
 test: $(STAMP) ## run the whole test suite; as root on Debian, install ipmitool and ipmi_sim first
@@ -37,24 +41,49 @@ test: $(STAMP) ## run the whole test suite; as root on Debian, install ipmitool 
 	@scripts/agent.sh $(VENV)-agent || echo "the tests with a real ramdisk agent are skipped" >&2
 	$(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
-vm-test: $(STAMP) ## take a virtual machine from power-off to a running image and a rescue (root, QEMU, 20 minutes)
+quick: $(STAMP) ## run the tests that start no server: unit, spec, API and lint, on SQLite
+	$(VENV)/bin/pytest -q -n $(WORKERS) -k "not mysql and not postgresql" \
+		--ignore tests/api/test_openapi.py --ignore tests/api/test_rights.py $(ARGS) \
+		tests/unit tests/spec tests/api tests/lint
+
+vm-test: $(STAMP) ## deploy and rescue a virtual machine (root, QEMU, 20 minutes)
 	@scripts/vm.sh $(VENV) $(ARGS)
 
-life: $(STAMP) ## lead LIVES=500 random lives, others each time; die at each moment of the work of agents and of recoveries
+life: $(STAMP) ## run LIVES=500 random node lifecycles, and crash at each moment of agent work and recovery
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
 		tests/flows/test_any_life.py tests/flows/test_agents_die.py tests/flows/test_dies_again.py \
 		tests/flows/test_bmc_steps_die.py $(ARGS)
 
-fuzz: $(STAMP) ## send REQUESTS=300 requests of all sorts to each route, others each time, and judge the answers
+fuzz: $(STAMP) ## send REQUESTS=300 random requests to each route, and check the answers
 	FUZZ_EXAMPLES=$(REQUESTS) $(VENV)/bin/pytest -o faulthandler_timeout=0 tests/api/test_openapi.py $(ARGS)
 
-chaos: $(STAMP) ## break everything around the service under load, and judge; ARGS=--help tells more
+chaos: $(STAMP) ## inject faults around the service under load, and check it; see ARGS=--help
 	$(VENV)/bin/python -m tests.chaos $(ARGS)
 
-outage: $(STAMP) ## kill a PostgreSQL and a MariaDB in mid-run, for longer than leases last
+attack: $(STAMP) ## attack the service from outside under load, and check it; see ARGS=--help
+	$(VENV)/bin/python -m tests.attack $(ARGS)
+
+compare: $(STAMP) ## send the same requests to Ironic in the virtual environment IRONIC=path, and compare
+	$(VENV)/bin/python -W ignore -m tests.compare --ironic $(IRONIC) $(ARGS)
+
+$(VENV)-tempest/.installed: $(STAMP)
+	$(VENV)/bin/python -m venv $(VENV)-tempest
+	$(VENV)-tempest/bin/pip install --quiet --disable-pip-version-check "ironic-tempest-plugin >= 3.2"
+	@touch $@
+
+tempest: $(VENV)-tempest/.installed ## run the API tests of ironic-tempest-plugin in .venv-tempest; ARGS names modules
+	$(VENV)/bin/python -W ignore -m tests.tempest $(VENV)-tempest $(ARGS)
+
+outage: $(STAMP) ## kill PostgreSQL and MariaDB during runs, for longer than leases last
 	$(VENV)/bin/pytest tests/chaos/killed_database.py $(ARGS)
 
-lint: $(STAMP) ## ruff, mypy --strict, import-linter, size bounds
+busy-test: $(STAMP) ## run a command beside BUSY=8 busy loops: the whole suite, or RUN="pytest tests/x"
+	scripts/busy.sh $(BUSY) $(RUN)
+
+stall-test: $(STAMP) ## run a command whose processes stop for STALL=4 s about every 8 s: the whole suite, or RUN="..."
+	$(VENV)/bin/python scripts/stalls.py $(STALL) 8 $(RUN)
+
+lint: $(STAMP) ## run ruff, mypy --strict, import-linter, and the checks in tests/lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -64,7 +93,7 @@ lint: $(STAMP) ## ruff, mypy --strict, import-linter, size bounds
 services: ## install and start PostgreSQL, MariaDB and RabbitMQ, install ipmitool and ipmi_sim (Debian)
 	scripts/services.sh
 
-bench: $(STAMP) ## measure against the budgets
+bench: $(STAMP) ## run the benchmarks and compare with the budgets
 	$(VENV)/bin/python -m benchmarks $(ARGS)
 
 sample: $(STAMP) ## generate etc/ironic-lite/ironic-lite.conf.sample
@@ -77,7 +106,7 @@ format: $(STAMP) ## format the code
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-clean: ## remove all that is generated, the virtual environment too
+clean: ## remove all generated files, including the virtual environment
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .tox
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """${message}.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which goes on changing.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import sys
 
 SUBJECTS = {
     "get_node": "GET one node",
+    "http_server": "requests through the HTTP server, and slow clients",
     "lists": "lists of 1000 nodes",
     "statements": "SQL statements",
     "clean": "verbs and cleaning, across real processes",

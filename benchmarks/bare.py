@@ -1,7 +1,7 @@
-"""The least that could answer for a node: one Core select and orjson, as a WSGI application.
+"""Minimal WSGI application that answers for a node: one Core select and orjson.
 
-It reads the same columns of the same table with SQLAlchemy and orjson as the service does, and does
-nothing else: no routes, versions, links, masks or errors.
+It reads the same columns of the same table with SQLAlchemy and orjson as the service, without
+routes, versions, links, masks or errors.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import orjson
 import sqlalchemy as sa
 
 from benchmarks import stage
-from ironic_lite import fields, versions
-from ironic_lite.api.resources import documents
-from ironic_lite.db import models
-from ironic_lite.db.session import Database
+from ironic_lite.api.resources import views
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import models
+from ironic_lite.domain import fields, versions
 
 JSON = orjson.OPT_NAIVE_UTC
 EVERY = tuple(field.name for field in fields.visible(fields.NODE, versions.LAST))
@@ -27,7 +27,7 @@ BRIEF = fields.brief(fields.NODE, versions.LAST)
 
 def columns(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the columns from which the service makes these fields."""
-    return documents.plan(documents.NODES, names, versions.LAST, full=True).columns
+    return views.plan(views.NODES, names, versions.LAST, full=True).columns
 
 
 def one() -> sa.Select[Any]:

@@ -1,7 +1,7 @@
-"""A fleet of Redfish BMCs in one process, each at an address of its own in 127.0.0.0/8.
+"""Fleet of Redfish BMCs in one process, each at its own address in 127.0.0.0/8.
 
-It answers after a fixed time, as fast as one event loop can, so that what is measured is the
-conductor. Run as ``python -m benchmarks.bmc PORT SECONDS CORE``.
+It answers after a fixed time, as fast as one event loop can, so that the conductor is measured. Run
+as ``python -m benchmarks.bmc PORT SECONDS CORE``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import psutil
 from benchmarks import stage
 
 SECONDS = 0.05
-"""How long a BMC thinks about a request."""
+"""Response time of a BMC in seconds."""
 SYSTEM = "/redfish/v1/Systems/1"
 USER, PASSWORD = "admin", "secret"
 HANGING, REFUSING, FLAPPING = 0, 1, 2
-"""What is wrong with a sick BMC: it never answers; nothing listens; it hangs up now and then."""
+"""Faults of a sick BMC: it never answers; nothing listens; it drops some connections."""
 
 _ROOT = {
     "@odata.id": "/redfish/v1/",
@@ -64,12 +64,12 @@ def address(number: int) -> str:
 
 
 def sick_address(number: int) -> str:
-    """Return the IPv4 address of a sick BMC; what ails it is ``number % 3``."""
+    """Return the IPv4 address of a sick BMC, whose fault is ``number % 3``."""
     return f"127.{101 + number % 3}.{number // 750}.{number // 3 % 250 + 1}"
 
 
 def ailment(place: str) -> int | None:
-    """Return what ails the BMC at an address, None if it is well."""
+    """Return the fault of the BMC at an address, None if it is healthy."""
     found = int(place.split(".")[1]) - 101
     return found if found >= 0 else None
 

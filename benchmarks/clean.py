@@ -1,7 +1,8 @@
-"""What a manual clean costs from its request to its end, and how soon the request is accepted.
+"""CPU cost of a manual clean, and the time until its request is accepted.
 
-The client asks for one clean after the other, without waiting for their ends, so the conductor is
-at work on one while the next comes in. The CPU time is that of API and conductor together.
+The client requests one clean after another, without waiting for their ends, so the conductor is
+busy with a clean while the next request arrives. The CPU time is that of API and conductor
+together.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import sqlalchemy as sa
 
 from benchmarks import stage
 from benchmarks.figures import Figure, report
-from ironic_lite.db import models
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import models
 
 NODES = 100
 STEPS = 11

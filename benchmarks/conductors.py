@@ -1,10 +1,10 @@
-"""How many nodes a second go through a clean on one, two and three conductors of one machine.
+"""Rate of cleans on one, two and three conductors of one machine.
 
-Each node is asked to be cleaned by three steps that do nothing, as fast as the API takes requests
-over four connections; a refusal for want of a free worker is repeated. The clock runs until the
-last node is manageable again. All processes share the processors of one machine and one database:
-more conductors are faster only where a conductor, not the machine, is the bound. So it is measured
-a second time with steps that wait half a second each, as for a BMC, and few workers.
+Each node is cleaned by three steps that do nothing, requested as fast as the API accepts them over
+four connections; a request refused for lack of a worker is repeated. The clock runs until the last
+node is manageable again. All processes share one machine and one database, so more conductors are
+faster only where a conductor is the bottleneck. A second measurement therefore uses steps that wait
+half a second, as for a BMC, and few workers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import sqlalchemy as sa
 
 from benchmarks import stage
 from benchmarks.figures import Figure, report
-from ironic_lite.db import models
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import models
 
 NODES = 300
 STEPS = 3
@@ -32,7 +32,7 @@ SECONDS = 0.5
 WORKERS = 25
 FEW_WORKERS = f"workers_pool_size = {WORKERS}\nmax_concurrent_clean = 1000"
 AGAIN = 0.02
-"""Seconds until who was refused asks again, so that refusals cost the machine little."""
+"""Seconds before a refused request is repeated, so that refusals cost the machine little."""
 CONNECTIONS = 4
 SETTINGS = """\
 [DEFAULT]

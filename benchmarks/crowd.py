@@ -1,9 +1,9 @@
-"""Ten thousand clients at once at one API: what they cost it in memory, and whether it still reads.
+"""Memory and responsiveness of one API with ten thousand clients at once.
 
-First each sends a heartbeat over a connection of its own, as agents do after an outage; who is
-refused comes again. Then two hundred are in the middle of a body of 4 MiB, and eight hundred open a
-connection and send nothing. A GET is asked all the while, each time over a new connection, and must
-be answered or told to come back.
+First each client sends a heartbeat over its own connection, as agents do after an outage; refused
+ones are repeated. Then two hundred clients are in the middle of a body of 4 MiB, and eight hundred
+open a connection and send nothing. Meanwhile GETs are sent, each over a new connection, and each
+must be answered or told to retry.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REFUSED = (409, 503)
 
 
 class Watch(threading.Thread):
-    """Reads a node again and again, and looks at the memory of the service."""
+    """Reads a node repeatedly, and records the memory of the service."""
 
     def __init__(self, service: stage.Service) -> None:
         super().__init__(daemon=True)
@@ -51,7 +51,7 @@ class Watch(threading.Thread):
             self.statuses[status] = self.statuses.get(status, 0) + 1
 
     def end(self) -> None:
-        """Stop looking."""
+        """Stop reading."""
         self._ended.set()
         self.join(LONGEST)
 

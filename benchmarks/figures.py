@@ -1,4 +1,4 @@
-"""What a benchmark has measured: figures beside their budgets, printed as one table."""
+"""Results of a benchmark: figures beside their budgets, printed as one table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Figure:
 
     @property
     def kept(self) -> bool:
-        """Whether the budget holds."""
+        """Return whether the figure is within its budget."""
         return self.budget is None or self.value <= self.budget
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ def rivals(
     They take turns, so that whatever slows the machine down meets all of them.
 
     :param count: calls in a round.
-    :param clock: CPU seconds by default: of this process, whoever else uses the machine.
+    :param clock: CPU seconds by default: of this process, independent of other load.
     """
     times: list[list[float]] = [[] for _ in contenders]
     for one in contenders:

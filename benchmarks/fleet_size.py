@@ -1,4 +1,4 @@
-"""Whether ten times the nodes make anything dearer: GET, a page of a list, and a clean."""
+"""Cost of GET, a list page and a clean with ten times as many nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from benchmarks import clean, stage
 from benchmarks.figures import Figure, report
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 
 SMALL, LARGE = 1_000, 10_000
 BUDGET = 1.2

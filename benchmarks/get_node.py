@@ -1,4 +1,4 @@
-"""What GET of one node costs the API, against the bare application under the same server."""
+"""CPU cost of GET of one node, against the bare application under the same server."""
 
 from __future__ import annotations
 

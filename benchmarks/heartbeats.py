@@ -1,12 +1,12 @@
-"""What heartbeats of ramdisks' agents cost, across real processes: API and conductor together.
+"""CPU cost of agents' heartbeats across real processes, API and conductor together.
 
-A thousand heartbeats a second are offered to one API, whether it keeps up or not: of nodes at rest,
-where one is only taken down; of nodes in a step of a BMC's, which no heartbeat ends; and of nodes
-whose agent runs a step and is asked about it, over TLS, after each heartbeat. Every one must be
-taken in the end: what is refused comes again, and is counted; and each node must have been heard.
+One API is offered a thousand heartbeats a second, whether it keeps up or not: of nodes at rest,
+whose heartbeats are only recorded; of nodes in a BMC's step, which no heartbeat ends; and of nodes
+whose agent runs a step and is polled over TLS after each heartbeat. Every heartbeat must be
+accepted in the end: refused ones are repeated and counted, and each node must have been heard.
 
-The agents are another process. What it costs the conductor to ask one is measured by itself, and
-told beside the whole.
+The agents are another process. The conductor's cost of polling an agent is also measured separately
+and reported beside the total.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ import sqlalchemy as sa
 
 from benchmarks import offered, ramdisks, stage
 from benchmarks.figures import Figure, report
-from ironic_lite import clock, config
-from ironic_lite.db import models
-from ironic_lite.db.session import Database
+from ironic_lite.core import clock, config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import models
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 
 NODES = 500
-"""Of each sort."""
+"""Nodes of each kind."""
 ROUNDS = 10
-"""How often the agent of each speaks."""
+"""Heartbeats of each agent."""
 RATE = 1000
 """Heartbeats offered in a second."""
 CALM = 50
-"""As many as agents on the same processors can be asked about."""
+"""Heartbeats a second that leave time to poll agents on the same processors."""
 ASKED = 300
-"""Questions to an agent by which their price is found."""
+"""Polls of an agent by which their cost is measured."""
 IN_TIME = 1.0
 """Seconds."""
 URL = "https://192.0.2.1:9999"

@@ -1,11 +1,11 @@
-"""How many power reads by ipmitool a conductor makes in a second, one and many at a time.
+"""Rate of power reads by ipmitool, one and many at a time.
 
 The BMCs are ipmi_sim of OpenIPMI, one for each thread; their CPU time is not counted.
 """
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()
 
@@ -21,16 +21,16 @@ from typing import Any  # noqa: E402
 from benchmarks import stage  # noqa: E402
 from benchmarks.figures import Figure, report, rivals  # noqa: E402
 from benchmarks.power_sync import conductor  # noqa: E402
-from ironic_lite import context  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
-from ironic_lite.db import migrate, models  # noqa: E402
+from ironic_lite.core import context  # noqa: E402
+from ironic_lite.db.tables import migrate, models  # noqa: E402
 from ironic_lite.drivers.ipmi import command, info  # noqa: E402
 from ironic_lite.records import Node  # noqa: E402
 from tests.emulators import ipmi  # noqa: E402
 
 AT_ONCE = (1, 2, 4, 8, 16)
 SECONDS = 4.0
-"""For how long each number of threads is measured."""
+"""Duration of the measurement for each number of threads."""
 CALLS = 20
 BUDGET = 1.5
 """Times the CPU of the same program run by itself; the program's own is most of both."""

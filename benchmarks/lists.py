@@ -1,12 +1,12 @@
-"""What a list of 1000 nodes costs, against a bare fetch of the same columns as JSON.
+"""CPU cost of a list of 1000 nodes, against a bare fetch of the same columns as JSON.
 
-Both run in this process, without a server: what serving a megabyte costs would only hide the
+Both run in this process, without a server, because the cost of serving a megabyte would hide the
 difference.
 """
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()
 
@@ -15,8 +15,8 @@ import sys  # noqa: E402
 
 from benchmarks import bare, stage  # noqa: E402
 from benchmarks.figures import Figure, report, rivals  # noqa: E402
-from ironic_lite import config  # noqa: E402
-from ironic_lite.api import app, front  # noqa: E402
+from ironic_lite.api import app, middleware  # noqa: E402
+from ironic_lite.core import config  # noqa: E402
 from ironic_lite.rpc import client, transport  # noqa: E402
 from tests.api import client as wsgi  # noqa: E402
 
@@ -28,7 +28,7 @@ CASES = (
 )
 
 
-def asked(application: front.Wsgi, path: str) -> bytes:
+def asked(application: middleware.Wsgi, path: str) -> bytes:
     """Return the body of a GET."""
     started: list[str] = []
     answer = application(wsgi.environment("GET", path), lambda status, *_: started.append(status))

@@ -1,7 +1,7 @@
-"""Requests offered at a rate, answered or not: a client whose clock does not wait for the server.
+"""Client that offers requests at a fixed rate, whether the server keeps up or not.
 
-A request is due when its turn comes, and its lag counts from there, also while it waits for one of
-the connections: a server that falls behind is not asked less for that.
+The lag of a request counts from its due time, including the wait for a free connection, so a slow
+server does not get fewer requests.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _END = b"\r\n\r\n"
 
 @dataclasses.dataclass(slots=True)
 class Outcome:
-    """What became of all requests: ``lags`` in seconds, of those that were taken, by their first
-    due time; ``refused`` counts answers.
+    """Results of all requests: ``lags`` of the accepted ones, in seconds since their first due
+    time; ``refused`` counts answers.
     """
 
     lags: list[float] = dataclasses.field(default_factory=list)
@@ -35,7 +35,7 @@ class Outcome:
 
     @property
     def rate(self) -> float:
-        """How many were taken in a second."""
+        """Return the number of accepted requests a second."""
         return len(self.lags) / self.seconds
 
     def within(self, seconds: float) -> float:

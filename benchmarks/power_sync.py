@@ -1,13 +1,13 @@
-"""How long a conductor on one core takes to compare the power of a fleet of Redfish machines.
+"""Time for a conductor on one core to compare the power of a fleet of Redfish machines.
 
-Each BMC thinks for 50 ms; together they are one process on another core. The conductor is this
-process, confined to one core, without the pace by which it spreads a sweep in service. A part of
-the fleet is measured; ``python -m benchmarks.power_sync 10000`` takes all of it, and some minutes.
+Each BMC answers after 50 ms; together they are one process on another core. The conductor is this
+process, confined to one core, without the pacing of sweeps that it has in service. A part of the
+fleet is measured; ``python -m benchmarks.power_sync 10000`` takes all of it, and some minutes.
 """
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()
 
@@ -23,10 +23,11 @@ import psutil  # noqa: E402
 
 from benchmarks import bmc, stage  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
-from ironic_lite import config  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
-from ironic_lite.db import migrate, nodes  # noqa: E402
-from ironic_lite.db.session import Connection, Database  # noqa: E402
+from ironic_lite.core import config  # noqa: E402
+from ironic_lite.db.engine.session import Connection, Database  # noqa: E402
+from ironic_lite.db.queries import nodes  # noqa: E402
+from ironic_lite.db.tables import migrate  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
 
 FLEET = 10_000
@@ -68,7 +69,7 @@ def sick(count: int, first: int, port: int) -> list[dict[str, Any]]:
     return [
         {
             **node(first + number, f"http://{bmc.sick_address(number)}:{ports[number % 3]}"),
-            "provision_state": "enroll",  # in which nobody asks, until they are `watched`
+            "provision_state": "enroll",  # the sweeps skip this state until `watch_all`
         }
         for number in range(count)
     ]
@@ -95,6 +96,7 @@ def conductor(folder: pathlib.Path, opened: Database) -> Service:
     settings.write_text(
         f"[DEFAULT]\nstate_path = {folder}\nhost = bench\nenabled_hardware_types = redfish,ipmi\n"
         "[conductor]\nsync_power_state_interval = 0\n"
+        "[redfish]\nallowed_networks = 127.0.0.0/8\n[ipmi]\nallowed_networks = 127.0.0.0/8\n"
     )
     conf = config.load("bench", ["--config-file", str(settings)])
     service = Service(conf, opened, Registry.load(Settings.read(conf)), None)

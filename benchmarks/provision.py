@@ -1,12 +1,12 @@
-"""How long a machine takes from its enrolment to its instance, cleaned on the way.
+"""Time from a machine's enrolment to its active instance, including cleaning.
 
-Everything is real but the machine: the service's processes, BMCs of a foreign emulator that fetch
-the medium we make, an unmodified agent that boots from it twice, an image that it fetches by HTTP.
-What the agent needs to start is told apart: it is the same whatever service it works for.
+Everything is real except the machine: the service's processes, BMCs of an independent emulator that
+fetch our medium, an unmodified agent that boots from it twice, an image that it fetches by HTTP.
+The start time of the agent is reported separately, because it does not depend on the service.
 
-``python -m benchmarks.provision --reference WHAT`` does the same with another service that speaks
-this API, in turns: WHAT is its URL, or a program that is run as ``WHAT FOLDER API_PORT FILES_PORT
-process`` to start it in the background, and with ``stop`` as last word to end it.
+``python -m benchmarks.provision --reference WHAT`` also measures another service with this API, in
+turns. WHAT is its URL, or a program that is run as ``WHAT FOLDER API_PORT FILES_PORT process`` to
+start it in the background, and with ``stop`` as last word to end it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WAITS = {"clean wait", "wait call-back"}
 
 @dataclasses.dataclass
 class Journey:
-    """What was seen of a node on its way: how long it was where, in order."""
+    """The places of a node on its way, in order, with the time in each."""
 
     begun: float = dataclasses.field(default_factory=time.perf_counter)
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""The agents of many ramdisks in one process: over TLS, each says that its command still runs.
+"""Agents of many ramdisks in one process, which report over TLS that their command runs.
 
-What they cost is theirs: heartbeats are measured with them in a process of its own.
+They run in a process of their own, so that their cost is not counted for heartbeats.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""How long it takes until all nodes of a dead conductor are at rest again, by the fleet's size.
+"""Time until all nodes of a dead conductor are at rest again, by the fleet's size.
 
-A conductor died while all its nodes were in the first of two clean steps: more than a conductor
-would ever work on at once. Another one finds them, waits until their leases have ended (3 s), takes
-over one after the other, runs the step again and the one after it. The clock runs from its start.
-``python -m benchmarks.recovery 200 10000`` measures other fleets than `FLEETS`.
+A conductor died while all its nodes were in the first of two clean steps, which is more than a
+conductor would ever run at once. Another conductor finds them, waits until their leases have
+expired (3 s), takes over one after another, and runs this step again and the next one. The clock
+runs from its start. ``python -m benchmarks.recovery 200 10000`` measures other fleets than
+`FLEETS`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import sqlalchemy as sa
 
 from benchmarks import conductors, stage
 from benchmarks.figures import Figure, report
-from ironic_lite import clock
-from ironic_lite.db import models
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.tables import models
 
 FLEETS = (200, 2000)
 LEASE = 3

@@ -1,11 +1,11 @@
-"""What reading the power of a machine costs beside the same GET by the library requests alone.
+"""CPU cost of a power read, against the same GET by the library requests alone.
 
-Both open a connection for each request, as BMCs want it, and parse the answer as JSON.
+Both open a connection for each request, as BMCs need it, and parse the answer as JSON.
 """
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()
 
@@ -18,8 +18,8 @@ import requests  # noqa: E402
 from benchmarks import bmc, stage  # noqa: E402
 from benchmarks.figures import Figure, report, rivals  # noqa: E402
 from benchmarks.power_sync import conductor, node  # noqa: E402
-from ironic_lite import context  # noqa: E402
-from ironic_lite.db import migrate, models  # noqa: E402
+from ironic_lite.core import context  # noqa: E402
+from ironic_lite.db.tables import migrate, models  # noqa: E402
 from ironic_lite.records import Node  # noqa: E402
 
 READS = 100

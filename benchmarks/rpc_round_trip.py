@@ -1,11 +1,11 @@
-"""How long a call over ``local://`` takes, against a bare ping-pong over a socket in the same run.
+"""Duration of a call over ``local://``, against a bare ping-pong over a socket.
 
 Run it as ``python -m benchmarks.rpc_round_trip [CALLS]``. Server and client are two processes.
 """
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()
 
@@ -20,7 +20,7 @@ import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite import config, context  # noqa: E402
+from ironic_lite.core import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
 
 BUDGET_MS = 0.5

@@ -1,8 +1,7 @@
-"""A whole service for a benchmark: real processes, SQLite and ``local://`` in a folder of its own.
+"""Complete service for a benchmark: real processes, SQLite and ``local://`` in its own folder.
 
-The API is served by granian, as is the bare application it is measured against, both with the same
-settings; their CPU time is what the kernel counts for their processes, so a busy machine delays a
-benchmark but hardly changes its figures.
+The API and the bare application are served by granian with the same settings. Their CPU time is
+counted by the kernel, so a busy machine delays a benchmark but hardly changes its figures.
 """
 
 from __future__ import annotations
@@ -23,9 +22,12 @@ from typing import Any
 import orjson
 import psutil
 
-from ironic_lite import clock, fields
-from ironic_lite.db import migrate, nodes, session
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.core import clock
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import migrate
+from ironic_lite.domain import fields
 
 HOST = "127.0.0.1"
 PATIENCE = 60.0
@@ -107,16 +109,22 @@ class Service:
 
 
 @contextlib.contextmanager
-def service(folder: pathlib.Path) -> Iterator[Service]:
-    """Run ``ironic-lite``, which is API and conductor, on the database of a folder."""
+def service(
+    folder: pathlib.Path, more: str = "", source: pathlib.Path | None = None
+) -> Iterator[Service]:
+    """Run ``ironic-lite``, which is API and conductor, on the database of a folder.
+
+    :param more: lines of [api].
+    :param source: another checkout of the project to run it from.
+    """
     port = free_port()
     settings = folder / "bench.conf"
     settings.write_text(
         f"[DEFAULT]\nstate_path = {folder}\nhost = bench\nenabled_hardware_types = fake-hardware\n"
-        f"[api]\nport = {port}\n[conductor]\nsync_power_state_interval = 0\n"
+        f"[api]\nport = {port}\n{more}[conductor]\nsync_power_state_interval = 0\n"
     )
     command = (sys.executable, "-m", "ironic_lite.cmd.all", "--config-file", settings)
-    with _running(command, folder) as process:
+    with _running(command, folder, source=source) as process:
         _wait_for(port, "/v1/nodes?limit=1", process)
         wait_until(lambda: orjson.loads(_conductors(port))["conductors"], "a conductor")
         yield Service(folder, port, process.pid)
@@ -141,11 +149,14 @@ def _granian(application: str, port: int) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _running(
-    command: Sequence[str | pathlib.Path], folder: pathlib.Path, more: dict[str, str] | None = None
+    command: Sequence[str | pathlib.Path],
+    folder: pathlib.Path,
+    more: dict[str, str] | None = None,
+    source: pathlib.Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
-            command, env={**os.environ, **(more or {})}, stdout=log, stderr=log
+            command, env={**os.environ, **(more or {})}, stdout=log, stderr=log, cwd=source
         )
         try:
             yield process
@@ -190,7 +201,7 @@ def _conductors(port: int) -> bytes:
 
 
 def free_port() -> int:
-    """Return a port nobody listens on."""
+    """Return a free port."""
     with socket.create_server((HOST, 0)) as taken:
         return int(taken.getsockname()[1])
 

@@ -1,9 +1,9 @@
-"""How long ``ironic-lite`` takes from nothing to its first answer, and what it holds when idle.
+"""Time from start to first answer of ``ironic-lite``, and its memory when idle.
 
-Run it as ``python -m benchmarks.startup [ROUNDS]``. Every round has an empty folder, so that the
-database is made each time, and loads all drivers that are enabled by default. Memory is the
-proportional set size: what processes share is counted once. The supervisor is counted too. The CPU
-time tells how much of a start was waiting for a busy machine.
+Run it as ``python -m benchmarks.startup [ROUNDS]``. Every round has an empty folder, so the
+database is created each time, and all drivers enabled by default are loaded. Memory is the
+proportional set size, which counts shared memory once, and includes the supervisor. The CPU time
+shows how much of a start was waiting for a busy machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How many SQL statements operations cost; ``tests/api/test_statements.py`` holds more of them."""
+"""Number of SQL statements per operation; ``tests/api/test_statements.py`` checks more."""
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()
 

@@ -1,8 +1,8 @@
-"""What nodes cost that wait for their agents: threads, and CPU time of a service at rest.
+"""Cost of nodes that wait for their agents: threads, and CPU time of an idle service.
 
 The agents of 2 000 nodes in ``clean wait`` are each in the middle of a step and have sent one
-heartbeat; then nothing happens. A service that waits in threads would hold 2 000 of them; ours has
-no more than ``[conductor]workers_pool_size``, which have looked after the heartbeats.
+heartbeat; then nothing happens. A service that waits in threads would hold 2 000 of them. This one
+has at most ``[conductor]workers_pool_size``, which have handled the heartbeats.
 """
 
 from __future__ import annotations

@@ -14,12 +14,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import contracts
 import requirements
 
-from ironic_lite import fields, notices, options, recovery, states, steps, threads, verbs
-from ironic_lite.recovery import Act, Moment
-from ironic_lite.states import Kind, State
-from ironic_lite.steps import StepKind
+from ironic_lite.core import options, threads
+from ironic_lite.domain import fields, notifications, recovery, states, steps, verbs
+from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
+from ironic_lite.domain.states import Kind, State
+from ironic_lite.domain.steps import StepKind
 
 threads.native()  # before anything imports an oslo library
 
@@ -172,7 +174,7 @@ def clean_step_table() -> str:
 def notification_table() -> str:
     """Return what is told to listeners, and when."""
     rows = []
-    for rule in notices.TABLE:
+    for rule in notifications.TABLE:
         if rule.action is None or rule.shape is None:
             continue
         # How a move ends its type, its states decide: the page says so above the table.
@@ -185,7 +187,7 @@ def untold_table() -> str:
     """Return the events that no listener hears of."""
     rows = (
         (f"``{rule.kind}``" + (f", {rule.case}" if rule.case else ""), rule.about)
-        for rule in notices.TABLE
+        for rule in notifications.TABLE
         if rule.action is None
     )
     return table(("Event", "Why"), rows)
@@ -194,11 +196,11 @@ def untold_table() -> str:
 def payload_table() -> str:
     """Return the payload objects; those of a node by what they have beyond its first."""
     rows = []
-    for shape in notices.SHAPES:
+    for shape in notifications.SHAPES:
         names = sorted((*shape.names, *shape.more))
-        if shape.table is fields.NODE and shape is not notices.NODE:
-            more = [name for name in names if name not in notices.NODE.names]
-            shown = f"those of ``{notices.NODE.name}``, {words(more)}"
+        if shape.table is fields.NODE and shape is not notifications.NODE:
+            more = [name for name in names if name not in notifications.NODE.names]
+            shown = f"those of ``{notifications.NODE.name}``, {words(more)}"
         else:
             shown = words(names)
         rows.append((f"``{shape.name}``", shape.version, shown))
@@ -208,19 +210,24 @@ def payload_table() -> str:
 def rule_table() -> str:
     """Return what is done with a node of each state whose conductor is gone, moment by moment."""
     rows = (
-        (f"``{state}``", *(_called(recovery.TABLE[state].at(moment)) for moment in Moment))
+        (f"``{state}``", *(_called(recovery.TABLE[state].at(moment)) for moment in CrashPoint))
         for state in State
     )
-    return table(("State", *(moment.value.capitalize() for moment in Moment)), rows)
+    return table(("State", *(moment.value.capitalize() for moment in CrashPoint)), rows)
 
 
 def act_table() -> str:
     """Return what each word of the rules stands for."""
-    return table(("Word", "What is done"), ((_called(act), act.value) for act in Act))
+    return table(("Word", "What is done"), ((_called(act), act.value) for act in RecoveryAction))
 
 
-def _called(act: Act) -> str:
+def _called(act: RecoveryAction) -> str:
     return act.name.lower().replace("_", " ")
+
+
+def fence_table() -> str:
+    """Return the modules that may import each restricted library."""
+    return table(("Library or package", "Imported by", "Contract"), contracts.fences())
 
 
 # -- diagrams --------------------------------------------------------------------------------
@@ -260,8 +267,8 @@ def recovery_map() -> str:
     """Return the rules of the states that somebody works in as a literal block."""
     lines = []
     for state in sorted(recovery.WORKED_IN, key=list(State).index):
-        by_act: dict[Act, list[str]] = {}
-        for moment in Moment:
+        by_act: dict[RecoveryAction, list[str]] = {}
+        for moment in CrashPoint:
             by_act.setdefault(recovery.TABLE[state].at(moment), []).append(moment.value)
         for first, (act, moments) in enumerate(by_act.items()):
             name, ends = ("", "") if first else (str(state), _ends(state))
@@ -279,7 +286,7 @@ def _ends(state: State) -> str:
 def dot() -> str:
     """Return the whole state table as a Graphviz graph."""
     lines = [
-        "// Generated from ironic_lite/states.py. Draw it with: dot -Tsvg states.dot > states.svg",
+        "// Generated from ironic_lite/domain/states.py. Draw: dot -Tsvg states.dot > states.svg",
         "digraph states {",
         '  graph [rankdir=LR, label="Solid: asked for by a verb. Dashed: by itself."];',
         "  node [shape=box, style=filled];",
@@ -329,6 +336,7 @@ PAGES: Mapping[str, Parts] = {
         "untold": untold_table,
         "payloads": payload_table,
     },
+    "architecture.rst": {"layers": contracts.drawing, "fences": fence_table},
     "specifications.rst": {
         spec: functools.partial(requirement_table, spec) for spec in ("S1", "S2", "S3", "S4", "S5")
     },

@@ -1,4 +1,4 @@
-"""Rows as objects: what drivers and flows read and assign, remembering which values changed."""
+"""Rows as objects for drivers and flows, which remember changed values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 class Record:
     """One database row with attributes.
 
-    Assign whole values (``node.properties = {...}``): a change inside a dictionary is not seen, and
-    would be lost. ``changes`` is what the next save has to write. ``objects`` are the JSON columns
-    that drivers and flows read without looking: NULL reads as {}.
+    Assign whole values (``node.properties = {...}``): a change inside a dictionary is not noticed
+    and would be lost. ``changes`` holds what the next save writes. ``objects`` names the JSON
+    columns in which NULL reads as {}.
     """
 
     __slots__ = ("_changes", "_row")
@@ -42,16 +42,16 @@ class Record:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """Return column -> value of everything assigned since the last ``settle``."""
+        """Return column -> value of every assignment since the last ``settle``."""
         return dict(self._changes)
 
     def settle(self, **written: Any) -> None:
-        """Take the changes as saved; ``written`` are values the save itself made."""
+        """Mark the changes as saved; ``written`` holds values that the save itself made."""
         self._changes.clear()
         self._row.update(written)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all columns and their present values."""
+        """Return all columns with their current values."""
         return dict(self._row)
 
     def __repr__(self) -> str:
@@ -59,7 +59,10 @@ class Record:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are one JSON: Python takes ``1`` for ``True``, also deep inside."""
+    """Return whether two values are the same JSON.
+
+    Python takes ``1`` for ``True``, also inside lists and dictionaries.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -72,7 +75,7 @@ VIF = "tenant_vif_port_id"
 
 
 class Node(Record):
-    """A machine. The annotations name the columns that drivers meet; ``db.models`` has them all."""
+    """A machine. Annotations name the columns for drivers; ``db.tables.models`` has all columns."""
 
     __slots__ = ()
     objects = ("driver_info", "driver_internal_info", "properties", "extra", "instance_info")
@@ -145,13 +148,13 @@ class Portgroup(Record):
 
 
 class Lease(NamedTuple):
-    """A lock as somebody has seen it: one that still looks so has not been renewed since."""
+    """A lock as read from a node's row; equal leases mean no renewal in between."""
 
     token: str
     expires: datetime.datetime | None
 
     @classmethod
     def seen(cls, row: Mapping[str, Any]) -> Lease | None:
-        """Return that of a node's row, None if nobody holds it."""
+        """Return the lease in a node's row, None if the node is not locked."""
         token = row["lock_token"]
         return None if token is None else cls(token, row["lock_expires"])

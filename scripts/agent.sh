@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Make the virtual environment of the ramdisk's agent that tests run: scripts/agent.sh FOLDER
+# Create the virtual environment of the ramdisk's agent that tests run: scripts/agent.sh FOLDER
 #
-# Tests run an unmodified ironic-python-agent as a process without any rights. Root gives it to user
-# 65534, so interpreter and folder must be ones that this user can read: what is not is looked for
-# elsewhere (/usr/bin/python3, /var/tmp), and FOLDER is a link then. Says nothing if all is there.
+# Tests run an unmodified ironic-python-agent as a process without rights. Root runs it as user 65534,
+# who must be able to read interpreter and folder. Otherwise /usr/bin/python3 and /var/tmp are used,
+# and FOLDER is a link. Silent if everything exists.
 set -euo pipefail
 
 folder=${1:?usage: agent.sh FOLDER}

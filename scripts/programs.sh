@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Install what tests start themselves and pip cannot bring: ipmitool, ipmi_sim (an IPMI BMC), socat
-# (consoles), and what an agent partitions disks and unpacks images with (parted, sgdisk, qemu-img).
+# Install programs that tests start and pip cannot install: ipmitool, ipmi_sim (an IPMI BMC), socat
+# (consoles), the agent's tools for disks and images (parted, sgdisk, qemu-img), the servers of
+# network boot (dnsmasq, nginx) and the load balancer (haproxy). Packages without services are
+# preferred, and services that come with a package are not started.
 #
-# Silent where all are there. It never fails and never asks for a password: who is not root, or has
-# no apt, is told what to install, and the tests that need it are skipped, each saying so.
+# Silent if all programs exist. It never fails and never asks for a password: without root or apt it
+# prints what to install, and the tests that need it are skipped with a message.
 set -uo pipefail
 
 patience=300 # seconds apt may take for the packages, and as long for its lists
@@ -15,6 +17,9 @@ command -v socat > /dev/null || missing+=(socat)
 command -v parted > /dev/null || missing+=(parted)
 command -v sgdisk > /dev/null || missing+=(gdisk)
 command -v qemu-img > /dev/null || missing+=(qemu-utils)
+command -v dnsmasq > /dev/null || missing+=(dnsmasq-base)
+command -v nginx > /dev/null || missing+=(nginx-light)
+command -v haproxy > /dev/null || missing+=(haproxy)
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 unless() { # unless REASON
@@ -33,4 +38,11 @@ command -v apt-get > /dev/null || unless "no apt-get"
 echo "installing ${missing[*]}"
 # Lists that could not be renewed may still do.
 get update > /dev/null || echo "apt-get update failed" >&2
+policy=${POLICY:-/usr/sbin/policy-rc.d}
+if [ ! -e "$policy" ]; then
+    # While it says 101, packages start no service (Debian's policy for invoke-rc.d).
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' > "$policy"
+    chmod 755 "$policy"
+fi
 get install --no-install-recommends "${missing[@]}" > /dev/null || unless "apt-get failed"

@@ -3,7 +3,7 @@
 #
 # FOLDER/agent.kernel, FOLDER/agent.initramfs and FOLDER/esp.img are what [conductor]deploy_kernel,
 # deploy_ramdisk and bootloader want: Debian with an unmodified ironic-python-agent, for x86-64. What
-# stands already is not built again; remove FOLDER to start anew. docs/ramdisk.rst tells more.
+# stands already is not built again; remove FOLDER to start again. See docs/ramdisk.rst.
 #
 # Environment:
 #   SUITE            Debian's release (bookworm), of MIRROR (http://deb.debian.org/debian)
@@ -11,7 +11,7 @@
 #   AGENT            what pip installs (ironic-python-agent>=13,<14)
 #   EXTRA_PACKAGES   of Debian, such as firmware
 #   EXTRA_WHEELS     of PyPI, such as hardware managers of your own
-#   SSH_KEY          a file with the public keys that may log in as root; nobody may without it
+#   SSH_KEY          a file with the public keys that may log in as root; default: no login
 set -euo pipefail
 
 folder=$(realpath -m "${1:?usage: ramdisk.sh FOLDER}")
@@ -30,7 +30,7 @@ packages=(
     qemu-utils genisoimage efibootmgr dmidecode lshw ipmitool ethtool pciutils
     # what it tells boot sectors and disks by
     file bsdextrautils
-    # what a rescue needs: a login, and somebody to ask DHCP and change nothing (udhcpc)
+    # what a rescue needs: a login, and a DHCP client that changes nothing (udhcpc)
     openssh-server sudo busybox
 )
 tools=(debootstrap cpio zstd mformat:mtools mcopy:mtools mmd:mtools grub-mkimage:grub-common)
@@ -117,10 +117,10 @@ Type=ether
 [Network]
 DHCP=ipv4
 IPv6AcceptRA=no
-# Whoever has begun to work on the machine goes on, whatever becomes of the DHCP server.
+# Work on the machine continues when the DHCP server goes away.
 KeepConfiguration=dhcp
 [DHCPv4]
-# As the machine's firmware asked, so that it keeps its address.
+# Use the same client id as the firmware, so that the machine keeps its address.
 ClientIdentifier=mac
 UNIT
     mkdir -p "$root/etc/systemd/system/systemd-networkd-wait-online.service.d"
@@ -134,11 +134,11 @@ UNIT
 Description=Agent of the bare-metal service
 Wants=network-online.target
 After=network-online.target systemd-udev-trigger.service
-# It ends when it has been told the password of a rescue, and has nothing more to do.
+# The agent ends after it has received the password of a rescue.
 ConditionPathExists=!/etc/ipa-rescue-config/ipa-rescue-password
 [Service]
 Environment=PATH=/opt/agent/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# What the agent mounts, and does not load by itself.
+# Kernel modules that the agent needs for mounts but does not load.
 ExecStartPre=-/sbin/modprobe -a sr_mod isofs vfat loop
 ExecStart=/opt/agent/bin/ironic-python-agent --config-dir /etc/ironic-python-agent.d
 ExecStopPost=/bin/sh -c '[ ! -e /etc/ipa-rescue-config/ipa-rescue-password ] \

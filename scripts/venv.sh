@@ -40,7 +40,7 @@ if ! "$python" -c 'import ensurepip, venv' > /dev/null 2>&1; then
         "python$version-venv"
 fi
 
-# An environment of a Python that is gone, or of one half made, is made anew.
+# Recreate an environment that is incomplete or whose Python no longer exists.
 if ! "$folder/bin/python" -m pip --version > /dev/null 2>&1; then
     "$python" -m venv --clear "$folder"
 fi

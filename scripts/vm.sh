@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Take a virtual machine from power-off to a running image: scripts/vm.sh VENV [--boot ipxe ...]
 #
-# Everything is real but the hardware: UEFI, Linux, the agent, Redfish by sushy-tools, DHCP. It runs in
+# Everything is real except the hardware: UEFI, Linux, the agent, Redfish by sushy-tools, DHCP. It runs in
 # namespaces of its own (processes, network, mounts), so nothing of it is left when it ends, and
 # nothing of this machine's libvirt is seen. VM_FOLDER (/var/tmp/ironic-lite-vm) keeps the ramdisk and
-# the logs of the last run. docs/vm.rst tells more.
+# the logs of the last run. See docs/vm.rst.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ files=(
     /dev/net/tun:"(the kernel's module tun)"
 )
 
-# What only some machines are booted by.
+# Boot loaders that only some boot modes need.
 case " $* " in *" bios "*)
     files+=(
         /usr/lib/ISOLINUX/isolinux.bin:isolinux
@@ -58,15 +58,15 @@ scripts/ramdisk.sh "$folder/ramdisk"
 if [[ " $* " == *" --image partition "* ]]; then
     tests/vm/system.sh "$folder/system" THE-INSTANCE-HAS-STARTED
 fi
-# The system's Python, for it has libvirt's library.
+# The system Python, because it has the libvirt library.
 if ! "$folder/venv/bin/python" -c 'import libvirt, sushy_tools, virtualbmc' 2> /dev/null; then
     /usr/bin/python3 -m venv --clear --system-site-packages "$folder/venv"
     "$folder/venv/bin/pip" install --quiet --disable-pip-version-check \
         'sushy-tools>=2.0' bcrypt virtualbmc
 fi
 
-# The first process of a namespace takes all others with it when it ends; until then it has to bury
-# those that nobody waits for, which bash does.
+# The end of a namespace's first process ends all others; until then it must reap orphans, as bash
+# does.
 exec timeout --kill-after=30 "$limit" \
     unshare --net --mount --pid --fork --kill-child --mount-proc \
     bash -c '"$@"; exit $?' bash \

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 import hypothesis
 import pytest
 
-from ironic_lite.db import migrate, session
-from ironic_lite.db.session import Database
-from tests import rewritten
+from ironic_lite.core import config as settings
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import migrate
+from tests import leftovers, rewritten
 
 # How fast examples are made or judged tells of the load of this machine, not of the product.
 hypothesis.settings.register_profile(
@@ -21,9 +23,32 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("loaded")
 
 
+ALLOWED = ["127.0.0.0/8", "::1/128", "192.0.2.0/24", "255.255.255.255/32"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Spare parallel workers what one can do for all."""
     rewritten.before_workers(config)
+
+
+@pytest.fixture(autouse=True)
+def on_this_machine() -> None:
+    """Let BMCs and agents be here; a test that reads the configuration anew drops defaults."""
+    for group in ("agent", "ipmi", "redfish"):
+        settings.CONF.set_default("allowed_networks", ALLOWED, group)
+    settings.CONF.set_default("ca_folder", "/", "redfish")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Fail a test that leaves threads, child processes or descriptors in this process.
+
+    It is set up before the other fixtures of a test, and ends after them. What fixtures of a module
+    or of the session have started is there before it.
+    """
+    before = leftovers.look()
+    yield
+    assert leftovers.since(before) == []
 
 
 @pytest.fixture(scope="session")

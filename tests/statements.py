@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 
 _FRAME = ("BEGIN", "COMMIT", "ROLLBACK", "PRAGMA", "SAVEPOINT", "RELEASE", "SET ")
 

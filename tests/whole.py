@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ironic_lite.api import app
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from ironic_lite.rpc import interface
 from tests.api.client import Client, Response
 from tests.flows import rig
@@ -38,7 +38,7 @@ class Whole:
         """Start both; ``options`` are the conductor's and the API's, as ``group__option``."""
         self.database = database
         self.rig = rig.build(database, **{"conductor__hash_ring_reset_interval": 3600, **options})
-        conf = self.rig.service.desk.conf
+        conf = self.rig.service.runtime.conf
         self._told = app.listening(database, conf)
         self.api = Client(app.build(database, _Wire(self.rig), conf, self._told))
         self.api.get("/v1/nodes/detail")  # now the API knows for an hour who is alive
@@ -47,7 +47,7 @@ class Whole:
         """Return the statements of a request, and of all the work it started."""
         with count_statements(self.database) as statements:
             answer = ask(self.api)
-            assert self.rig.service.desk.workers.wait_idle(_PATIENCE)
+            assert self.rig.service.runtime.workers.wait_idle(_PATIENCE)
         assert answer.status == status, answer.body
         return statements
 

@@ -1,6 +1,6 @@
 """Create the tables of the first release.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _INDEXES = (
 
 
 def upgrade() -> None:
-    """Create all tables, those first which others refer to."""
+    """Create all tables; referenced tables come first."""
     _create_chassis()
     _create_nodes()
     _create_node_traits()

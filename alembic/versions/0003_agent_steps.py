@@ -1,6 +1,6 @@
 """Create the table of the clean steps that agents have listed.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _UUID = sa.String(36).with_variant(sa.String(36, collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Create the table; what other tables hold is not touched."""
+    """Create the table; the rows of other tables stay unchanged."""
     op.create_table(
         "agent_steps",
         sa.Column("node_uuid", _UUID, nullable=False),

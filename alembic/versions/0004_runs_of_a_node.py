@@ -1,6 +1,6 @@
-"""Read the runs of a node in their order by one index, however old they are.
+"""Index the runs of a node by their order, for constant cost at any age.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Create the tables of firmware settings and of firmware versions.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OPTIONS: Any = {
 
 
 def upgrade() -> None:
-    """Create the tables; what other tables hold is not touched."""
+    """Create the tables; the rows of other tables stay unchanged."""
     op.create_table(
         "bios_settings",
         sa.Column("node_uuid", _UUID, nullable=False),

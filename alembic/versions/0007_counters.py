@@ -1,6 +1,6 @@
-"""Let conductors say with each sign of life what they have asked of BMCs.
+"""Let conductors store their counts of BMC calls with each heartbeat.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations

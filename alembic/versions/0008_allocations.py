@@ -1,6 +1,6 @@
-"""Create the table of allocations; let a node name the one it is of.
+"""Create the table of allocations, and a column of nodes for their allocation.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations

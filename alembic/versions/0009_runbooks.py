@@ -1,6 +1,6 @@
 """Create the table of runbooks.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _flag(name: str) -> sa.Column[bool]:
 
 
 def upgrade() -> None:
-    """Create the table; what other tables hold is not touched."""
+    """Create the table; the rows of other tables stay unchanged."""
     op.create_table(
         "runbooks",
         sa.Column("id", _BIG, autoincrement=True, nullable=False),

@@ -1,6 +1,6 @@
 """Create the tables of portgroups, volume connectors and volume targets.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OPTIONS: Any = {
 
 
 def upgrade() -> None:
-    """Create the tables; what other tables hold is not touched."""
+    """Create the tables; the rows of other tables stay unchanged."""
     op.create_table(
         "portgroups",
         *_key(),

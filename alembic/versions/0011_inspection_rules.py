@@ -1,6 +1,6 @@
 """Create the table of inspection rules.
 
-A migration is frozen: it does not follow ``ironic_lite.db.models``, which goes on changing.
+A migration is frozen: it does not follow ``ironic_lite.db.tables.models``, which keeps changing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _text(name: str, length: int = 255, **more: Any) -> sa.Column[str]:
 
 
 def upgrade() -> None:
-    """Create the table; what other tables hold is not touched."""
+    """Create the table; the rows of other tables stay unchanged."""
     op.create_table(
         "inspection_rules",
         sa.Column("id", _BIG, autoincrement=True, nullable=False),

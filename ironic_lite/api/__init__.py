@@ -1,18 +1,21 @@
-"""What answers HTTP. Its parts, those that use others first::
+"""The HTTP API. Its parts, importing modules before imported ones::
 
-    server, wsgi   a process that listens; the same for any other WSGI server
-    app            puts all of it together
-    front          where every request enters and every answer leaves
-    controllers    one module per family of paths: what its requests do
-    openapi        the document of all of them, made from the tables they work by
-    resources      what controllers share: to show, list and change what the database holds
-    health         does it live, can it work, what has it done
-    login          who asks
-    traffic        how much comes in at once, how long it may take, and how a process ends
-    validation     what the values and bodies of requests must be like
+    server, wsgi   a process that listens; an entry point for any other WSGI server
+    rsgi           requests of the event loop: read bodies, run threads that answer
+    app            builds the application from all other parts
+    middleware     entry of every request and exit of every answer
+    controllers    one module per family of paths, with the handlers of its requests
+    openapi        the OpenAPI document, generated from the tables that handlers use
+    resources      shared by controllers: show, list and change records of the database
+    health         liveness and readiness probes, metrics
+    auth           login checks
+    traffic        limits on concurrent requests and on their duration
+    validation     checks of values and bodies in requests
     wire           one request, its route, its answer
-    service        what every controller works with; fleet, reach: conductors and calling them
-    policy         who may do what
+    service        the objects every controller uses
+    routing        the conductor responsible for a node; `failover` calls the next one
+    lock_waiters   short waits for a locked node
+    policy         access rules
 
-Begin with ``controllers/states``, then ``wire/expose`` and ``resources/provisioning``.
+Read ``controllers/states`` first, then ``wire/expose`` and ``resources/provisioning``.
 """

@@ -1,112 +1,119 @@
-"""One process of the API: answers, with granian, what comes to a socket, until a signal."""
+"""One process of the API: HTTP by granian in an event loop, until a signal."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import pathlib
-import socket
-from typing import Any
+import resource
+import signal
 
-from granian import constants, http, log, net
-from granian.server import mp
+import uvloop
+from granian import constants, http, log
+from granian.server import embed
 from oslo_config import cfg
 
-from ironic_lite.api import app, front
-from ironic_lite.api.login import identify
-from ironic_lite.api.traffic import farewell, listening, overdue
-from ironic_lite.api.wire import exchange, faults
-from ironic_lite.db import session
+from ironic_lite.api import app, middleware, rsgi
+from ironic_lite.api.auth import identify
+from ironic_lite.api.traffic import listen_socket
+from ironic_lite.db.engine import session
 from ironic_lite.rpc import client, transport
 
+STOP_SECONDS = 25.0
+"""Seconds that requests may take during a stop; then their connections are cut off."""
 _LARGEST_HEAD = 64 * 1024
-"""Bytes of a request's headers; also what is read ahead of each connection."""
-_IDLE_SECONDS = 60
+"""Bytes of a request's headers; also the read-ahead of each connection."""
+_FILES = 1024
+"""File descriptors for everything except client connections."""
 _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagate": True}}}
-"""Have granian log through our own handlers."""
+"""Makes granian log through the service's own handlers."""
 
 
-def serve(conf: cfg.ConfigOpts, opened: socket.socket) -> None:
-    """Answer requests until SIGTERM or SIGINT, or until ``farewell.CLOSE``; those in hand are
-    finished then.
+def serve(conf: cfg.ConfigOpts, address: listen_socket.Address) -> None:
+    """Answer requests until SIGTERM, then finish the running requests.
 
-    Database and RPC are opened here, so that a fork may come before.
+    Database and RPC are opened here, so that the caller may fork before.
 
-    :param opened: from `listening.listen`; this process gives it away.
+    :param address: from `listen_socket.reserve`. Each process opens its own socket there, and Linux
+        divides connections among the sockets (SO_REUSEPORT).
+    :raises RuntimeError: granian has stopped by itself.
     """
+    _allow_files(conf.api.max_connections)
     database = session.configured(conf)
     told = app.listening(database, conf)
-    late = overdue.Overdue(opened.getsockname())
-    application = app.build(database, client.Client(transport.get()), conf, told, late=late)
-    kept = isinstance(opened, listening.Handed)
-    farewell.prepare(opened.getsockname(), application.close, kept=kept)
-    pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
-    certificate, key = (pathlib.Path(path) if path else None for path in pair)
     try:
-        _Granian(
-            "ironic_lite",
-            interface=constants.Interfaces.WSGI,
-            # Of HTTP/2, idle connections are never closed, and one can ask for hundreds of threads.
-            http=constants.HTTPModes.http1,
-            websockets=False,
-            backlog=listening.MOST_WAITING,
-            # Each request is looked at at once: those beyond a limit are refused, not queued.
-            backpressure=conf.api.max_connections,
-            blocking_threads=conf.api.max_connections,
-            http1_settings=http.HTTP1Settings(max_buffer_size=_LARGEST_HEAD),
-            blocking_threads_idle_timeout=_IDLE_SECONDS,
-            log_level=log.LogLevels.warning,
-            log_dictconfig=_LOGGING,
-            ssl_cert=certificate,
-            ssl_key=key,
-            ssl_protocol_min=constants.SSLProtocols.tls12,
-        ).run(application, opened)
+        application = app.build(database, client.Client(transport.get()), conf, told)
+        # uvloop wakes up faster, and each request takes two or three wake-ups.
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(application, conf, address))
     finally:
         told.close()
         database.close()
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Make sure that callers can be known as configured, before processes are started.
+    """Check the login configuration before processes are started.
 
-    :raises config.ConfigError: they cannot.
+    :raises config.ConfigError: callers cannot be identified as configured.
     """
     identify.way(conf)
 
 
-class _Granian(mp.MPServer):
-    """Granian's worker without its master: the process that calls `run` is the worker.
+async def _serve(
+    inner: middleware.RequestMiddleware, conf: cfg.ConfigOpts, address: listen_socket.Address
+) -> None:
+    application = rsgi.Application(inner, conf)
+    server = _server(application, conf, address)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    serving = asyncio.create_task(server.serve())
+    waiting = asyncio.create_task(stopping.wait())
+    await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    if serving.done():
+        waiting.cancel()
+        serving.result()
+        raise RuntimeError("granian has stopped by itself")
+    server.stop()  # type: ignore[no-untyped-call]
+    # A client that reads its answer too slowly is cut off when the process ends.
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(serving, STOP_SECONDS)
+    await application.close()
 
-    Granian's own master opens a socket for each worker with SO_REUSEPORT: a second service on the
-    same port goes unnoticed, and a worker that dies takes its waiting connections along.
-    """
 
-    def run(self, application: front.Front, opened: socket.socket) -> None:
-        """Serve until a signal."""
-        holder: Any = net.SocketHolder  # type: ignore[attr-defined]  # its stub is incomplete
-        # From here on, granian closes it.
-        self._shd = holder(opened.detach(), False, self.backlog)
-        self._ssp = self._sso = None
-        self.runtime_mode = constants.RuntimeModes.mt
-        _make_answerable()
-        worker = self._spawn_worker(0, self._spawn_wsgi_worker, lambda: application)
-        worker.inner.run()
+def _server(
+    application: rsgi.Application, conf: cfg.ConfigOpts, address: listen_socket.Address
+) -> embed.Server:
+    pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
+    certificate, key = (pathlib.Path(path) if path else None for path in pair)
+    host, port = address
+    return embed.Server(
+        application,
+        address=host,
+        port=port,
+        interface=constants.Interfaces.RSGI,
+        # granian never closes idle connections of HTTP/2.
+        http=constants.HTTPModes.http1,
+        websockets=False,
+        backlog=listen_socket.MOST_WAITING,
+        backpressure=conf.api.max_connections,
+        http1_settings=http.HTTP1Settings(
+            header_read_timeout=1000 * conf.api.head_timeout, max_buffer_size=_LARGEST_HEAD
+        ),
+        # Hides granian's warning at each start that embedding is new.
+        log_level=log.LogLevels.error,
+        log_dictconfig=_LOGGING,
+        ssl_cert=certificate,
+        ssl_key=key,
+        ssl_protocol_min=constants.SSLProtocols.tls12,
+    )
 
 
-def _make_answerable() -> None:
-    """Have granian leave an `overdue.Answer` in the environment of each request."""
-    inside: Any = mp  # it offers no way to what sends its answers
-    wrapped = inside._wsgi_call_wrap
-
-    def wrap(*args: Any, **kwargs: Any) -> Any:
-        inner = wrapped(*args, **kwargs)
-
-        def call(protocol: Any, scope: dict[str, Any]) -> Any:
-            def answer(environ: dict[str, Any], why: faults.Refusal) -> None:
-                headers = exchange.refusal_headers(environ, why)
-                protocol.response_bytes(why.status, headers, why.body)
-
-            scope[overdue.ANSWER] = answer
-            return inner(protocol, scope)
-
-        return call
-
-    inside._wsgi_call_wrap = wrap
+def _allow_files(connections: int) -> None:
+    """Raise this process's limit of open files as far as needed and allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,4 +1,4 @@
-"""What every controller works with: the database, the conductors, the options."""
+"""The objects every controller uses: the database, the conductors, the options."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_lite.api.fleet import Fleet
-from ironic_lite.api.reach import Client, Reached
-from ironic_lite.db.session import Database
+from ironic_lite.api.failover import Client, FailoverConductor
+from ironic_lite.api.lock_waiters import LockWaiters
+from ironic_lite.api.routing import ConductorRouter
+from ironic_lite.db.engine.session import Database
 from ironic_lite.rpc import interface
 from ironic_lite.rpc.notifier import Notifier
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """Shared by all requests of a process."""
+    """The shared objects of all requests in a process."""
 
     database: Database
     client: Client
-    fleet: Fleet
+    fleet: ConductorRouter
     conf: cfg.ConfigOpts
     notifier: Notifier
+    lock_waiters: LockWaiters
 
     def conductor_of(self, node: Mapping[str, Any]) -> interface.Conductor:
-        """Return who answers for a node: its conductor, or the next if that took nothing.
+        """Return the conductor of a node, or the next one if that received nothing.
 
         :param node: at least its ``uuid``, ``driver`` and ``conductor_group``.
-        :raises errors.NoConductor, errors.NotFound: as `Fleet.host_for`.
+        :raises errors.NoConductor, errors.NotFound: as `ConductorRouter.host_for`.
         """
         return self.reach(functools.partial(self.fleet.host_for, node))
 
     def reach(self, choose: Callable[[], str]) -> interface.Conductor:
-        """Return the conductor that ``choose`` names, or the next it names if that took nothing."""
-        return typing.cast(interface.Conductor, Reached(self.client, self.fleet, choose))
+        """Return the conductor ``choose`` names; on failover, ``choose`` names the next."""
+        return typing.cast(interface.Conductor, FailoverConductor(self.client, self.fleet, choose))

@@ -1,14 +1,13 @@
 """The API for any WSGI server: ``ironic_lite.api.wsgi:application``.
 
-Configuration comes from the files that ``ironic-lite-api`` reads, or from those that the
-environment names: IRONIC_LITE_CONFIG_FILES and IRONIC_LITE_CONFIG_DIRS, several separated as in
-PATH. Database and RPC are opened by the first request, so a server may load this module before it
-forks its workers.
+Configuration comes from the files that ``ironic-lite-api`` reads, or from the paths in the
+environment variables IRONIC_LITE_CONFIG_FILES and IRONIC_LITE_CONFIG_DIRS, separated as in PATH.
+The first request opens database and RPC, so a server may load this module before it forks workers.
 """
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
@@ -20,12 +19,14 @@ from collections.abc import Iterable  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
-from ironic_lite import config  # noqa: E402
-from ironic_lite.api import app, front  # noqa: E402
+from ironic_lite import errors  # noqa: E402
+from ironic_lite.api import app, middleware  # noqa: E402
+from ironic_lite.api.auth import identify  # noqa: E402
 from ironic_lite.api.health import probes  # noqa: E402
-from ironic_lite.api.login import identify  # noqa: E402
-from ironic_lite.api.wire.exchange import Environ, StartResponse  # noqa: E402
-from ironic_lite.db import migrate, session  # noqa: E402
+from ironic_lite.api.wire.request import Environ, StartResponse  # noqa: E402
+from ironic_lite.core import config  # noqa: E402
+from ironic_lite.db.engine import session  # noqa: E402
+from ironic_lite.db.tables import migrate  # noqa: E402
 from ironic_lite.rpc import client, transport  # noqa: E402
 
 FILES = "IRONIC_LITE_CONFIG_FILES"
@@ -33,9 +34,9 @@ DIRS = "IRONIC_LITE_CONFIG_DIRS"
 
 
 class Late:
-    """The routed part of the API, built when the first request of this process needs it.
+    """The routed part of the API, built by the first request of this process.
 
-    What goes wrong then is answered to that request, and tried again by the next.
+    A failure to build is the answer to that request; the next request tries again.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -43,13 +44,17 @@ class Late:
         self._building = threading.Lock()
         self._inner: app.Application | None = None
 
+    def admit(self, environ: Environ) -> int:
+        """Route a request that `middleware` has opened; see `app.Application.admit`."""
+        return self.open().admit(environ)
+
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer a request that `front` has opened."""
+        """Answer an admitted request."""
         answer: Iterable[bytes] = self.open()(environ, start_response)
         return answer
 
     def open(self) -> app.Application:
-        """Build it if it is not there yet; a worker may call this to be ready early."""
+        """Return the application, built if missing; a worker may call this early."""
         if self._inner is None:
             with self._building:
                 if self._inner is None:
@@ -65,7 +70,7 @@ class Late:
 
 
 def arguments(environ: dict[str, str]) -> list[str]:
-    """Return the command line that the environment stands for."""
+    """Return the command line arguments that the environment variables mean."""
     found = []
     for name, option in ((FILES, "--config-file"), (DIRS, "--config-dir")):
         for path in filter(None, environ.get(name, "").split(os.pathsep)):
@@ -77,11 +82,13 @@ def _load() -> tuple[cfg.ConfigOpts, identify.Identify]:
     try:
         conf = config.load(config.API, arguments(dict(os.environ)))
         return conf, identify.way(conf)
-    except config.ConfigError as why:
+    except errors.Error as why:
         print(f"{config.API}: {why}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(2 if isinstance(why, config.ConfigError) else 1) from None
 
 
 _CONF, _WAY = _load()
 late = Late(_CONF)
-application = front.Front(late, _CONF, _WAY, probes.table(_CONF, lambda: late.open().service))
+application = middleware.RequestMiddleware(
+    late, _CONF, _WAY, probes.table(_CONF, lambda: late.open().service)
+)

@@ -1,4 +1,4 @@
-"""Commands that the ``baremetal`` program of python-ironicclient finds by their entry points.
+"""Commands of the ``baremetal`` program, found by their entry points.
 
-They speak to the service over HTTP alone, and know nothing of its code.
+They use only the HTTP API and import none of the service's code.
 """

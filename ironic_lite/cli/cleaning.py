@@ -1,4 +1,7 @@
-"""``baremetal node cleaning step list``: what a node can be cleaned with (S1.32, S1.33)."""
+"""``baremetal node cleaning step list``: the cleaning steps of a node.
+
+Requirements S1.32 and S1.33.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,21 @@ Json = dict[str, Any]
 LOG = logging.getLogger(__name__)
 
 COLUMNS = ("interface", "step", "priority", "abortable", "args")
-"""Named as the API names them: what ``-f json`` prints is what the API has answered."""
+"""Named as in the API: ``-f json`` prints the values of the API's answer."""
 
 NOT_YET = os.EX_TEMPFAIL
-"""Exit status when the list is not known yet: the failure may be gone at the next try."""
+"""Exit status if the list is not available yet; a retry may succeed."""
 
 _REQUEST_SECONDS = 60
 _INTERVAL = 10
-"""Seconds between two tries when nobody can say how long it takes."""
+"""Seconds between two retries if the service names no time."""
 _SHORTEST = 1
 _HEADER = "Retry-Request-After"
 _NO_MESSAGE = "The steps of this node are not available yet."
 
 
 class NotYet(Exception):
-    """The list is not known yet; ``seconds`` to wait, None if nobody knows."""
+    """The list is not available yet; ``seconds`` to wait, None if unknown."""
 
     def __init__(self, message: str, seconds: int | None) -> None:
         super().__init__(message)
@@ -41,7 +44,7 @@ class NotYet(Exception):
 
 
 class Arguments(columns.FormattableColumn[list[Json]]):
-    """The arguments of a step: names in a table, all that is known of them elsewhere."""
+    """The arguments of a step: names in a table, all their facts in other formats."""
 
     def human_readable(self) -> str:
         """Return one line for each argument."""
@@ -52,9 +55,9 @@ class Arguments(columns.FormattableColumn[list[Json]]):
 
 
 class ListCleaningSteps(lister.Lister):
-    """List the steps a node can be cleaned with, highest priority first.
+    """List the cleaning steps of a node, highest priority first.
 
-    Exit status 75: the list is not known yet, try again.
+    Exit status 75: the list is not available yet, try again.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -74,13 +77,13 @@ class ListCleaningSteps(lister.Lister):
             metavar="<seconds>",
             type=_seconds,
             default=0,
-            help="While the list is not known yet, ask again when the service says so, for at "
+            help="While the list is not available yet, ask again when the service says so, for at "
             "most this long. Default: 0, ask once.",
         )
         return parser
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        """Print the list, or why there is none yet and what to do (S1.33)."""
+        """Print the list, or why it is missing and what to do."""
         try:
             return super().run(parsed_args)
         except NotYet as why:
@@ -106,11 +109,11 @@ def patiently(
     now: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Json]:
-    """Return the first answer of ``ask``; as long as it is `NotYet`, pause and ask again.
+    """Return the first answer of ``ask``; after `NotYet`, pause and ask again.
 
-    The pause is what the service asks for, or 10 seconds if it does not know.
+    The service sets the pause; without a value it is 10 seconds.
 
-    :param bound: seconds all pauses may take together; at their end it is asked a last time.
+    :param bound: seconds all pauses may take together; then ``ask`` is called a last time.
     :raises NotYet: the last answer.
     """
     end = now() + bound
@@ -131,14 +134,14 @@ def _ask(client: Any, url: str) -> list[Json]:
     answer, body = client.http_client.json_request("GET", url, timeout=_REQUEST_SECONDS)
     if answer.status_code == 202:  # noqa: PLR2004
         said = body.get("message") if isinstance(body, dict) else None
-        raise NotYet(str(said or _NO_MESSAGE), _told(answer.headers))
+        raise NotYet(str(said or _NO_MESSAGE), _retry_seconds(answer.headers))
     if not isinstance(body, list):
-        raise exc.CommandError(f"The service has answered {url} with something that is no list.")
+        raise exc.CommandError(f"The answer of the service to {url} is not a list.")
     return body
 
 
-def _told(headers: Mapping[str, str]) -> int | None:
-    """Return the seconds of the header; None if it says unknown, or nothing of use."""
+def _retry_seconds(headers: Mapping[str, str]) -> int | None:
+    """Return the seconds of the header; None if unknown or malformed."""
     try:
         seconds = int(headers.get(_HEADER, "-1"))
     except ValueError:

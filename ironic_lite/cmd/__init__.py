@@ -1,1 +1,1 @@
-"""The console scripts: each reads the configuration, runs one thing, and stops on a signal."""
+"""The console scripts: each runs one task and stops on a signal."""

@@ -1,8 +1,8 @@
-"""``ironic-lite``: everything on this machine; migrates the database, runs API and conductor."""
+"""``ironic-lite``: the whole service on one machine, with migration."""
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
@@ -12,68 +12,72 @@ from collections.abc import Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ironic_lite.cmd import api, checks, entry, processes  # noqa: E402
-from ironic_lite.db import migrate, resealing  # noqa: E402
+from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 
 PROG = "ironic-lite"
 ABOUT = (
-    "Run the whole service on this machine: API and conductor, as child processes that are started "
-    "again if they die. The database is made or upgraded first. Without a configuration file, "
-    "everything is kept in one folder, [DEFAULT]state_path, and the API answers on "
-    "http://127.0.0.1:6385. It stops on SIGTERM or Ctrl-C, when running work has ended."
+    "Run the whole service on this machine: API and conductor, as child processes that are "
+    "restarted if they die. The database is created or upgraded first. Without a configuration "
+    "file, all data is in one folder, [DEFAULT]state_path, and the API answers at "
+    "http://127.0.0.1:6385. The service stops on SIGTERM or Ctrl-C, after running work has ended."
 )
 _END_SECONDS = 30.0
-"""What stopping takes a conductor beside the wait for running work, at the most."""
+"""Most seconds a conductor takes to stop, beside its wait for running work."""
+
+
+_READY_SECONDS = 30.0
+"""Seconds the API waits for its conductor; then it answers the requests that need none."""
 
 
 def _prepare(conf: Any) -> int:
-    """Bring the database up to date, and find out whether the conductor could start.
+    """Migrate the database, and check that the conductor's name is free.
 
-    In a process of its own, because the tools of a migration are big and used once, and because
-    drivers are anybody's code.
+    This runs in a process of its own, because migration tools are large and used only once.
     """
     with checks.quiet():
         database = checks.database(conf)
         migrate.upgrade(database)
-        resealing.check(database)
+        reencryption.check(database)
         database.close()
         checks.claim(conf)
-        # The conductor loads them again, and then says what is odd about them.
-        registry = entry.load("ironic_lite.drivers.registry")
-        registry.Registry.load(registry.Settings.read(conf))
     return 0
 
 
 def _body(conf: Any) -> int:
-    with api.opened(conf) as door:
-        preparation = processes.Child(PROG, lambda: _prepare(conf), orphaned=None)
-        preparation.start()
-        # This is loaded meanwhile, and before the fork: so all workers share the memory.
-        serving = api.workers(conf, door)
-        status = processes.run(preparation)
-        if status:
-            return status
+    processes.held()
+    keeper = api.reserve(conf)
+    preparation = processes.Child(PROG, lambda: _prepare(conf))
+    prepared, registered = processes.Flag(), processes.Flag()
 
-        def conduct() -> int:
-            door.close()
-            # Loaded here, while the API answers already: there is one conductor, it shares nothing.
-            served: int = entry.load("ironic_lite.cmd.conductor").serve(conf)
-            return served
-
-        settings = conf.conductor
-        working = processes.Child(
-            "conductor",
-            conduct,
-            stop_seconds=_patience(settings.graceful_shutdown_timeout),
-            drain_seconds=_patience(settings.drain_shutdown_timeout),
+    def conduct() -> int:
+        # Loaded here, because the one conductor shares no memory with other processes.
+        served: int = entry.load("ironic_lite.cmd.conductor").serve(
+            conf, prepared=prepared.wait, registered=registered.set
         )
-        # On the way down the API is stopped first: then nobody hands the conductor new work.
-        return processes.supervise(serving, [working], closing=door.close)
+        return served
+
+    settings = conf.conductor
+    working = processes.Child(
+        "conductor",
+        conduct,
+        stop_seconds=_patience(settings.graceful_shutdown_timeout),
+        drain_seconds=_patience(settings.drain_shutdown_timeout),
+    )
+    # All three load their modules at the same time; the API's workers share the memory.
+    preparation.start()
+    working.start()
+    # A client with an answer may enroll at once, so the API waits for a conductor.
+    serving = api.workers(conf, keeper, begin=lambda: registered.wait(_READY_SECONDS))
+    status = processes.run(preparation)
+    if status:
+        return status
+    prepared.set()
+    # The API is stopped first, so that no new work reaches the conductor.
+    return processes.supervise(serving, [working])
 
 
 def _patience(seconds: float) -> float | None:
-    """Return how long the conductor may take to stop whose work may take so long; None is for
-    ever.
-    """
+    """Return the seconds the conductor may take to stop; None is no limit."""
     return seconds + _END_SECONDS if seconds else None
 
 

@@ -1,8 +1,8 @@
-"""``ironic-lite-api``: the HTTP API, in as many processes as [api]workers says."""
+"""``ironic-lite-api``: the HTTP API, in [api]workers processes."""
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
@@ -11,76 +11,83 @@ import logging  # noqa: E402
 import signal  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite import metrics  # noqa: E402
-from ironic_lite.api.traffic import listening  # noqa: E402
+from ironic_lite.api.traffic import listen_socket  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
+from ironic_lite.core import metrics  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 PROG = "ironic-lite-api"
 ABOUT = (
-    "Serve the HTTP API. It needs a database that ironic-lite-dbsync has made, and conductors "
-    "(ironic-lite-conductor) that it reaches by [DEFAULT]transport_url. It stops on SIGTERM, when "
-    "the requests in hand are answered."
+    "Serve the HTTP API. It needs a database created by ironic-lite-dbsync, and conductors "
+    "(ironic-lite-conductor) that it reaches by [DEFAULT]transport_url. It stops on SIGTERM, after "
+    "running requests are answered."
 )
 _STOP_SECONDS = 30.0
-"""How long requests may take when we stop."""
+"""Seconds that requests may take during a stop."""
 
 
-def opened(conf: Any) -> socket.socket:
-    """Return the socket of the API.
+def reserve(conf: Any) -> socket.socket:
+    """Reserve the address of the API; return the socket that holds it.
 
-    :raises config.ConfigError: address or certificate cannot be used.
+    :raises config.ConfigError: the certificate cannot be used.
+    :raises errors.OpenError: the address cannot be used at present.
     """
-    listening.check_tls(conf)
-    return listening.listen(conf)
+    listen_socket.check_tls(conf)
+    return listen_socket.reserve(conf)
 
 
-def workers(conf: Any, door: socket.socket) -> list[processes.Child]:
-    """Return the processes that serve the API, not started yet.
+def workers(
+    conf: Any, keeper: socket.socket, *, begin: Callable[[], object] = lambda: None
+) -> list[processes.Child]:
+    """Return the processes that serve the API, not yet started.
 
-    :raises config.ConfigError: [api]auth_strategy cannot be followed.
+    :param keeper: from `reserve`; this process keeps it open as long as it starts workers.
+    :param begin: called by each worker before it answers requests; may wait.
+    :raises config.ConfigError: [api]auth_strategy cannot be used.
     """
-    # Loaded here, once for all of them: a wrong configuration has been found by now.
+    # Loaded once for all workers, after the configuration has been checked.
     server = entry.load("ironic_lite.api.server")
     server.check(conf)
 
+    there = listen_socket.address(keeper)
     count = conf.api.workers
-    # Whichever of them Prometheus asks tells what all of them have counted.
+    # A worker answers Prometheus with the counts of all workers.
     boards = metrics.Pool(count) if count > 1 else None
 
     def body(number: int) -> int:
-        LOG.info("Listening on %s", listening.url(conf, door))
+        keeper.close()  # a stopping orphan must not hold the address
+        begin()
+        LOG.info("Listening on %s", listen_socket.url(conf, there))
         if boards is not None:
             metrics.BOARD.share(boards, number)
-        server.serve(conf, door)
+        server.serve(conf, there)
         return 0
 
     names = ["API"] if count == 1 else [f"API {number + 1}" for number in range(count)]
-    # An orphan finishes the requests in hand; the port is free at once.
+    # An orphan finishes its running requests; other processes may listen at once.
     return [
         processes.Child(
             name,
             functools.partial(body, number),
             stop_seconds=_STOP_SECONDS,
             orphaned=signal.SIGTERM,
-            stop_signal=server.farewell.CLOSE,
         )
         for number, name in enumerate(names)
     ]
 
 
 def serve(conf: Any) -> int:
-    """Run the API until SIGTERM or SIGINT; returns the exit status.
+    """Run the API until SIGTERM or SIGINT; return the exit status.
 
     :raises config.ConfigError: address, certificate, database or transport cannot be used.
-    :raises errors.Error: the database is not there, or not of this release.
+    :raises errors.Error: the database is missing, or not of this release.
     """
-    with opened(conf) as door:
-        checks.run(conf)
-        return processes.supervise(workers(conf, door), closing=door.close)
+    keeper = reserve(conf)
+    checks.run(conf)
+    return processes.supervise(workers(conf, keeper))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

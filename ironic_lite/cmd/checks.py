@@ -1,4 +1,4 @@
-"""Open what the configuration names, or say which option is wrong."""
+"""Open the configured database and transports, or name the wrong option."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from ironic_lite import config
-from ironic_lite.db import migrate, resealing, session
-from ironic_lite.db.session import Database
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import migrate, reencryption
 from ironic_lite.rpc import notifier, pins, server, transport
-
-_NOT_USABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def database(conf: Any) -> Database:
-    """Return the database; nothing is connected yet.
+    """Return the database, not yet connected.
 
-    :raises config.ConfigError: its URL cannot be used, or names a file that is no database.
+    :raises config.ConfigError: its URL cannot be used, or names a file that is not a database.
+    :raises errors.OpenError: the file cannot be opened, or is damaged.
     """
     found = session.configured(conf)
     _try_file(found)
@@ -27,7 +28,7 @@ def database(conf: Any) -> Database:
 
 
 def _try_file(found: Database) -> None:
-    """Refuse a file that SQLite cannot use: to wait, as for a server that is away, is no help."""
+    """Refuse a file that SQLite cannot use, with its path and the reason."""
     path = found.url.database
     if found.kind != "sqlite" or not path or path.startswith((":", "file:")):
         return
@@ -35,14 +36,21 @@ def _try_file(found: Database) -> None:
         with contextlib.closing(sqlite3.connect(path)) as opened:
             opened.execute("PRAGMA schema_version").fetchone()
     except sqlite3.DatabaseError as why:
-        # The low byte is the kind of error, the rest its finer points.
-        if why.sqlite_errorcode & 0xFF in _NOT_USABLE:
-            raise config.ConfigError(reason=f"[database]connection: {path}: {why}") from None
+        kind = why.sqlite_errorcode & 0xFF  # drops the extended part of the code
+        reason = f"[database]connection: {path}: {why}"
+        if kind == sqlite3.SQLITE_NOTADB:
+            raise config.ConfigError(reason=reason) from None
+        if kind not in _PASSING:
+            raise errors.OpenError(reason=reason) from None
+
+
+_PASSING = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+"""Another process uses the file; later uses wait by themselves."""
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Log nothing: what is wrong is told by one exception, which becomes one line."""
+    """Disable logging: one exception reports the fault, as one line."""
     logging.disable()
     try:
         yield
@@ -51,11 +59,11 @@ def quiet() -> Iterator[None]:
 
 
 def run(conf: Any) -> None:
-    """Make sure that database and transports can be used, and leave all closed, fit for a fork.
+    """Check that database and transports can be used; close all, ready for a fork.
 
-    :raises config.ConfigError: a URL, a pin, or how notifications are sent, cannot be used.
-    :raises errors.Error: the database is away, has no tables, or those of another release, or needs
-        other keys.
+    :raises config.ConfigError: a URL, a pin, or the notification options cannot be used.
+    :raises errors.Error: the database is away, has no tables, or tables of another release, or
+        needs other keys.
     """
     with contextlib.ExitStack() as opened:
         with quiet():
@@ -64,18 +72,19 @@ def run(conf: Any) -> None:
             notifier.build(conf, "", lambda _: ())
             pins.pinned(conf)
             migrate.check(found)
-        resealing.check(found)
+        reencryption.check(found)
 
 
 def claim(conf: Any) -> None:
-    """Make sure that the conductor's address is free and can be used; a broker is not asked.
+    """Check that the conductor's address is free and usable, without a broker.
 
-    Call it in a process that ends soon: only then the address is free again.
+    Call it in a process that ends soon, because only its end frees the address again.
 
-    :raises config.ConfigError: another conductor has it, or the path is too long for a socket; or
-        notifications cannot be sent as configured.
+    :raises config.ConfigError: the path is too long for a socket, or notifications cannot be sent
+        as configured.
+    :raises errors.Unavailable: another conductor uses it, or the system refuses it at present.
     """
     found = transport.build()
     notifier.build(conf, "", lambda _: ())
-    if transport.is_local(found):
+    if found.local:
         server.Server(found, conf.host, object()).start()

@@ -1,21 +1,23 @@
-"""``ironic-lite-conductor``: the worker that drives the machines."""
+"""``ironic-lite-conductor``: the process that drives the machines."""
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
 import logging  # noqa: E402
 import os  # noqa: E402
+import signal  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite.cmd import checks, entry, processes  # noqa: E402
+from ironic_lite import errors  # noqa: E402
+from ironic_lite.cmd import checks, entry, signals  # noqa: E402
 from ironic_lite.conductor.service import Service  # noqa: E402
-from ironic_lite.db import migrate, resealing  # noqa: E402
+from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
 from ironic_lite.rpc import transport  # noqa: E402
 
@@ -24,37 +26,61 @@ PROG = "ironic-lite-conductor"
 ABOUT = (
     "Drive machines on behalf of ironic-lite-api, over [DEFAULT]transport_url and with the same "
     "[database]connection. Each conductor needs a [DEFAULT]host of its own. It stops on SIGTERM, "
-    "when running work has ended or [conductor]graceful_shutdown_timeout is over; on SIGUSR2 it "
-    "gives running work [conductor]drain_shutdown_timeout. A second signal ends the wait."
+    "after running work has ended or [conductor]graceful_shutdown_timeout is over. On SIGUSR2 "
+    "running work may take [conductor]drain_shutdown_timeout. A second signal ends the wait."
+)
+_DISPLACED = (
+    "Another process has taken the name of conductor {host} while this one was away. Give each "
+    "conductor a [DEFAULT]host of its own"
 )
 
 
-def serve(conf: Any) -> int:
-    """Run one conductor until SIGTERM or SIGINT; returns the exit status.
+def serve(
+    conf: Any,
+    *,
+    prepared: Callable[[], object] = lambda: None,
+    registered: Callable[[], object] = lambda: None,
+) -> int:
+    """Run one conductor until SIGTERM or SIGINT; return the exit status.
 
+    :param prepared: returns once the database has been migrated; drivers are loaded meanwhile.
+    :param registered: called once the conductor answers calls and the API can find it.
     :raises config.ConfigError: drivers, database or transport cannot be used as configured.
-    :raises errors.Error: the database is away, has no tables, or those of another release, or needs
-        other keys.
+    :raises errors.Error: the database is away, has no tables, or tables of another release, or
+        needs other keys; or another process has taken this conductor's name.
     """
-    stop = processes.StopRequest()
-    registry, database = Registry.load(Settings.read(conf)), checks.database(conf)
+    stop = signals.StopRequest()
+    registry = Registry.load(Settings.read(conf))
+    with stop.at_once():
+        prepared()
+    database = checks.database(conf)
     with checks.quiet():
         messaging = transport.get()
         migrate.check(database)
-    resealing.check(database)
-    service = Service(conf, database, registry, messaging)
+    reencryption.check(database)
+    displaced = threading.Event()
+
+    def give_way() -> None:
+        displaced.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    service = Service(conf, database, registry, messaging, give_way)
     with stop.at_once():
+        service.claim()
         service.announce()
+    registered()
     service.begin()
-    drain = stop.wait() is processes.DRAIN
+    drain = stop.wait() is signals.DRAIN
     threading.Thread(target=_hurry, args=(stop, service), name="hurry", daemon=True).start()
     finished = service.stop(conf.conductor.drain_shutdown_timeout if drain else None)
     database.close()
+    if displaced.is_set():
+        raise errors.Error(_DISPLACED.format(host=conf.host))
     return 0 if finished else entry.EXIT_FAULT
 
 
-def _hurry(stop: processes.StopRequest, service: Service) -> None:
-    """Whoever asks a second time does not want to wait."""
+def _hurry(stop: signals.StopRequest, service: Service) -> None:
+    """End the wait for running work after a second signal."""
     stop.wait()
     service.hurry()
 
@@ -65,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     logging.shutdown()
-    os._exit(status)  # a worker that would not end must not keep the process
+    os._exit(status)  # a worker that does not end must not keep the process alive
 
 
 if __name__ == "__main__":

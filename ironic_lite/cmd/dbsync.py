@@ -1,8 +1,8 @@
-"""``ironic-lite-dbsync``: make and upgrade the database."""
+"""``ironic-lite-dbsync``: create and upgrade the database."""
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
@@ -14,16 +14,16 @@ from typing import Any  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
-from ironic_lite import config  # noqa: E402
 from ironic_lite.cmd import checks, entry  # noqa: E402
-from ironic_lite.db import migrate, online, resealing  # noqa: E402
-from ironic_lite.db.session import Database  # noqa: E402
+from ironic_lite.core import config  # noqa: E402
+from ironic_lite.db.engine.session import Database  # noqa: E402
+from ironic_lite.db.tables import migrate, online_migrations, reencryption  # noqa: E402
 
 PROG = "ironic-lite-dbsync"
 
 
 EXIT_MORE = 1
-"""Rows are left, because --max-count was reached; as Ironic's program ends."""
+"""Exit status if --max-count was reached and rows are left, as in Ironic's program."""
 
 
 def _upgrade(conf: Any, database: Database) -> int:
@@ -52,29 +52,29 @@ def _history(conf: Any, database: Database) -> int:
 
 def _online(conf: Any, database: Database) -> int:
     migrate.check(database)
-    outcomes = online.run(database, conf.command.max_count)
+    outcomes = online_migrations.run(database, conf.command.max_count)
     for one in outcomes:
         print(f"{one.name}: {one.done} of {one.found} rows rewritten")
-    left = database.read(online.left)
+    left = database.read(online_migrations.left)
     print(f"{sum(left.values())} rows are left" if left else "Nothing is left to do.")
     return EXIT_MORE if left else 0
 
 
 def _reencrypt(conf: Any, database: Database) -> int:
     migrate.check(database)
-    for one in resealing.run(database):
+    for one in reencryption.run(database):
         print(f"{one.table}: {one.done} of {one.found} rows rewritten")
     return 0
 
 
 _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
-    "upgrade": (_upgrade, "bring the schema to a revision (default: the newest)"),
+    "upgrade": (_upgrade, "upgrade the schema to a revision (default: the newest)"),
     "revision": (_revision, "print the revision of this database"),
     "version": (_version, "print program and schema versions"),
-    "history": (_history, "list all revisions, the present one marked"),
+    "history": (_history, "list all revisions, with a mark at the current one"),
     "reencrypt": (
         _reencrypt,
-        "encrypt what is secret with the first of the keys, while the service runs",
+        "encrypt secrets with the first of the keys, while the service runs",
     ),
     "online_data_migrations": (_online, "rewrite rows of an older form, while the service runs"),
 }
@@ -91,10 +91,10 @@ def _add_commands(commands: Any) -> None:
         parser = commands.add_parser(name, help=about, description=about)
         parser.set_defaults(act=act)
         if name == "upgrade":
-            parser.add_argument("--revision", default="head", help="where to stop")
+            parser.add_argument("--revision", default="head", help="last revision to apply")
         if name == "online_data_migrations":
             parser.add_argument(
-                "--max-count", type=_count, help="rows after which to stop (default: all)"
+                "--max-count", type=_count, help="number of rows to rewrite (default: all)"
             )
 
 
@@ -107,9 +107,9 @@ def _body(conf: Any) -> int:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point."""
     command = cfg.SubCommandOpt(
-        "command", title="Commands", help="What to do.", handler=_add_commands
+        "command", title="Commands", help="The command to run.", handler=_add_commands
     )
-    sys.exit(entry.run(PROG, "Make and upgrade the database.", _body, argv, cli_opts=[command]))
+    sys.exit(entry.run(PROG, "Create and upgrade the database.", _body, argv, cli_opts=[command]))
 
 
 if __name__ == "__main__":

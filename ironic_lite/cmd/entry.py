@@ -1,4 +1,4 @@
-"""What every console script does first and last: configuration in, one line out, exit status."""
+"""The frame of console scripts: configuration, one-line errors, exit status."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 
 EXIT_CONFIG = 2
 EXIT_FAULT = 1
 EXIT_INTERRUPTED = 130
-"""What a shell says of a program that Ctrl-C has ended."""
+"""Exit status that a shell reports for a program ended by Ctrl-C."""
 
 
 def run(
@@ -24,9 +25,9 @@ def run(
 ) -> int:
     """Load the configuration and run ``body(conf)``.
 
-    :param argv: without the program's name; None takes the process's own.
-    :returns: the exit status: the body's; 2 for a configuration that cannot be used; 1 for an error
-        of ours. Both print one line and no traceback.
+    :param argv: without the program's name; None uses the process's own.
+    :returns: the exit status: the body's; 2 for an unusable configuration; 1 for an error of the
+        service. Both errors print one line and no traceback.
     """
     try:
         conf = config.load(
@@ -43,19 +44,19 @@ def run(
 
 
 def refuse(prog: str, why: errors.Error) -> int:
-    """Print an error as one line and return the exit status it ends the program with."""
+    """Print an error as one line and return its exit status."""
     print(f"{prog}: {' '.join(why.message.split())}", file=sys.stderr)
     return EXIT_CONFIG if isinstance(why, config.ConfigError) else EXIT_FAULT
 
 
 def load(module: str) -> Any:
-    """Return a module that is too big to be imported before it is known to be needed.
+    """Return a module that is too large to import before it is needed.
 
-    :raises errors.Error: a library it needs is not installed.
+    :raises errors.Error: one of its libraries is not installed.
     """
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as why:
         raise errors.Error(
-            f"The library {why.name} is missing: install ironic_lite with all it depends on."
+            f"The library {why.name} is missing: install ironic_lite with all its dependencies."
         ) from None

@@ -1,8 +1,8 @@
-"""``ironic-lite-netboot``: DHCP, TFTP and web server that fit the configuration, as files."""
+"""``ironic-lite-netboot``: configuration files for DHCP, TFTP and web servers."""
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
@@ -16,29 +16,30 @@ from typing import Any  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
-from ironic_lite import config, errors  # noqa: E402
+from ironic_lite import errors  # noqa: E402
 from ironic_lite.cmd import entry  # noqa: E402
+from ironic_lite.core import config  # noqa: E402
 from ironic_lite.drivers.boot import ipxe, servers  # noqa: E402
 from ironic_lite.images import published  # noqa: E402
 
 PROG = "ironic-lite-netboot"
 ABOUT = (
-    "Print, or write, a working set-up of the servers that network boot needs on Debian: dnsmasq "
-    "for DHCP and TFTP, nginx unless the conductor serves its files itself or [deploy]http_url is "
-    "https, and a script that installs them."
+    "Print, or write, a working setup of the servers that network boot needs on Debian: dnsmasq "
+    "for DHCP and TFTP; nginx, unless the conductor serves its files itself or [deploy]http_url is "
+    "https; and a script that installs them."
 )
 _UNREADABLE = (
-    "[deploy]http_root: {root} is in {state}, which no other web server can enter, for the service "
-    "keeps its secrets there; name a folder of its own, such as /srv/ironic-lite/http, or set "
-    "[deploy]http_port for the conductor to serve it"
+    "[deploy]http_root: {root} is in {state}, which other web servers cannot enter, because the "
+    "service keeps its secrets there; set a folder of its own, such as /srv/ironic-lite/http, or "
+    "set [deploy]http_port so that the conductor serves it"
 )
 
 
 def plan(conf: Any) -> servers.Plan:
-    """Return what the configuration says of network boot.
+    """Return the configured parameters of network boot.
 
-    :raises config.ConfigError: it boots nothing over the network, does not say where files are, or
-        has them where another web server could not read them.
+    :raises config.ConfigError: network boot is not enabled, the paths of files are missing, or the
+        files are where another web server could not read them.
     """
     enabled = set(conf.enabled_boot_interfaces)
     if not enabled & {"ipxe", "pxe"}:
@@ -90,22 +91,22 @@ def _add_commands(commands: Any) -> None:
     for name, about in (("show", "print the files"), ("write", "write them into a folder")):
         parser = commands.add_parser(name, help=about, description=about)
         parser.add_argument(
-            "--interface", required=True, type=_interface, help="towards the machines, such as eth1"
+            "--interface", required=True, type=_interface, help="to the machines, such as eth1"
         )
         parser.add_argument(
             "--range",
             required=True,
             type=_range,
-            help="addresses for machines that boot, as first,last",
+            help="addresses for booting machines, as first,last",
         )
-        parser.add_argument("--router", type=_address, help="their way out; none if not given")
+        parser.add_argument("--router", type=_address, help="their gateway (default: no gateway)")
         if name == "write":
             parser.add_argument("--folder", default=".", help="default: here")
 
 
 def _interface(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,15}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of an interface")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an interface name")
     return text
 
 
@@ -113,7 +114,7 @@ def _address(text: str) -> str:
     try:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no IPv4 address") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an IPv4 address") from None
 
 
 def _range(text: str) -> tuple[str, str]:
@@ -127,7 +128,7 @@ def _range(text: str) -> tuple[str, str]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point."""
     command = cfg.SubCommandOpt(
-        "command", title="Commands", help="What to do.", handler=_add_commands
+        "command", title="Commands", help="The command to run.", handler=_add_commands
     )
     sys.exit(entry.run(PROG, ABOUT, _body, argv, cli_opts=[command]))
 

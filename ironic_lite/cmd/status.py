@@ -1,8 +1,8 @@
-"""``ironic-lite-status upgrade check``: what stands in the way of an upgrade, or is left of one."""
+"""``ironic-lite-status upgrade check``: obstacles to an upgrade, unfinished work."""
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
@@ -14,17 +14,21 @@ from typing import Any  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
-from ironic_lite import config, errors, roster  # noqa: E402
+from ironic_lite import errors  # noqa: E402
 from ironic_lite.cmd import checks, entry  # noqa: E402
-from ironic_lite.db import conductors, migrate, online, resealing, sealing  # noqa: E402
-from ironic_lite.db.session import Database  # noqa: E402
+from ironic_lite.core import config  # noqa: E402
+from ironic_lite.db.engine import encryption  # noqa: E402
+from ironic_lite.db.engine.session import Database  # noqa: E402
+from ironic_lite.db.queries import conductors  # noqa: E402
+from ironic_lite.db.tables import migrate, online_migrations, reencryption  # noqa: E402
+from ironic_lite.membership import members  # noqa: E402
 from ironic_lite.rpc import pins  # noqa: E402
 
 PROG = "ironic-lite-status"
 
 
 class Result(enum.IntEnum):
-    """How a check ends; the worst is the exit status, as with the programs of OpenStack."""
+    """The result of a check; the worst is the exit status, as in OpenStack."""
 
     SUCCESS = 0
     WARNING = 1
@@ -39,11 +43,11 @@ def _schema(conf: Any, database: Database) -> Said:
         migrate.check(database)
     except errors.Error as why:
         return Result.FAILURE, why.message
-    return Result.SUCCESS, f"revision {migrate.head()}, as this release needs it"
+    return Result.SUCCESS, f"revision {migrate.head()}, as this release requires"
 
 
 def _rows(conf: Any, database: Database) -> Said:
-    left = database.read(online.left)
+    left = database.read(online_migrations.left)
     if left:
         rows = ", ".join(f"{name}: {count}" for name, count in left.items())
         advice = "run ironic-lite-dbsync online_data_migrations before the next upgrade"
@@ -52,19 +56,19 @@ def _rows(conf: Any, database: Database) -> Said:
 
 
 def _keys(conf: Any, database: Database) -> Said:
-    keys, needed = sealing.keys_of(database.engine.dialect), database.read(resealing.used)
+    keys, needed = encryption.keys_of(database.engine), database.read(reencryption.used)
     missing = keys.lacks(needed)
     if missing:
         return Result.FAILURE, errors.KeyMissing(key=", ".join(missing)).message
-    older = sorted(needed - {keys.first, sealing.PLAIN})
+    older = sorted(needed - {keys.first, encryption.PLAIN})
     if older:
         known = ", ".join(older)
         return Result.SUCCESS, f"older ones are still needed ({known}) until all is reencrypted"
-    return Result.SUCCESS, "what is encrypted is so under the first of them, or there is nothing"
+    return Result.SUCCESS, "all encrypted values use the first key, or nothing is encrypted"
 
 
 def _conductors(conf: Any, database: Database) -> Said:
-    here, living = config.version(), roster.Roster(conf.conductor.heartbeat_timeout)
+    here, living = config.version(), members.Membership(conf.conductor.heartbeat_timeout)
     others = {
         row["hostname"]: row["version"]
         for row in database.read(conductors.all)
@@ -81,12 +85,12 @@ def _pin(conf: Any, database: Database) -> Said:
     if pin is None:
         return Result.SUCCESS, "no release is pinned"
     if _conductors(conf, database)[0] is Result.SUCCESS:
-        return Result.WARNING, f"{pin} is pinned, and all conductors are of {here}: take it away"
+        return Result.WARNING, f"{pin} is pinned, but all conductors are of {here}: remove the pin"
     return Result.SUCCESS, f"{pin} is pinned while conductors are upgraded"
 
 
 CHECKS: tuple[tuple[str, Callable[[Any, Database], Said]], ...] = (
-    # The others need the tables that the first one looks for.
+    # The other checks need the tables that the first one checks.
     ("database schema", _schema),
     ("data migrations", _rows),
     ("encryption keys", _keys),
@@ -96,7 +100,7 @@ CHECKS: tuple[tuple[str, Callable[[Any, Database], Said]], ...] = (
 
 
 def check(conf: Any, database: Database) -> int:
-    """Print each check and what it says; return the worst result.
+    """Print each check with its message; return the worst result.
 
     :raises errors.Unavailable: the database is away.
     """
@@ -111,10 +115,10 @@ def check(conf: Any, database: Database) -> int:
 
 
 def _add_commands(commands: Any) -> None:
-    about = "what can be checked before and after an upgrade"
+    about = "checks before and after an upgrade"
     upgrade = commands.add_parser("upgrade", help=about, description=about)
     what = upgrade.add_subparsers(dest="what", required=True)
-    what.add_parser("check", help="exit status 0: nothing; 1: a warning; 2: it would fail")
+    what.add_parser("check", help="exit status 0: no problem; 1: a warning; 2: it would fail")
 
 
 def _body(conf: Any) -> int:
@@ -125,9 +129,9 @@ def _body(conf: Any) -> int:
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point."""
     command = cfg.SubCommandOpt(
-        "command", title="Commands", help="What to do.", handler=_add_commands
+        "command", title="Commands", help="The command to run.", handler=_add_commands
     )
-    sys.exit(entry.run(PROG, "Look at an installation.", _body, argv, cli_opts=[command]))
+    sys.exit(entry.run(PROG, "Check an installation.", _body, argv, cli_opts=[command]))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""The process that moves nodes. Its modules, those that use others first::
+"""The conductor: the process that changes nodes and talks to their machines.
 
-    service               starts and stops all of it
-    endpoints | watch     what callers ask for; what sweeps and timers find
-    tasks                 the locks: where a task comes from, and where it ends
-    flows                 one story per verb, and how each of them fails
-    stepper               the one engine of all lists of steps
-    children              a step on other nodes, under their locks
-    acts, agents, ...     what the engine and the flows do to one machine
-    phases                what differs between the kinds of steps
-    task                  one piece of work on one node: the only writer of its state
-    journal, notes, ...   what a task writes: history, driver_internal_info, ports
-    outage, workers       waiting for the database; the threads
+Its modules; each uses those below it::
 
-Begin with ``flows/clean``, then ``stepper`` and ``task``; ``docs/flow.rst`` leads through it all.
+    service               starts and stops all parts
+    endpoints | watch     the calls of API processes; periodic sweeps and timers
+    tasks                 takes and releases node locks, makes and ends tasks
+    flows                 one module per verb, its failure included
+    steps                 the engine that runs lists of steps, its lists and its phases
+    work.task             one piece of work on one node: the only writer of the node's state
+    work                  what all work shares: journal, notes, node_ports, runtime, workers,
+                          db_retry, fence, leases, locks, bounds
+
+Begin with ``flows/clean``, then ``steps/stepper`` and ``work/task``. ``docs/flow.rst`` follows one
+request through all of them.
 """

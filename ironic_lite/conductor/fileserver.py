@@ -1,150 +1,301 @@
-"""Serves ``[deploy]http_root`` to BMCs and machines, for those who have no other web server.
+"""File server for ``[deploy]http_root``, for sites without another web server.
 
-It gives files to whoever knows their names, in parts if that is asked for (RFC 9110, 14.2: BMCs
-read media as their machines do), and shows no folder. Requests beyond its connections wait.
+BMCs and machines fetch files by name, in whole or in ranges (RFC 9110, 14.2). The server lists no
+folder. All connections share one thread, so a slow client costs only a buffer. A few other threads
+read the files, so a hanging disk blocks only those.
+
+The server uses asyncio's public streams. granian's embedded server was rejected: it does not limit
+clients that stop reading, shares a used port with another process (SO_REUSEPORT), and costs 8 MiB.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import email.utils
 import logging
 import os
 import pathlib
+import re
 import ssl
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Mapping
+from concurrent import futures
+from http import HTTPStatus
+from typing import Any, BinaryIO
 
-from cheroot import wsgi
-from cheroot.ssl import builtin
-from webob import exc, static
-
-from ironic_lite import config
+from ironic_lite import errors
+from ironic_lite.conductor import served_files
+from ironic_lite.core import config
 from ironic_lite.images import published
 
 LOG = logging.getLogger(__name__)
 
-SILENCE_SECONDS = 30
-"""A client that neither sends nor takes anything for so long loses its connection."""
-_CLOSING_SECONDS = 3
+HEAD_SECONDS = 10.0
+"""Seconds in which a client must send a whole request before it loses its connection."""
+PIECE_SECONDS = 30.0
+"""Seconds in which a client must take a piece before it loses its connection: two KiB a second
+suffice.
+"""
+_PIECE = 64 * 1024
+_CLOSING_SECONDS = 3.0
+_ENDING_SECONDS = 2.0
 _HEADER_BYTES = 16 * 1024
+_READERS = 4
+_BACKLOG = 1024
+_FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\r\n\0]*)")
+_FAILED = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError)
 
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+class _BadRequest(Exception):
+    """The client did not send a request for a file."""
 
 
-def application(root: pathlib.Path) -> Application:
-    """Return the WSGI application that gives the files below ``root``.
+class _Client:
+    """One connection."""
 
-    Outside it is also what a link in it leads to; a name that begins with a dot is no one's.
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.waiting = True
+        """No request has arrived yet: this connection may be closed in favour of another."""
+
+    def abort(self) -> None:
+        """Cut the connection off."""
+        self._writer.transport.abort()
+
+    async def request(self) -> tuple[str, str, str, dict[str, str]] | None:
+        """Return method, target, version and headers of the next request; None: no more.
+
+        :raises _BadRequest: the request is malformed, or has a body.
+        :raises OSError, asyncio.IncompleteReadError: the connection broke.
+        """
+        self.waiting = True
+        try:
+            async with asyncio.timeout(HEAD_SECONDS):
+                head = await self._reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError as why:
+            if not why.partial:
+                return None
+            raise
+        except asyncio.LimitOverrunError:
+            raise _BadRequest from None
+        self.waiting = False
+        return _parsed(head.decode("latin-1"))
+
+    async def send_head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
+        """Send status line and headers."""
+        now = email.utils.formatdate(usegmt=True)
+        lines = [f"HTTP/1.1 {status.value} {status.phrase}", f"Date: {now}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        await self.send("\r\n".join([*lines, "", ""]).encode("latin-1"))
+
+    async def send(self, piece: bytes) -> None:
+        """Send a piece; return when there is room for the next one.
+
+        :raises TimeoutError: the client does not take it in time.
+        """
+        self._writer.write(piece)
+        async with asyncio.timeout(PIECE_SECONDS):
+            await self._writer.drain()
+
+    async def close(self) -> None:
+        """Close the connection once everything is sent."""
+        self._writer.close()
+        with contextlib.suppress(*_FAILED):
+            async with asyncio.timeout(PIECE_SECONDS):
+                await self._writer.wait_closed()
+        self.abort()
+
+
+def _parsed(head: str) -> tuple[str, str, str, dict[str, str]]:
+    """Return the parts of a request's head (RFC 9112, 2 to 5).
+
+    :raises _BadRequest: the head is malformed, or announces a body.
     """
-    real = pathlib.Path(os.path.realpath(root))
-
-    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        found = _file(real, str(environ.get("PATH_INFO", "")))
-        answer: Any = exc.HTTPNotFound()
-        if found is not None:
-            answer = static.FileApp(str(found), content_type=_type(found), etag=_tag(found))
-        given: Iterable[bytes] = answer(environ, start_response)
-        return given
-
-    return serve
-
-
-def _file(root: pathlib.Path, name: str) -> pathlib.Path | None:
-    """Return the file of a request's path, None if there is none for the public."""
-    # WSGI carries bytes as Latin-1 (PEP 3333).
-    parts = name.encode("latin-1", "replace").decode("utf-8", "replace").strip("/").split("/")
-    if "\0" in name or any(not part or part.startswith(".") for part in parts):
-        return None
-    try:
-        found = pathlib.Path(os.path.realpath(root.joinpath(*parts)))
-        usable = found.is_relative_to(root) and found.is_file() and os.access(found, os.R_OK)
-    except (OSError, ValueError):
-        return None
-    return found if usable else None
-
-
-def _tag(file: pathlib.Path) -> str:
-    """Return a validator of a file's content (RFC 9110, 8.8.3)."""
-    try:
-        seen = file.stat()
-    except OSError:  # gone meanwhile: whoever opens it says so
-        return ""
-    return f"{seen.st_ino:x}-{seen.st_size:x}-{seen.st_mtime_ns:x}"
-
-
-def _type(file: pathlib.Path) -> str:
-    return "text/plain" if file.suffix in {".ipxe", ""} else "application/octet-stream"
-
-
-class _Tls(builtin.BuiltinSSLAdapter):
-    """TLS whose handshake is made by the thread of its connection.
-
-    cheroot would make it where it accepts connections: a client that says nothing would keep all
-    others from being accepted.
-    """
-
-    def wrap(self, sock: Any) -> tuple[Any, dict[str, str]]:
-        """Return the socket with TLS, and what the application is told of it."""
-        found = self.context.wrap_socket(sock, do_handshake_on_connect=False, server_side=True)
-        return found, {"wsgi.url_scheme": "https", "HTTPS": "on"}
+    first, *lines = head.lstrip("\r\n").removesuffix("\r\n\r\n").split("\r\n")
+    words = first.split(" ")
+    fields = [_FIELD.fullmatch(line) for line in lines]
+    headers = {found[1].lower(): found[2].strip(" \t") for found in fields if found}
+    if len(words) != 3 or words[2] not in {"HTTP/1.0", "HTTP/1.1"}:  # noqa: PLR2004
+        raise _BadRequest
+    if not all(fields):
+        raise _BadRequest
+    if words[2] == "HTTP/1.1" and "host" not in headers:
+        raise _BadRequest
+    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+        # The server would parse a body as the next request.
+        raise _BadRequest
+    return words[0], words[1], words[2], headers
 
 
 class FileServer:
-    """The server in its threads.
+    """The file server in its thread.
 
+    :param port: to listen on; 0 for any.
+    :param connections: the limit; a further connection replaces one that has sent no request.
     :param tls: the PEM files of certificate chain and private key; None: no TLS.
-    :raises config.ConfigError: they do not belong together, or need a password.
+    :raises config.ConfigError: certificate and key do not match, or need a password.
     """
 
     def __init__(
         self, host: str, port: int, connections: int, *, tls: tuple[str, str] | None = None
     ) -> None:
-        self._server = wsgi.Server(
-            (host.strip("[]"), port),
-            application(published.root()),
-            # A thread for each: cheroot never adds any, and a slow BMC holds one for minutes.
-            numthreads=connections,
-            max=connections,
-            timeout=SILENCE_SECONDS,
-            shutdown_timeout=_CLOSING_SECONDS,
-        )
-        self._server.max_request_header_size = _HEADER_BYTES
-        self._server.max_request_body_size = 1
-        if tls is not None:
-            self._server.ssl_adapter = _adapter(*tls)
-        setattr(self._server, "error_log", _log)  # noqa: B010 - a method, and meant to be replaced
-        self._thread = threading.Thread(target=self._server.serve, name="files", daemon=True)
+        self._where = host.strip("[]"), port
+        self._most = connections
+        self._tls = None if tls is None else _context(*tls)
+        self._clients: dict[_Client, None] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+        self._started: futures.Future[int] = futures.Future()
+        self._thread = threading.Thread(target=self._run, name="files", daemon=True)
+        self._root = pathlib.Path()
+        self._readers: futures.ThreadPoolExecutor | None = None
 
     @property
     def port(self) -> int:
-        """Where it listens, also if it was told 0."""
-        return int(self._server.bind_addr[1])
+        """The port the server listens on, also if it was configured as 0."""
+        return self._started.result(_CLOSING_SECONDS)
 
     def start(self) -> None:
         """Listen and serve.
 
-        :raises config.ConfigError: the address is taken, or not of this machine.
+        :raises errors.OpenError: the address is in use, or not an address of this machine.
         """
+        self._root = pathlib.Path(os.path.realpath(published.root()))
+        self._thread.start()
         try:
-            self._server.prepare()
+            port = self._started.result()
         except OSError as why:
             where = "[deploy]http_host, http_port"
-            raise config.ConfigError(reason=f"{where}: cannot listen there: {why}") from None
-        self._thread.start()
-        LOG.info("Serving %s on port %d", published.root(), self.port)
+            raise errors.OpenError(
+                reason=f"{where}: cannot listen on this address: {why}"
+            ) from None
+        LOG.info("Serving %s on port %d", published.root(), port)
 
     def stop(self) -> None:
-        """Stop; what is being fetched is cut off."""
-        self._server.stop()
-        if self._thread.is_alive():
+        """Stop; running transfers are cut off."""
+        if self._loop is not None and self._over is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join(_CLOSING_SECONDS)
+
+    # -- in the thread -----------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except OSError as why:
+            if not self._started.done():
+                self._started.set_exception(why)
+                return
+            LOG.exception("The file server has ended")
+
+    async def _serve(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        host, port = self._where
+        shake = {} if self._tls is None else {"ssl_handshake_timeout": HEAD_SECONDS}
+        server = await asyncio.start_server(
+            self._served,
+            host,
+            port,
+            limit=_HEADER_BYTES,
+            backlog=_BACKLOG,
+            ssl=self._tls,
+            **shake,
+        )
+        with futures.ThreadPoolExecutor(_READERS, "files") as self._readers:
+            self._started.set_result(int(server.sockets[0].getsockname()[1]))
+            await self._over.wait()
+            server.close()
+            for client in list(self._clients):
+                client.abort()
+            # The clients close their files in the reader threads, which end with this block.
+            answering = asyncio.all_tasks() - {asyncio.current_task()}
+            if answering:
+                await asyncio.wait(answering, timeout=_ENDING_SECONDS)
+
+    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = _Client(reader, writer)
+        if not self._has_room():
+            client.abort()
+            return
+        self._clients[client] = None
+        try:
+            await self._answered(client)
+        except _FAILED:
+            client.abort()  # faults of clients are not logged
+        finally:
+            self._clients.pop(client, None)
+            await client.close()
+
+    def _has_room(self) -> bool:
+        """Return whether another client fits.
+
+        A client that has sent no request is closed to make room.
+        """
+        if len(self._clients) < self._most:
+            return True
+        idle = next((client for client in self._clients if client.waiting), None)
+        if idle is not None:
+            self._clients.pop(idle)
+            idle.abort()
+        return idle is not None
+
+    async def _answered(self, client: _Client) -> None:
+        """Answer the client's requests in order."""
+        going = True
+        while going:
+            try:
+                asked = await client.request()
+            except _BadRequest:
+                headers = {"Content-Length": "0", "Connection": "close"}
+                await client.send_head(HTTPStatus.BAD_REQUEST, headers)
+                return
+            if asked is None:
+                return
+            method, target, version, headers = asked
+            wish = headers.get("connection", "").lower()
+            going = "close" not in wish and (version == "HTTP/1.1" or "keep-alive" in wish)
+            reply = await self._read(served_files.answer, self._root, method, target, headers)
+            more = {"Connection": "keep-alive" if going else "close"}
+            await self._sent(client, reply, more)
+
+    async def _sent(
+        self, client: _Client, reply: served_files.Reply, more: Mapping[str, str]
+    ) -> None:
+        if reply.file is None:
+            await client.send_head(reply.status, {**reply.headers, **more})
+            return
+        file = await self._read(_opened, reply.file, reply.start)
+        try:
+            await client.send_head(reply.status, {**reply.headers, **more})
+            left = reply.size
+            while left > 0:
+                piece = await self._read(file.read, min(left, _PIECE))
+                if not piece:
+                    raise OSError("the file has become shorter")
+                left -= len(piece)
+                await client.send(piece)
+        finally:
+            await self._read(file.close)
+
+    async def _read(self, act: Any, *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._readers, act, *args)
+
+
+def _opened(file: pathlib.Path, start: int) -> BinaryIO:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    opened = open(os.open(file, flags), "rb", buffering=0)  # noqa: SIM115  # the caller closes it
+    opened.seek(start)
+    return opened
 
 
 def configured(conf: Any) -> FileServer:
-    """Return the server that the configuration asks for by ``[deploy]http_port``.
+    """Return the server that ``[deploy]http_port`` asks for.
 
-    :raises config.ConfigError: nobody can be told its address: it listens on all, and
-        ``[deploy]http_url`` is not set.
+    :raises config.ConfigError: the server listens on all addresses and ``[deploy]http_url`` is not
+        set, so clients could not be given an address.
     """
     deploy = conf.deploy
     if deploy.http_host.strip("[]") in {"0.0.0.0", "::"} and not deploy.http_url:
@@ -156,18 +307,15 @@ def configured(conf: Any) -> FileServer:
     return FileServer(deploy.http_host, deploy.http_port, deploy.http_connections, tls=tls)
 
 
-def _adapter(certificate: str, key: str) -> _Tls:
+def _context(certificate: str, key: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # Without a password, one would be asked for on the terminal.
-        return _Tls(certificate, key, private_key_password="")
+        # Without this password function, OpenSSL would ask on the terminal.
+        context.load_cert_chain(certificate, key, lambda: "")
     except (ssl.SSLError, OSError, ValueError) as error:
         why = getattr(error, "reason", None) or error
         raise config.ConfigError(
             reason=f"[deploy]http_ssl_cert_file, http_ssl_key_file: {certificate} and {key} are "
             f"not a PEM certificate and its unencrypted key: {why}"
         ) from None
-
-
-def _log(msg: str = "", level: int = logging.INFO, traceback: bool = False) -> None:
-    """Take what cheroot has to say: faults of clients are no news."""
-    LOG.log(min(level, logging.WARNING), "%s", msg, exc_info=traceback)
+    return context

@@ -1,4 +1,4 @@
-"""``make demo``: the whole service on real machines of a Redfish emulator, in one command."""
+"""``make demo``: the whole service on emulated machines, in one command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ironic_lite.demo.display import say
 
 MACHINES = 3
 LIMIT = 90.0
-"""Seconds the machines may take, all together."""
+"""Time limit in seconds for all machines together."""
 _INTERRUPTED = 130
 _POWER_SECONDS = 0.2
 _STEP_SECONDS = 0.4
@@ -72,9 +72,9 @@ def _run(wanted: argparse.Namespace) -> int:
 
 
 def _keep(service: backstage.Service) -> None:
-    """Let it run until Ctrl-C.
+    """Wait until Ctrl-C.
 
-    :raises backstage.ServiceError: it has ended by itself.
+    :raises backstage.ServiceError: the service has ended by itself.
     """
     with contextlib.suppress(KeyboardInterrupt):
         service.wait()
@@ -83,7 +83,7 @@ def _keep(service: backstage.Service) -> None:
 
 
 def _ready(service: backstage.Service) -> Client:
-    """Return a client when the API answers and a conductor drives Redfish."""
+    """Return a client once the API answers and a conductor drives Redfish."""
     api = Client(service.url)
     end = time.monotonic() + LIMIT
     impatient = Client(service.url, patience=0)
@@ -99,7 +99,7 @@ def _ready(service: backstage.Service) -> Client:
 
 
 def _enroll(api: Client, bmc: emulator.Emulator) -> list[str]:
-    """Tell the API of the machines; return their names."""
+    """Create the machines as nodes in the API; return their names."""
     names = []
     for number, machine in enumerate(bmc.machines, 1):
         node = {
@@ -112,7 +112,7 @@ def _enroll(api: Client, bmc: emulator.Emulator) -> list[str]:
                 "redfish_password": "password",
                 "fake_step_seconds": _STEP_SECONDS,
             },
-            # There are no disks to write to: power is real, the rest is rehearsed.
+            # There are no disks to write to: power is real, all other interfaces are fake.
             **{f"{kind}_interface": "fake" for kind in ("boot", "deploy", "raid")},
         }
         created = api.ask("POST", "/v1/nodes", node)
@@ -132,9 +132,9 @@ def _invite(service: backstage.Service, kept: bool) -> None:
     nodes = f"{service.url}/v1/nodes"
     put = "curl -X PUT -H 'Content-Type: application/json'"
     if kept:
-        say(f"It goes on until Ctrl-C, and logs to {service.log}. From another terminal:")
+        say(f"The service runs until Ctrl-C, and logs to {service.log}. From another terminal:")
     else:
-        say("To go on, let `make demo ARGS=--keep` leave it running, and from another terminal:")
+        say("Next, let `make demo ARGS=--keep` leave it running, and from another terminal:")
     say(f"  curl {nodes}/demo-1")
     say(f"""  {put} -d '{{"target": "power on"}}' {nodes}/demo-2/states/power""")
     say(f"""  {put} -d '{{"target": "active"}}' {nodes}/demo-3/states/provision""")

@@ -1,18 +1,14 @@
-"""The service for the demonstration: real processes in a folder that is gone afterwards."""
+"""The service for the demonstration: real processes in a temporary folder."""
 
 from __future__ import annotations
 
-import os
 import pathlib
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import types
-
-from ironic_lite import lifeline
 
 HOST = "127.0.0.1"
 _STOP_SECONDS = 20.0
@@ -28,6 +24,10 @@ enabled_hardware_types = redfish,fake-hardware
 host = {host}
 port = {port}
 
+[redfish]
+# The BMCs are an emulator on this machine.
+allowed_networks = 127.0.0.0/8
+
 [conductor]
 graceful_shutdown_timeout = 5
 power_state_change_timeout = 15
@@ -35,45 +35,45 @@ power_state_change_timeout = 15
 
 
 class ServiceError(Exception):
-    """The service cannot be started, or has ended; the text says why."""
+    """The service cannot be started, or has ended; the text gives the reason."""
 
 
 class Service:
-    """``ironic-lite``, from entering this context to leaving it.
+    """``ironic-lite`` as a context manager: entering starts it, leaving stops it.
 
-    It runs in a process group of its own, so that Ctrl-C reaches the demonstration alone, which
-    then stops it; and it ends with the demonstration, however that ends.
+    It runs in a process group of its own, so that Ctrl-C reaches only the demonstration, which then
+    stops it. It also ends if the demonstration is killed.
     """
 
     def __init__(self, port: int) -> None:
         self.url = f"http://{HOST}:{port}"
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
         self._folder = pathlib.Path()
 
     @property
     def log(self) -> pathlib.Path:
-        """Return the file with what it has logged."""
+        """Return the path of its log."""
         return self._folder / "log"
 
     def __enter__(self) -> Service:
         """Start it.
 
-        :raises ServiceError: its port is taken.
+        :raises ServiceError: its port is in use.
         """
         if _taken(self._port):
             raise ServiceError(
-                f"Port {self._port} of {HOST} is taken: another ironic-lite may be running. Stop "
+                f"Port {self._port} of {HOST} is in use: another ironic-lite may be running. Stop "
                 "it, or choose another port: make demo ARGS='--port 6386'"
             )
-        # A short path: that of a unix socket has 107 bytes at most.
+        # A short path, because that of a Unix socket has at most 107 bytes.
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="ironic-lite-demo-"))
         settings = self._folder / "ironic-lite.conf"
         settings.write_text(
             _SETTINGS.format(folder=self._folder, host=HOST, port=self._port), encoding="utf-8"
         )
         command = [sys.executable, "-m", "ironic_lite.cmd.all", "--config-file", str(settings)]
-        parent = os.getpid()
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(
                 command,
@@ -81,9 +81,14 @@ class Service:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                # Nothing here has started a thread.
-                preexec_fn=lambda: lifeline.end_with(parent, signal.SIGTERM),  # noqa: PLW1509
             )
+        # The pipe to its input ends with this process, even by SIGKILL.
+        self._watcher = subprocess.Popen(
+            ["/bin/sh", "-c", 'read -r _; kill -TERM "$0"', str(self._process.pid)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         return self
 
     def __exit__(
@@ -92,7 +97,12 @@ class Service:
         error: BaseException | None,
         trace: types.TracebackType | None,
     ) -> None:
-        """Stop it, by force if need be."""
+        """Stop it; kill it if necessary."""
+        # Stopped first, because its process id may belong to another process later.
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.kill()
+            watcher.communicate()
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
@@ -109,7 +119,7 @@ class Service:
             raise ServiceError(f"ironic-lite has ended with status {self._process.returncode}")
 
     def wait(self) -> None:
-        """Return when it ends."""
+        """Return when it has ended."""
         if self._process is not None:
             self._process.wait()
 

@@ -1,4 +1,4 @@
-"""What a caller needs to speak with the API: JSON over HTTP, and patience while it starts."""
+"""A client of the API: JSON over HTTP, with retries while the service starts."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import urllib.request
 from typing import Any
 
 _TIMEOUT = 30.0
-"""Seconds one request may take."""
+"""Time limit of a request in seconds."""
 _PAUSE = 0.1
 _AWAY = {http.client.SERVICE_UNAVAILABLE}
 
 
 class ApiError(Exception):
-    """A request was refused, or nobody answered; the text is what the API says of it."""
+    """A request was refused or not answered; the text is the API's reason."""
 
 
 class Client:
     """The API at one address.
 
-    :param patience: seconds to try again while nobody is there, or the conductor is not.
+    :param patience: seconds of retries while the API or its conductor is missing.
     """
 
     def __init__(self, url: str, patience: float = _TIMEOUT) -> None:
         self.url = url
         self._patience = patience
-        # Nobody's proxy leads to this machine.
+        # A proxy would not reach this machine.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def get(self, path: str) -> Any:
@@ -36,9 +36,9 @@ class Client:
         return self.ask("GET", path)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request and return the body of its answer, None if it has none.
+        """Send a request and return the body of its answer, None if empty.
 
-        :raises ApiError: it was refused, or there was no answer in time.
+        :raises ApiError: the request was refused, or had no answer in time.
         """
         end = time.monotonic() + self._patience
         while True:
@@ -67,7 +67,7 @@ class Client:
 
 
 def _reason(body: bytes) -> str:
-    """Return the sentence within Ironic's error body."""
+    """Return the message in Ironic's error body."""
     try:
         inner = json.loads(json.loads(body)["error_message"])
         return str(inner["faultstring"])

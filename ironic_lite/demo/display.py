@@ -1,4 +1,4 @@
-"""Show where the machines are: a live table on a terminal, elsewhere one line for each change."""
+"""Show the states of machines: a live table on a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ironic_lite.demo.journey import Traveller
 
 Show = Callable[[Sequence[Traveller], Sequence[Traveller]], None]
 _COLUMNS = {"machine": 8, "state": 14, "step": 30, "power": 9, "elapsed": 7}
-"""Headings, and how wide a column is at least: it should not jump."""
+"""Headings, and the least width of each column, so that the table does not jump."""
 
 
 def say(text: str = "") -> None:
-    """Print a line at once, into a pipe too."""
+    """Print a line and flush it, for pipes."""
     print(text, flush=True)
 
 
 @contextlib.contextmanager
 def board() -> Iterator[Show]:
-    """Give what shows all machines, and those with news, in the way this output can."""
+    """Yield a function that shows all machines, and those that changed."""
     rich = _rich() if sys.stdout.isatty() else None
     if rich is None:
         yield _Lines()
         return
     live, table = rich
-    # Ours is the only clock: nothing moves between two looks.
+    # The table changes only when this function is called.
     with live.Live(auto_refresh=False) as screen:
 
         def show(everybody: Sequence[Traveller], news: Sequence[Traveller]) -> None:
@@ -39,8 +39,8 @@ def board() -> Iterator[Show]:
 
 
 def _rich() -> Any:
-    """Return the library's modules, None if it is not installed: it is for show alone."""
-    # Loaded here, because it takes a tenth of a second that lines do not need.
+    """Return the library's modules, None if not installed; only the table needs it."""
+    # Loaded here, because it takes a tenth of a second that plain lines do not need.
     try:
         return importlib.import_module("rich.live"), importlib.import_module("rich.table")
     except ImportError:
@@ -62,7 +62,7 @@ def _cells(one: Traveller) -> tuple[str, ...]:
 
 
 class _Lines:
-    """A line for each change, which a log can hold."""
+    """Prints a line for each change, suitable for a log."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()

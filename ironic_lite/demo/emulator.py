@@ -1,7 +1,7 @@
-"""Start sushy-tools' Redfish emulator with machines made of nothing, and stop it for certain.
+"""Start and stop sushy-tools' Redfish emulator with fake machines.
 
-The demonstration and the tests share it. The emulator is a child process that ends with this one,
-however this one ends.
+The demonstration and the tests share it. The emulator is a child process that always ends with this
+one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SCRIPT = "sushy-emulator"
 START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 _PORTS = 3
-"""Tries to start: between finding a free port and using it, another program may take it."""
+"""Attempts to start, because another program may take a free port before its use."""
 
 _CONFIG = """\
 SUSHY_EMULATOR_LISTEN_IP = {host!r}
@@ -35,7 +35,7 @@ SUSHY_EMULATOR_SSL_KEY = {key!r}
 SUSHY_EMULATOR_AUTH_FILE = {auth_file!r}
 EXTERNAL_NOTIFICATION_URL = {listener!r}
 
-# This file is Python. Standard input is a pipe that nobody writes to: it ends with its parent.
+# This file is Python. No process writes to standard input, a pipe that ends with its parent.
 import os as _os
 import threading as _threading
 
@@ -56,12 +56,12 @@ _fakedriver.random = _types.SimpleNamespace(randint=lambda low, high: {power_del
 
 
 class EmulatorError(Exception):
-    """The emulator cannot be started; the text says why and shows what it printed."""
+    """The emulator cannot be started; the text gives the reason and its output."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine the emulator pretends to have."""
+    """A machine of the emulator."""
 
     name: str
     uuid: str
@@ -69,7 +69,7 @@ class Machine:
 
     @property
     def system_id(self) -> str:
-        """Return its path: what goes into driver_info/redfish_system_id."""
+        """Return its path, the value of driver_info/redfish_system_id."""
         return f"/redfish/v1/Systems/{self.uuid}"
 
 
@@ -77,12 +77,12 @@ class Machine:
 class Emulator:
     """A running emulator, as a context manager or by `start` and `stop`.
 
-    :param count: machines it has, named machine-0, machine-1 and so on, all of them off.
+    :param count: number of machines, named machine-0, machine-1 and so on, all powered off.
     :param power_delay: seconds a power change takes.
-    :param certificate: PEM file; with ``key`` it speaks https.
+    :param certificate: PEM file; with ``key`` it serves https.
     :param auth_file: file of ``user:bcrypt hash`` lines; with it, requests need a login.
-    :param listener: URL that is told of each change of a machine, by a PUT of what it is then.
-    :param folder: where its configuration, state and log are; None makes one and removes it.
+    :param listener: URL that gets a PUT with the new values after each change of a machine.
+    :param folder: for its configuration, state and log; None creates one and removes it.
     """
 
     count: int = 1
@@ -99,7 +99,7 @@ class Emulator:
 
     @property
     def address(self) -> str:
-        """Return what goes into driver_info/redfish_address."""
+        """Return the value of driver_info/redfish_address."""
         return f"{'https' if self.certificate else 'http'}://{self.host}:{self.port}"
 
     @property
@@ -126,7 +126,7 @@ class Emulator:
         self.stop()
 
     def start(self) -> Emulator:
-        """Start it and return when it answers.
+        """Start it and return once it answers.
 
         :raises EmulatorError: it is not installed, or does not start within START_SECONDS.
         """
@@ -145,7 +145,7 @@ class Emulator:
         raise EmulatorError(f"{SCRIPT} does not start on port {self.port}. It printed: {said}")
 
     def stop(self) -> None:
-        """Stop it, by force if need be; harmless if it is not running."""
+        """Stop it, kill it if necessary; does nothing if it is not running."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
@@ -162,11 +162,11 @@ class Emulator:
 
     @property
     def pid(self) -> int | None:
-        """Return the process id while it runs."""
+        """The process id while it runs."""
         return self._process.pid if self._process is not None else None
 
     def _try(self, script: str) -> bool:
-        """Start it once; False if it ended at once or stays silent."""
+        """Start it once; return False if it ended at once or does not answer."""
         folder = self.folder or pathlib.Path()
         config = folder / "emulator.py"
         config.write_text(self._config(folder), encoding="utf-8")
@@ -213,7 +213,7 @@ class Emulator:
 
     def _answers(self) -> bool:
         if self.certificate:
-            # Whether its certificate is good is for others to say.
+            # The certificate is not checked here.
             try:
                 socket.create_connection((self.host, self.port), timeout=1).close()
             except OSError:
@@ -235,7 +235,7 @@ class Emulator:
 
 
 def find() -> str:
-    """Return the emulator's program, of this Python environment or of the PATH.
+    """Return the emulator's program, from this Python environment or from PATH.
 
     :raises EmulatorError: it is not installed.
     """

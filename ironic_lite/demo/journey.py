@@ -1,6 +1,7 @@
-"""Machines on their way through their states, step by step over HTTP, all of them at once.
+"""Machines on the way through their states, concurrently, by requests over HTTP.
 
-One request a round tells where all of them are; each that has arrived is sent on.
+Each round reads all machines by one request; each machine that has reached a state is sent the next
+verb.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ironic_lite import states
 from ironic_lite.demo.client import Client
-from ironic_lite.states import State
+from ironic_lite.domain import states
+from ironic_lite.domain.states import State
 
 PAUSE = 0.05
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 _FIELDS = "name,provision_state,power_state,clean_step,deploy_step,last_error"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leg:
-    """A verb to be sent, and the state that it leads to in the end."""
+    """A verb to send, and the state that it finally leads to."""
 
     verb: str
     goal: State
@@ -32,7 +33,7 @@ STEPS = [
     {"interface": "raid", "step": "delete_configuration"},
     {"interface": "deploy", "step": "erase_devices_metadata"},
 ]
-"""Of the manual clean. The emulator has no step of its own: it cannot reset its BMC."""
+"""Steps of the manual clean. The emulator has none of its own: it cannot reset its BMC."""
 
 LEGS = (
     Leg("manage", State.MANAGEABLE),
@@ -44,14 +45,14 @@ LEGS = (
 
 
 class JourneyError(Exception):
-    """A machine failed, or did not arrive in time; the text says which and why."""
+    """A machine failed, or was not finished in time; the text names it."""
 
 
 @dataclasses.dataclass
 class Traveller:
-    """One machine: where it is, what is done to it, and since when.
+    """One machine: its state, the current verb, and its start time.
 
-    ``seconds`` is the time since it was first sent off, and stands still when it has arrived.
+    ``seconds`` is the time since its first verb, and stops when the machine has finished.
     """
 
     name: str
@@ -66,11 +67,11 @@ class Traveller:
 
     @property
     def arrived(self) -> bool:
-        """Whether nothing is left to do."""
+        """True if all verbs are done."""
         return self.done == len(LEGS)
 
     def look(self, node: dict[str, Any]) -> bool:
-        """Take over what the API says; return whether it is news."""
+        """Store the values of the API; return whether they have changed."""
         self.seconds = time.monotonic() - self._began
         state, power = node["provision_state"], node["power_state"]
         running = node["clean_step"] or node["deploy_step"] or {}
@@ -83,20 +84,20 @@ class Traveller:
 
     def check(self, node: dict[str, Any]) -> None:
         """Raise JourneyError if the machine failed."""
-        # A machine that cannot be verified falls back to where it came from.
+        # A machine that fails verification returns to its former state.
         fallen = self._asked and self.state == State.ENROLL
         if fallen or State(self.state) in states.of_kind(states.Kind.FAIL):
             raise JourneyError(f"{self.name} is in {self.state}: {node['last_error']}")
 
     def go_on(self, api: Client) -> None:
-        """Send the next verb if the last one has been carried out."""
+        """Send the next verb if the last one is done."""
         if self._asked and self.state == LEGS[self.done].goal:
             self.done += 1
             self._asked = False
         if not self._asked and not self.arrived:
             leg = LEGS[self.done]
             body = {"target": leg.verb, **leg.more}
-            # Once this is accepted, the state is another one: the goal cannot be seen too early.
+            # The accepted request has changed the state, so an old state cannot look like the goal.
             api.ask("PUT", f"/v1/nodes/{self.name}/states/provision", body)
             self._asked = True
 
@@ -109,9 +110,9 @@ def travel(
 ) -> list[Traveller]:
     """Lead machines through all of `LEGS`; return them.
 
-    :param show: is told all machines, and those with news, after each look.
+    :param show: called with all machines, and those that changed, after each poll.
     :param limit: seconds for all of it.
-    :raises JourneyError: a machine failed, or was not there in time.
+    :raises JourneyError: a machine failed, or was not finished in time.
     :raises client.ApiError: a request was refused.
     """
     everybody = [Traveller(name) for name in names]

@@ -1,6 +1,6 @@
-"""Arguments of the steps on firmware, read the same way by every driver. Pure.
+"""Parsing of the arguments of BIOS and firmware steps, shared by all drivers. Pure.
 
-No value of a setting is repeated in an error: one of them may be a password of the firmware.
+No value of a setting is repeated in an error, because it may be a firmware password.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors, masking, texts
-from ironic_lite.steps import Arg
+from ironic_lite import errors
+from ironic_lite.core import masking
+from ironic_lite.domain.steps import Arg
+from ironic_lite.errors import unicode_text
 
 BIOS_ARGS: Mapping[str, Arg] = {
     "settings": Arg('List of {"name": ..., "value": ...}: the settings to change.', required=True)
@@ -21,21 +23,21 @@ BIOS_ARGS: Mapping[str, Arg] = {
 FIRMWARE_ARGS: Mapping[str, Arg] = {
     "settings": Arg(
         'List of {"component": "bios", "bmc" or "nic:<which>", "url": http or https, "wait": '
-        "seconds to rest afterwards}: what is written, in this order.",
+        "seconds to wait afterwards}: the images to write, in this order.",
         required=True,
     )
 }
 
 BIOS, BMC, NIC = "bios", "bmc", "nic:"
 LONGEST_WAIT = 24 * 3600
-"""Seconds: more is a slip of the hand."""
+"""Limit in seconds; a longer wait is a typing error."""
 _SCHEMES = ("http", "https")
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Image:
-    """One piece of firmware to write: into what, from where, and how long to rest afterwards."""
+    """One firmware image: its component, its URL, and the wait afterwards in seconds."""
 
     component: str
     url: str
@@ -43,17 +45,17 @@ class Image:
 
     @property
     def address(self) -> str:
-        """The address without user and password."""
+        """The URL without user and password."""
         parts = urllib.parse.urlsplit(self.url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
     @property
     def shown(self) -> str:
-        """The address for logs and errors: also without the key of a signed one."""
+        """The URL for logs and errors, without the key of a signed URL."""
         return masking.address(self.address)
 
     def hide(self, text: str) -> str:
-        """Return what a BMC says without the secrets of the address, should it repeat them."""
+        """Return a BMC's message without the secrets of the URL, which the BMC may repeat."""
         parts = urllib.parse.urlsplit(self.url)
         for secret in {parts.query, parts.password, urllib.parse.unquote(parts.password or "")}:
             text = text.replace(secret, masking.MASK) if secret else text
@@ -61,7 +63,7 @@ class Image:
 
 
 def settings(given: object) -> dict[str, Any]:
-    """Return name -> value of a list of settings; a later entry wins.
+    """Return a list of settings as name -> value; a later entry wins.
 
     :raises errors.InvalidParameter: naming ``settings/<position>``.
     """
@@ -77,7 +79,7 @@ def settings(given: object) -> dict[str, Any]:
 
 
 def images(given: object) -> list[Image]:
-    """Return the firmware to write, in order.
+    """Return the firmware images in order.
 
     :raises errors.InvalidParameter: naming ``settings/<position>``.
     """
@@ -89,7 +91,7 @@ def images(given: object) -> list[Image]:
 
 def _entries(given: object, what: str) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not given:
-        raise _refuse("settings", f"must be a list of dictionaries with {what}, one at least")
+        raise _refuse("settings", f"must be a list of at least one dictionary with {what}")
     for position, entry in enumerate(given):
         if not isinstance(entry, dict):
             raise _refuse(f"settings/{position}", f"must be a dictionary with {what}")
@@ -103,33 +105,35 @@ def _image(path: str, entry: Mapping[str, Any]) -> Image:
     unknown = sorted(set(entry) - {"component", "url", "wait"})
     if unknown:
         key = reprlib.repr(unknown[0])
-        raise _refuse(path, f"{key} is no key here; known are component, url, wait")
+        raise _refuse(path, f"{key} is not a known key; known are component, url, wait")
     component = entry["component"]
     named = isinstance(component, str) and component.startswith(NIC) and component != NIC
     if component not in (BIOS, BMC) and not named:
-        reason = f"{texts.shown(component)} is not bios, bmc or nic:<which>"
+        reason = f"{unicode_text.shown(component)} is not bios, bmc or nic:<which>"
         raise _refuse(f"{path}/component", reason)
     return Image(component, _url(f"{path}/url", entry["url"]), _wait(path, entry.get("wait", 0)))
 
 
 def _url(path: str, given: object) -> str:
     if not isinstance(given, str) or _CONTROL.search(given):
-        raise _refuse(path, "must be an address without blanks")
+        raise _refuse(path, "must be a URL without blanks")
     try:
         parts = urllib.parse.urlsplit(given)
         host = parts.hostname
     except ValueError as why:
-        raise _refuse(path, f"is no address ({why})") from None
+        raise _refuse(path, f"is not a URL ({why})") from None
     if parts.scheme not in _SCHEMES or not host:
         word = reprlib.repr(parts.scheme)
-        raise _refuse(path, f"its scheme is {word}; BMCs are given http and https only")
+        raise _refuse(path, f"its scheme is {word}; use http or https")
     return given
 
 
 def _wait(path: str, given: object) -> int:
     fits = isinstance(given, int) and not isinstance(given, bool)
     if not fits or not 0 <= given <= LONGEST_WAIT:  # type: ignore[operator]  # fits
-        reason = f"{texts.shown(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
+        reason = (
+            f"{unicode_text.shown(given)} is not a whole number of seconds from 0 to {LONGEST_WAIT}"
+        )
         raise _refuse(f"{path}/wait", reason)
     return given  # type: ignore[return-value]  # narrowed by the isinstance above
 

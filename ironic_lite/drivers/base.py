@@ -1,16 +1,35 @@
-"""What a driver author needs: the interfaces to implement, the task they are handed, the
-decorators.
+"""Public names for driver authors: interfaces, task, and decorators.
 
 A driver sees a ``Task`` (node, ports, saved notes, timers) and nothing of the conductor or the
-database. Every method that speaks to hardware must bound its own time, raises
-``errors.HardwareError`` or one of its children, and never moves a node: it returns ``DONE`` or
-``WAIT``. See ``docs/drivers.rst``.
+database. Every method that uses hardware must limit its own time. It raises
+``errors.HardwareError`` or a subclass of it. It never changes the node's state, but returns
+``DONE`` or ``WAIT``. See ``docs/drivers.rst``.
 
-Tasks and interfaces are in ``contract``; what is public there is offered here.
+The definitions are in ``contract``; this module re-exports its public names.
 """
 
 from __future__ import annotations
 
+from ironic_lite.domain.bmc_vocabulary import (
+    BOOT_MODES,
+    COMPONENTS,
+    IMAGE_SCHEMES,
+    INDICATOR_STATES,
+    VIRTUAL_MEDIA,
+)
+from ironic_lite.domain.passthru import Call, driver_passthru, passthru
+from ironic_lite.domain.steps import (
+    DONE,
+    WAIT,
+    Arg,
+    Outcome,
+    Step,
+    StepKind,
+    clean_step,
+    deploy_step,
+    service_step,
+    verify_step,
+)
 from ironic_lite.drivers.contract.configuration import (
     BIOS,
     RAID,
@@ -46,27 +65,7 @@ from ironic_lite.drivers.contract.ramdisk import (
 )
 from ironic_lite.drivers.contract.task import Agent, Cards, Task
 from ironic_lite.drivers.contract.vendor import Console, Proxy, Vendor
-from ironic_lite.hardware import (
-    BOOT_MODES,
-    COMPONENTS,
-    IMAGE_SCHEMES,
-    INDICATOR_STATES,
-    VIRTUAL_MEDIA,
-)
-from ironic_lite.passthru import Call, driver_passthru, passthru
 from ironic_lite.records import Node, Port, Portgroup
-from ironic_lite.steps import (
-    DONE,
-    WAIT,
-    Arg,
-    Outcome,
-    Step,
-    StepKind,
-    clean_step,
-    deploy_step,
-    service_step,
-    verify_step,
-)
 
 __all__ = [
     "BASES",

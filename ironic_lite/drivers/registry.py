@@ -1,9 +1,9 @@
-"""Load the enabled hardware types and interfaces once, and find the driver of each node among them.
+"""Registry of the enabled hardware types and interfaces, which finds each node's driver.
 
 Drivers are entry points of the groups ``ironic_lite.hardware.types`` and
-``ironic_lite.hardware.interfaces.<kind>``. One that cannot be loaded is named in one line of the
-log and does not stop the others; a name that nothing installed has is a fault of the configuration,
-and stops the start.
+``ironic_lite.hardware.interfaces.<kind>``. A driver that cannot be loaded is logged in one line and
+does not stop the others. A name without an installed entry point is a configuration error and stops
+the start.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from typing import Any
 
 from stevedore import named
 
-from ironic_lite import config, errors, plans, steps
-from ironic_lite.drivers import base, missing
-from ironic_lite.drivers.choices import Choice, choice
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.drivers import absent_interface, base
+from ironic_lite.drivers.interface_selection import Choice, choice
 
 LOG = logging.getLogger(__name__)
 
@@ -33,16 +35,16 @@ _DEPLOY_PRIORITIES = {
     "create_configuration_priority": "raid.create_configuration",
     "delete_configuration_priority": "raid.delete_configuration",
 }
-"""Options of [deploy] that say the priority of a clean step."""
+"""Options of [deploy] that set the priority of a clean step."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What the configuration says about drivers.
+    """The driver configuration.
 
-    ``hardware_types`` and ``interfaces`` (by kind) are the enabled names, ``defaults`` (by kind)
-    what nodes get unasked; ``clean_priorities`` maps ``interface.step`` to the priority an operator
-    gave it.
+    ``hardware_types`` and ``interfaces`` (by kind) are the enabled names. ``defaults`` (by kind)
+    are the names for nodes that set none. ``clean_priorities`` maps ``interface.step`` to the
+    configured priority.
     """
 
     hardware_types: Sequence[str] = ()
@@ -52,7 +54,7 @@ class Settings:
 
     @classmethod
     def read(cls, conf: Any = config.CONF) -> Settings:
-        """Return what ``conf`` says, a loaded ``oslo_config.cfg.ConfigOpts``."""
+        """Read the options from ``conf``, a loaded ``oslo_config.cfg.ConfigOpts``."""
         given = {step: conf.deploy[name] for name, step in _DEPLOY_PRIORITIES.items()}
         return cls(
             hardware_types=conf.enabled_hardware_types,
@@ -66,7 +68,7 @@ class Settings:
 
 
 class Registry:
-    """The drivers of this conductor. Implementations are shared by all nodes and hold no state."""
+    """The drivers of this conductor. All nodes share the implementations, which hold no state."""
 
     def __init__(
         self,
@@ -75,11 +77,12 @@ class Registry:
         defaults: Mapping[str, str | None],
         failures: Mapping[str, str],
     ) -> None:
-        """Work out the names each hardware type accepts; ``load`` is the way to call this."""
+        """Compute the names that each hardware type accepts; call ``load`` instead."""
         self.failures = dict(failures)
-        """What could not be loaded, such as ``"power interface redfish"``, and why."""
+        """Reasons why drivers could not be loaded, by name, such as ``"power interface
+        redfish"``."""
         self.interfaces = interfaces
-        """What is loaded, by kind and name."""
+        """The loaded interfaces, by kind and name."""
         self._choices: dict[str, dict[str, Choice]] = {
             name: {
                 kind: choice(name, found, kind, interfaces[kind], defaults.get(kind))
@@ -91,9 +94,9 @@ class Registry:
 
     @classmethod
     def load(cls, settings: Settings) -> Registry:
-        """Load everything ``settings`` enables.
+        """Load all drivers that ``settings`` enables.
 
-        :raises config.ConfigError: an enabled or default name is nowhere, or no type loads.
+        :raises config.ConfigError: a name is not installed, or no hardware type can be loaded.
         """
         loader = _Loader(settings.clean_priorities)
         types = loader.hardware_types(settings.hardware_types)
@@ -136,7 +139,7 @@ class Registry:
         except (KeyError, TypeError):  # TypeError: a dictionary instead of a name
             names = self.resolve(hardware_type, interfaces, overrides)
         parts: dict[str, Any] = {kind: self.interfaces[kind][name] for kind, name in names.items()}
-        # Two threads may both get here; then both drivers are the same in all that matters.
+        # Two threads may both get here, but their drivers are equivalent.
         return self._drivers.setdefault(key, base.Driver(hardware_type=hardware_type, **parts))
 
     def remains(
@@ -145,9 +148,9 @@ class Registry:
         interfaces: Mapping[str, str | None],
         overrides: Mapping[str, Any] | None = None,
     ) -> base.Driver:
-        """Return what is here of a driver that ``driver_for`` refuses, for putting a node away.
+        """Return the available part of a driver that ``driver_for`` refuses, to clean up a node.
 
-        Parameters are those of ``driver_for``. An interface that is not here refuses all calls.
+        Parameters are those of ``driver_for``. A missing interface refuses all calls.
         """
         given = overrides or {}
         parts: dict[str, Any] = {}
@@ -157,7 +160,7 @@ class Registry:
                 name = self._name(hardware_type, kind, given.get(field) or interfaces.get(kind))
                 parts[kind] = self.interfaces[kind][name]
             except errors.Error:
-                parts[kind] = missing.Missing(kind)
+                parts[kind] = absent_interface.Missing(kind)
         return base.Driver(hardware_type=hardware_type, **parts)
 
     def resolve(
@@ -170,11 +173,11 @@ class Registry:
 
         Parameters are those of ``driver_for``.
 
-        :raises errors.DriverNotFound: the hardware type is not driven here.
+        :raises errors.DriverNotFound: this conductor does not have the hardware type.
         :raises errors.InvalidParameter: a name is not a string.
         :raises errors.InterfaceNotFound: a name is not enabled, or could not be loaded.
-        :raises errors.IncompatibleInterface: the hardware type does not work with it.
-        :raises errors.NoValidDefaultForInterface: none was named, and there is no default.
+        :raises errors.IncompatibleInterface: the hardware type does not support it.
+        :raises errors.NoValidDefaultForInterface: a kind has neither a name nor a default.
         """
         self._known(hardware_type)
         given = overrides or {}
@@ -184,16 +187,16 @@ class Registry:
         }
 
     def default(self, hardware_type: str, kind: str) -> base.Interface:
-        """Return the interface of ``kind`` that a node gets which names none.
+        """Return the default interface of ``kind`` for nodes that name none.
 
-        :raises errors.DriverNotFound: the hardware type is not driven here.
+        :raises errors.DriverNotFound: this conductor does not have the hardware type.
         :raises errors.NoValidDefaultForInterface: there is no default.
         """
         self._known(hardware_type)
         return self.interfaces[kind][self._name(hardware_type, kind, None)]
 
     def check(self, names: Mapping[str, str], driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in ``driver_info``; ``names`` is what ``resolve`` returned.
+        """Reject invalid values in ``driver_info``; ``names`` is the result of ``resolve``.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
@@ -201,7 +204,7 @@ class Registry:
             self.interfaces[kind][name].check_driver_info(driver_info)
 
     def close(self) -> None:
-        """Let all interfaces end what they keep open; one that fails costs nobody else's."""
+        """Close all interfaces; a failure of one does not affect the others."""
         for kind, interfaces in self.interfaces.items():
             for name, interface in interfaces.items():
                 try:
@@ -210,7 +213,7 @@ class Registry:
                     LOG.exception("The %s interface %s could not be closed", kind, name)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return what the table ``hardware_interfaces`` says of this conductor."""
+        """Return this conductor's rows of the table ``hardware_interfaces``."""
         return [
             {
                 "hardware_type": hardware_type,
@@ -226,7 +229,7 @@ class Registry:
     def properties(self, hardware_type: str) -> dict[str, str]:
         """Return ``{driver_info key: description}`` of the default interfaces.
 
-        :raises errors.DriverNotFound: the hardware type is not driven here.
+        :raises errors.DriverNotFound: this conductor does not have the hardware type.
         """
         self._known(hardware_type)
         found: dict[str, str] = {}
@@ -238,7 +241,7 @@ class Registry:
     def logical_disk_properties(self, hardware_type: str) -> dict[str, str]:
         """Return ``{key of a logical disk: description}`` of the default raid interface.
 
-        :raises errors.DriverNotFound: the hardware type is not driven here.
+        :raises errors.DriverNotFound: this conductor does not have the hardware type.
         :raises errors.UnsupportedDriverExtension: it has no default raid interface.
         """
         self._known(hardware_type)
@@ -258,7 +261,7 @@ class Registry:
         return self._choices[hardware_type][kind].pick(wanted, self.interfaces[kind], failed)
 
     def _warn(self) -> None:
-        """Log what was enabled and is of no use, and what a hardware type lacks."""
+        """Log enabled interfaces that no hardware type uses, and missing defaults."""
         for kind in base.KINDS:
             offered = {name: kinds[kind] for name, kinds in self._choices.items()}
             used = {name for each in offered.values() for name in each.valid}
@@ -295,7 +298,7 @@ def _check(settings: Settings, loader: _Loader) -> None:
 
 
 class _Loader:
-    """Loads entry points one by one, and remembers which were not to be had."""
+    """Loads entry points one by one, and remembers failures."""
 
     def __init__(self, clean_priorities: Mapping[str, float]) -> None:
         self.failures: dict[str, str] = {}
@@ -337,11 +340,11 @@ class _Loader:
     def _load(
         self, what: str, points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]
     ) -> Any:
-        """Return an instance; None and one line in the log if there cannot be one."""
+        """Return an instance; after a failure return None and log one line."""
         try:
             found = _instance(points, wanted)
             self._check(found)
-        except Exception as why:  # a driver is anybody's code: whatever it raises, the others go on
+        except Exception as why:  # a driver may raise anything, and the others must still load
             reason = " ".join(f"{type(why).__name__}: {why}".split())
             self.failures[what] = reason
             LOG.error(
@@ -367,8 +370,8 @@ def _installed(group: str, names: Iterable[str]) -> Iterable[importlib.metadata.
     found = named.NamedExtensionManager(group, names=()).list_entry_points()
     if set(names) <= {point.name for point in found}:
         return list(found)
-    # The cache on disk can take a package changed within two minutes for the old one; nobody is
-    # refused on its word.
+    # The cache on disk may be stale for a package changed within two minutes, so a name that is
+    # missing there is looked up again.
     return importlib.metadata.entry_points(group=group)
 
 
@@ -383,16 +386,19 @@ def _instance(points: Sequence[importlib.metadata.EntryPoint], wanted: type[Any]
 
 
 def _refuse_reserved(listed: Iterable[steps.Step]) -> None:
-    """Refuse an interface whose steps nobody could run: their names are the engine's own steps."""
+    """Reject an interface whose steps have names of the service's own steps."""
     for one in listed:
-        if one.name in plans.RESERVED:
-            names = ", ".join(sorted(plans.RESERVED))
+        if one.name in step_planning.RESERVED:
+            names = ", ".join(sorted(step_planning.RESERVED))
             raise ValueError(f"rename the step {one.title}: {names} are steps of the service")
 
 
 def _refuse_ties(clean_steps: Iterable[steps.Step], priorities: Mapping[str, float]) -> None:
-    """Refuse an interface whose automated clean steps have no order of their own (S2.12, C8)."""
-    for one, other in plans.ties(plans.overridden(clean_steps, priorities)):
+    """Reject an interface whose automated clean steps have equal priorities.
+
+    Source: S2.12, C8.
+    """
+    for one, other in step_planning.ties(step_planning.overridden(clean_steps, priorities)):
         raise ValueError(
             f"the clean steps {one.title} and {other.title} both have priority "
             f"{other.priority:g}; give one of them another with "

@@ -1,4 +1,4 @@
-"""Keys of driver_info as rows of a table: what each may be, and what to tell about it. Pure."""
+"""Table of driver_info keys with parsers and descriptions. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from ironic_lite import errors
 class Field:
     """One key of driver_info.
 
-    ``read`` returns the value to use, or raises ValueError saying what is wrong, but never what a
-    secret is.
+    ``read`` returns the parsed value, or raises ValueError with the fault, but never with a secret.
     """
 
     read: Callable[[object], Any]
@@ -26,7 +25,7 @@ Fields = Mapping[str, Field]
 
 
 def absent(driver_info: Mapping[str, Any], name: str) -> bool:
-    """Tell whether a key has no value; null and the empty text are none."""
+    """Return whether a key has no value; null and the empty string count as no value."""
     value = driver_info.get(name)
     return value is None or value == ""
 
@@ -34,10 +33,10 @@ def absent(driver_info: Mapping[str, Any], name: str) -> bool:
 def values(
     fields: Fields, driver_info: Mapping[str, Any], where: str = "driver_info"
 ) -> dict[str, Any]:
-    """Return key -> what was read, for each key of the table that has a value.
+    """Return key -> parsed value, for each key of the table that has a value.
 
-    :param where: the node's field that the mapping is.
-    :raises errors.InvalidParameter: naming ``<where>/<key>``, the first that cannot be used.
+    :param where: the node field that the mapping comes from.
+    :raises errors.InvalidParameter: naming ``<where>/<key>``, the first invalid one.
     """
     found = {}
     for name, field in fields.items():

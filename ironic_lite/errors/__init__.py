@@ -1,18 +1,18 @@
-"""Every error this service raises on purpose: a status, a sentence, and the facts that fill it.
+"""Every error this service raises on purpose: a status, a message and its facts.
 
 The branch tells a caller what to do, so branches are few::
 
-    Error                          500  a fault of ours
-    +- InvalidRequest              400  the operator's fault: mend the request
+    Error                          500  an internal fault
+    +- InvalidRequest              400  fix the request
     |  +- InvalidParameter              a value (of the body, of driver_info) is wrong
-    |  |  +- UnexpectedArguments        a key or an argument that nobody reads
-    |  +- MissingParameter              a value is not there
+    |  |  +- UnexpectedArguments        an unknown key or argument
+    |  +- MissingParameter              a value is missing
     |  +- InvalidState                  this verb is not possible in this state
     |  +- NodeInMaintenance             end the maintenance first
-    |  +- InterfaceNotFound             an interface name nobody enabled
-    |  +- IncompatibleInterface         an interface that is not for this hardware type
-    |  +- NoValidDefaultForInterface    name one: none of the enabled can be taken unasked
-    |  +- UnsupportedDriverExtension    the driver cannot do that at all
+    |  +- InterfaceNotFound             an interface that is not enabled
+    |  +- IncompatibleInterface         an interface that does not fit this hardware type
+    |  +- NoValidDefaultForInterface    no enabled interface is a default: name one
+    |  +- UnsupportedDriverExtension    the driver does not support this
     |  +- NoValidHost                   no living conductor drives this hardware type
     +- Unauthorized                401
     +- Forbidden                   403  closed endpoint
@@ -21,11 +21,11 @@ The branch tells a caller what to do, so branches are few::
     |  +- NodeNotFound, PortNotFound, ChassisNotFound, DriverNotFound, ConductorNotFound
     |  +- DeployTemplateNotFound, AllocationNotFound, RunbookNotFound, InspectionRuleNotFound
     |  +- PortgroupNotFound, VolumeConnectorNotFound, VolumeTargetNotFound
-    +- NotAcceptable               406  newer than the version asked for
-    +- Conflict                    409  retry when the other thing is over
-    |  +- NodeLocked                    somebody works on the node
-    |  +- Overtaken                     others have changed the node meanwhile
-    |  +- LockLost                      our lease is gone: stop at once
+    +- NotAcceptable               406  newer than the requested version
+    +- Conflict                    409  retry when the other operation has ended
+    |  +- NodeLocked                    another operation holds the node's lock
+    |  +- ConcurrentUpdate              another request has changed the node
+    |  +- LockLost                      the worker's lease is lost: stop at once
     |  +- Duplicate                     a unique value is taken
     |  +- NodeRetired                   take it back into service first
     +- PreconditionFailed          412  If-Match names another state of the node
@@ -33,40 +33,41 @@ The branch tells a caller what to do, so branches are few::
     +- Unavailable                 503  retry later
     |  +- NoFreeWorker
     |  +- NoConductor
-    |  |  +- ConductorAbsent            it took nothing: another may be asked
-    |  |  +- ConductorSilent            it may have begun
+    |  |  +- ConductorNotListening      the message was not received: ask another conductor
+    |  |  +- ConductorUnresponsive      the work may have begun
     |  +- TooManyActions
-    |  +- Crowded                       the API has too much in hand already
-    |  +- Pinned                        an upgrade is under way; older conductors cannot do it
-    |  +- Stopping                      not for callers: a worker leaves its node to the next owner
+    |  +- TooManyRequests               the API serves too many requests already
+    |  +- Pinned                        during an upgrade, older conductors cannot do it
+    |  +- Stopping                      internal: a worker leaves its node to the next owner
     |  +- DiskFull                      make room on the conductor's machine
-    +- HardwareError               500  the machine or its BMC said no, or nothing
+    |  +- OpenError                     a configured file or address cannot be opened now
+    +- HardwareError               500  the machine or its BMC refused, or did not answer
     |  +- BmcUnreachable                retryable
     |  +- BmcAccessDenied               wrong credentials
-    |  +- BmcBadAnswer                  it answered, and not what Redfish or we can use
+    |  +- BmcBadAnswer                  an answer that is not Redfish, or cannot be used
     |  +- PowerFailure
-    |  +- ImageUnusable                 it is not what its checksum or format says
+    |  +- ImageUnusable                 the image differs from its checksum or format
     |  +- StepFailed                    the parent of CleanStepFailed and DeployStepFailed
-    |  +- AgentChanged                  a driver found another agent; it is asked anew
-    |  +- AgentUnreachable              retryable: no agent speaks, or not just now
-    |  +- AgentBusy                     retryable: it does something else just now
-    |  +- AgentRefused                  it answered, and will not or cannot
-    |  +- AgentCommandFailed            it tried, and failed
+    |  +- AgentChanged                  a driver found another agent; its steps are listed again
+    |  +- AgentUnreachable              retryable: no agent answers at the moment
+    |  +- AgentBusy                     retryable: the agent runs another command
+    |  +- AgentRefused                  the agent refused, or is unable
+    |  +- AgentCommandFailed            the agent tried, and failed
     |  +- TimedOut
     +- UnknownMethod               500  the conductor is older than the API
     +- LibraryMissing              500  install it on the conductor's machine
     +- LocalFileError              500  a file of the conductor's machine cannot be used
-    +- KeyMissing                  500  what is encrypted in the database needs another key
-    +- DownloadFailed              500  what a URL leads to cannot be had
-    +- Aborted                     500  by request; only ever the end of a run
-    +- Interrupted                 500  by the death of a conductor; only ever the end of a run
+    +- KeyMissing                  500  encrypted values in the database need another key
+    +- DownloadFailed              500  a URL cannot be fetched
+    +- Aborted                     500  by request; only at the end of a run
+    +- Interrupted                 500  the conductor died; only at the end of a run
     +- StepsUnavailable            202  the step list is not known yet (S1.26)
 
 ``retryable`` is a fact of the class. Errors cross RPC by class name and facts, see ``as_data`` and
 ``from_data``.
 
-The classes are in modules by whose turn it is: the caller's (``refusals``), this service's
-(``service``), the machine's (``machine``). Users import this package alone.
+The modules divide the classes by the party that has to act: the client (``refusals``), this service
+(``service``), the machine (``machine``). Users import this package only.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ from ironic_lite.errors.machine import (
 from ironic_lite.errors.refusals import (
     AllocationNotFound,
     ChassisNotFound,
+    ConcurrentUpdate,
     ConductorNotFound,
     Conflict,
     DeployTemplateNotFound,
@@ -114,7 +116,6 @@ from ironic_lite.errors.refusals import (
     NotFound,
     NoValidDefaultForInterface,
     NoValidHost,
-    Overtaken,
     PortgroupNotFound,
     PortNotFound,
     PreconditionFailed,
@@ -132,9 +133,8 @@ from ironic_lite.errors.root import (
 )
 from ironic_lite.errors.service import (
     Aborted,
-    ConductorAbsent,
-    ConductorSilent,
-    Crowded,
+    ConductorNotListening,
+    ConductorUnresponsive,
     DiskFull,
     DownloadFailed,
     Interrupted,
@@ -143,10 +143,12 @@ from ironic_lite.errors.service import (
     LocalFileError,
     NoConductor,
     NoFreeWorker,
+    OpenError,
     Pinned,
     StepsUnavailable,
     Stopping,
     TooManyActions,
+    TooManyRequests,
     Unavailable,
     UnknownMethod,
 )
@@ -164,11 +166,11 @@ __all__ = [
     "BmcUnreachable",
     "ChassisNotFound",
     "CleanStepFailed",
-    "ConductorAbsent",
+    "ConcurrentUpdate",
     "ConductorNotFound",
-    "ConductorSilent",
+    "ConductorNotListening",
+    "ConductorUnresponsive",
     "Conflict",
-    "Crowded",
     "DeployStepFailed",
     "DeployTemplateNotFound",
     "DiskFull",
@@ -202,7 +204,7 @@ __all__ = [
     "NodeRetired",
     "NotAcceptable",
     "NotFound",
-    "Overtaken",
+    "OpenError",
     "Pinned",
     "PortNotFound",
     "PortgroupNotFound",
@@ -215,6 +217,7 @@ __all__ = [
     "TimedOut",
     "TooLarge",
     "TooManyActions",
+    "TooManyRequests",
     "Unauthorized",
     "Unavailable",
     "UnexpectedArguments",

@@ -1,4 +1,4 @@
-"""What a machine, its BMC, its agent or its image is the reason of."""
+"""Errors caused by a machine, its BMC, its agent or its image."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BmcBadAnswer(HardwareError):
 
 
 class ImageUnusable(HardwareError):
-    text = "The image {image} is not what it should be: {reason}."
+    text = "The image {image} cannot be used: {reason}."
 
 
 class PowerFailure(HardwareError):
@@ -38,30 +38,33 @@ class StepFailed(HardwareError):
 
 
 class CleanStepFailed(StepFailed):
-    """Named by S2.8 (conflict C20): a clean step failed."""
+    """A clean step failed; S2.8 gives this name (conflict C20)."""
 
 
 class DeployStepFailed(StepFailed):
-    """Named by S3.17 (conflict C20): a deploy step failed."""
+    """A deploy step failed; S3.17 gives this name (conflict C20)."""
 
 
 class AgentChanged(HardwareError):
-    """Drivers say so of a step their agent refused: it is another agent than before (S2.29)."""
+    """The agent refused a step because it is another agent than before.
 
-    text = "The agent's hardware managers are others than those which listed its steps: {reason}"
+    Source: S2.29.
+    """
+
+    text = "The agent's hardware managers have changed since its steps were listed: {reason}"
     retryable = True
 
 
 class AgentUnreachable(HardwareError):
     text = (
-        "The agent of node {node} does not answer: {reason}. Look at the machine's console, and "
-        "whether its network lets the conductor reach it."
+        "The agent of node {node} does not answer: {reason}. Check the machine's console, and "
+        "that its network lets the conductor reach the agent."
     )
     retryable = True
 
 
 class AgentBusy(HardwareError):
-    text = "The agent of node {node} is at work: {reason}"
+    text = "The agent of node {node} is busy: {reason}"
     retryable = True
 
 

@@ -1,4 +1,4 @@
-"""What a caller can do something about: mend the request, wait, or undo another thing first."""
+"""Errors that a client can act on: fix the request, wait, or resolve a conflict."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class UnexpectedArguments(InvalidParameter):
 
     @classmethod
     def check(cls, given: Iterable[str], known: Collection[str]) -> None:
-        """Refuse what nobody reads.
+        """Refuse unknown names.
 
-        :raises UnexpectedArguments: a name that was given is not among the known ones.
+        :raises UnexpectedArguments: a given name is not among the known ones.
         """
         odd = sorted(name for name in given if name not in known)
         if odd:
@@ -76,8 +76,8 @@ class UnsupportedDriverExtension(InvalidRequest):
 
 class NoValidHost(InvalidRequest):
     text = (
-        'No conductor of group "{group}" which supports driver {driver} could be found. '
-        "GET /v1/drivers and /v1/conductors tell which there are."
+        'No conductor of group "{group}" which supports driver {driver} could be found. GET '
+        "/v1/drivers and /v1/conductors list what is available."
     )
 
 
@@ -159,7 +159,7 @@ class NotAcceptable(Error):
     text = "Request not acceptable. {what} needs API version 1.{since} or newer."
 
 
-# -- 409, 412, 413: wait, undo the other thing first, read again, send less ------------------------
+# -- 409, 412, 413: wait, resolve the conflict, read again, send less -----------------------------
 
 
 class Conflict(Error):
@@ -175,10 +175,13 @@ class NodeLocked(Conflict):
     retryable = True
 
 
-class Overtaken(Conflict):
-    """Nothing of the request has been done; the API does it again by itself some times."""
+class ConcurrentUpdate(Conflict):
+    """Another request changed the node first; nothing was done.
 
-    text = "Node {node} was changed meanwhile by others; read it again and retry."
+    The API repeats the request a few times by itself.
+    """
+
+    text = "Node {node} was changed meanwhile by another request; read it again and retry."
     retryable = True
 
 
@@ -198,12 +201,11 @@ class NodeRetired(Conflict):
 
 
 class PreconditionFailed(Error):
-    """RFC 9110, 13.1.1: the caller wants to change what they have read, and no other."""
+    """The node is no longer the one the client has read (RFC 9110, 13.1.1)."""
 
     status = HTTPStatus.PRECONDITION_FAILED
     text = (
-        "Node {node} has the ETag {tag} now, which If-Match ({wanted}) does not name: it has been "
-        "changed. Read it again."
+        "Node {node} has changed: its ETag is {tag} now, and If-Match has {wanted}. Read it again."
     )
 
 

@@ -1,18 +1,18 @@
-"""The root of all errors of ours, and the way back from what was kept or sent of one."""
+"""The base class of this service's errors, and its form in records and messages."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
 from typing import Any, ClassVar
 
-from ironic_lite import texts
+from ironic_lite.errors import unicode_text
 
 
 class Error(Exception):
-    """Root of all errors of ours.
+    """Base class of all errors of this service.
 
-    Give the facts as keywords; the sentence is ``text`` with the facts filled in. A raiser who
-    needs another sentence passes ``message``. Both may quote a machine, so both are made storable.
+    Give the facts as keywords; ``text`` with the facts filled in becomes the message. Pass
+    ``message`` for another text. Both may quote a machine, so both are made storable.
     """
 
     status: ClassVar[HTTPStatus] = HTTPStatus.INTERNAL_SERVER_ERROR
@@ -20,13 +20,13 @@ class Error(Exception):
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str | None = None, **facts: Any) -> None:
-        self.facts = texts.cleaned(facts)
+        self.facts = unicode_text.cleaned(facts)
         said = message if message is not None else self.text.format_map(_Facts(self.facts))
-        self.message = texts.clean(said)
+        self.message = unicode_text.clean(said)
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        # Flows add to the message of an error on its way; what is shown must say the same.
+        # Flows may extend the message of an error; str() must show the same text.
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -38,7 +38,10 @@ class Error(Exception):
         return type(self).__name__
 
     def as_data(self) -> dict[str, Any]:
-        """Return what a run record or an RPC reply keeps: code, text, status, retryable, facts."""
+        """Return the form of run records and RPC replies.
+
+        Keys: code, text, status, retryable, facts.
+        """
         return {
             "code": self.code,
             "text": self.message,
@@ -49,7 +52,7 @@ class Error(Exception):
 
 
 class _Facts(dict[str, Any]):
-    """A missing fact shows its own name instead of hiding the real error behind a KeyError."""
+    """Facts that show a missing fact by its name, instead of raising KeyError."""
 
     def __missing__(self, key: str) -> str:
         return f"<{key}>"

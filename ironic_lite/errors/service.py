@@ -1,4 +1,4 @@
-"""What is up to this service and the machines it runs on: it is busy, ends, or lacks something."""
+"""Errors of this service and its machines: busy, stopping, or lacking something."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Unavailable(Error):
     text = "The service cannot do this just now; retry later."
     retryable = True
     retry_after: ClassVar[int] = 5
-    """Seconds before which it is no use to ask again, for the header of that name."""
+    """Seconds to wait before a retry, for the Retry-After header."""
 
 
 class NoFreeWorker(Unavailable):
@@ -24,17 +24,20 @@ class NoFreeWorker(Unavailable):
 
 class NoConductor(Unavailable):
     text = (
-        "The conductor {host} responsible for this request does not answer. "
-        "GET /v1/conductors tells which are alive; retry when it is back."
+        "The conductor {host} responsible for this request does not answer. GET /v1/conductors "
+        "shows which are alive; retry when it is back."
     )
 
 
-class ConductorAbsent(NoConductor):
-    """Nobody took the message: nothing has begun, and another may be asked in its place."""
+class ConductorNotListening(NoConductor):
+    """The message was not received: nothing has begun; another conductor may be asked."""
 
 
-class ConductorSilent(NoConductor):
-    """It gives no sign of life, or went away; it may have begun. An older release may begin yet."""
+class ConductorUnresponsive(NoConductor):
+    """The conductor sends no keepalive, or went away; the work may have begun.
+
+    A conductor of an older release may still begin it.
+    """
 
 
 class TooManyActions(Unavailable):
@@ -43,26 +46,42 @@ class TooManyActions(Unavailable):
 
 
 class Stopping(Unavailable):
-    text = "Conductor {host} is stopping; the work goes on after its restart or elsewhere."
+    text = (
+        "Conductor {host} is stopping; the work continues after its restart or on another "
+        "conductor."
+    )
 
 
-class Crowded(Unavailable):
-    """Nobody has looked at the request yet; its connection is closed, so that others get in."""
+class TooManyRequests(Unavailable):
+    """The request was not read; its connection is closed to make room for others."""
 
-    text = "The API has too many requests in hand ({limit}, see [api]{option}); retry later."
+    text = "The API is serving too many requests ({limit}, see [api]{option}); retry later."
 
 
 class Pinned(Unavailable):
     retry_after = 60
     text = (
         "The service is being upgraded from release {release} ([DEFAULT]pin_release_version), "
-        "whose conductors do not know {what}; retry when that is done."
+        "whose conductors do not support {what}; retry after the upgrade."
     )
 
 
 class DiskFull(Unavailable):
     retry_after = 60
-    text = "No room is left on the conductor's disk for {path}. Make some, then repeat the request."
+    text = (
+        "The conductor's disk is full: no room for {path}. Free some space, then repeat the "
+        "request."
+    )
+
+
+class OpenError(Unavailable):
+    """A file, folder or address of the configuration cannot be opened at the moment.
+
+    This may pass without a change of the configuration: an address is taken, a disk is full. A
+    program prints it as one line and exits with status 1; its service manager tries again.
+    """
+
+    text = "{reason}"
 
 
 class UnknownMethod(Error):
@@ -78,8 +97,8 @@ class LibraryMissing(Error):
 
 class KeyMissing(Error):
     text = (
-        "The database has values that were encrypted with the key known as {key}, which is not "
-        "among [database]encryption_keys of this process: add it there, at any place but the first."
+        "The database has values that were encrypted with the key named {key}. Add this key to "
+        "[database]encryption_keys of this process, at any place but the first."
     )
 
 
@@ -88,7 +107,7 @@ class LocalFileError(Error):
 
 
 class DownloadFailed(Error):
-    text = "Cannot fetch {url}: {reason}. Check the address, and that the conductor reaches it."
+    text = "Cannot fetch {url}: {reason}. Check the address, and that the conductor can reach it."
     retryable = True
 
 
@@ -96,7 +115,10 @@ class DownloadFailed(Error):
 
 
 class Aborted(Error):
-    """Not a fault: somebody asked for it (C10)."""
+    """The operation was aborted on request, which is not a fault.
+
+    Source: C10.
+    """
 
     text = "By request, the {action} operation was aborted{where}."
 
@@ -110,10 +132,13 @@ class Interrupted(Error):
 
 
 class StepsUnavailable(Error):
-    """The list is only known once an agent has run (S1.26, S1.36); ``seconds`` -1: unknown."""
+    """The step list is unknown until an agent has run; ``seconds`` -1: unknown.
+
+    Requirements S1.26 and S1.36.
+    """
 
     status = HTTPStatus.ACCEPTED
     text = (
-        "The steps of node {node} are not available yet; "
-        "the Retry-Request-After header says when to ask again."
+        "The steps of node {node} are not available yet; the Retry-Request-After header says when "
+        "to ask again."
     )

@@ -1,5 +1,4 @@
-"""Images and other files that machines boot from or are written with: where they may come from,
-whether they are what they should be, and how they are kept and handed out.
+"""Images and boot files: permitted sources, verification, caching and serving.
 
-No node and no database is known here; drivers ask with plain values.
+This package knows no node and no database; drivers pass plain values.
 """

@@ -1,13 +1,12 @@
-"""Files of the network, kept on this machine: one download for all who want the same.
+"""Files of the network, cached on this machine: one download for all users.
 
-What a URL leads to may change, so its server is asked each time; it answers "not modified" to who
-says what he has (RFC 9110, 13.1). What could not be fetched whole never takes a file's name. What
-was used longest ago is removed when [conductor]image_cache_size is reached, but for what is being
-worked with (`holding`). A signed address is another one each time: what has a checksum is known by
-it and the address without what follows ``?``. What does not add up to it never takes that name, as
-the query may lead to another file; and the server is still asked whether this signature may have
-it. Machines that boot from it have names of their own for it
-(``published.place``).
+The content of a URL may change, so each use asks its server, which answers "not modified" to a
+matching tag (RFC 9110, 13.1). A partial download never gets a file's name. The least recently used
+files are removed when [conductor]image_cache_size is reached, except those in use (`holding`). A
+signed address differs each time, so an image with a checksum is known by the checksum and the
+address without its query. A download with another checksum never gets that name, as the query may
+lead to another file; and the server is still asked whether this signature gives access. Machines
+that boot from a file have names of their own for it (``published.place``).
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import http.client
 import json
 import os
 import pathlib
 import re
+import stat
 import tempfile
 import threading
 import time
@@ -27,31 +28,28 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, BinaryIO
 
-import requests
-import urllib3.exceptions
-
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config, networks
 from ironic_lite.images import checksums, once, reach, sources
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
 MOST_SECONDS = 3600.0
-"""What one download may take, redirections and headers included."""
+"""Seconds that one download may take, redirections and headers included."""
 _MIB = 1024 * 1024
-_CHUNK = 1024 * 1024
 _TAGS = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
 _ADDRESS = "address"
-"""Beside them: the hash of the address that led there, which may have a key in it."""
+"""File beside them with the hash of the address, which may contain a key."""
 _STAMP = "file"
-"""Beside the tags: which file they were said of, as inode and size."""
+"""File beside the tags with the inode and size of the tagged file."""
 _LENGTH = re.compile(r"[0-9]{1,18}")
 
 TURNS = once.Turns()
-"""By the file in which what is fetched is kept."""
-_TRIES = 3  # a file that was removed just when it was found is fetched again
+"""Locks by the path of the cached file."""
+_TRIES = 3  # a file removed just after it was found is fetched again
 
 
 class _Held(threading.local):
-    """What a thread holds, None outside `holding`."""
+    """The files held by a thread, None outside `holding`."""
 
     files: contextlib.ExitStack | None = None
 
@@ -61,10 +59,10 @@ _HELD = _Held()
 
 @contextlib.contextmanager
 def holding() -> Iterator[None]:
-    """Keep what this thread fetches until the end, whatever others need room for.
+    """Keep the files this thread fetches until the end, even if others need room.
 
-    Locks of the system do it (flock(2)): conductors of one machine may share a state_path, and
-    those of one that dies are gone.
+    It uses locks of the system (flock(2)): conductors of one machine may share a state_path, and
+    the locks of a dead one are gone.
     """
     if _HELD.files is not None:
         yield
@@ -80,16 +78,17 @@ def holding() -> Iterator[None]:
 def fetch(
     url: str, path: str = "url", *, checksum: checksums.Checksum | None = None
 ) -> pathlib.Path:
-    """Return a local file with what a URL leads to. Nobody may write to it.
+    """Return a local file with the content of a URL; it must not be written to.
 
-    :param url: http, https or file; of a file its real path is returned.
-    :param path: where the URL stands, for sentences. What stands in an option, ``[group]name``, may
-        be any file of this machine; what others wrote must lie in file_url_allowed_paths.
-    :param checksum: what the file must add up to, if that is known; the caller looks at it.
+    :param url: http, https or file; for a file, its real path is returned.
+    :param path: where the URL stands, for sentences. A URL of an option, ``[group]name``, may be
+        any file of this machine; other URLs must lie in file_url_allowed_paths.
+    :param checksum: the expected checksum, if known; the caller verifies it.
     :raises errors.InvalidParameter: it is no such URL, or may not be followed.
-    :raises errors.DownloadFailed: it cannot be had, or is larger than [conductor]image_cache_size.
-    :raises errors.ImageUnusable: it is known by its checksum, and adds up to another.
-    :raises errors.LocalFileError: a file that is not there, or cannot be read.
+    :raises errors.DownloadFailed: it cannot be fetched, or is larger than
+        [conductor]image_cache_size.
+    :raises errors.ImageUnusable: it is cached by its checksum, and has another one.
+    :raises errors.LocalFileError: a file is missing, or cannot be read.
     :raises errors.DiskFull: there is no room for it.
     """
     source = sources.read(url, path)
@@ -103,13 +102,13 @@ def fetch(
             file = _refresh(source, kept, known_by)
             if _hold(file):
                 return file
-    raise errors.DownloadFailed(url=source.shown, reason="others need the room for it")
+    raise errors.DownloadFailed(url=source.shown, reason="other files need the room")
 
 
 def place(source: sources.Source, known_by: checksums.Checksum | None = None) -> pathlib.Path:
-    """Return where what an address leads to is kept, there or not.
+    """Return the path in the cache for an address, whether it exists or not.
 
-    :param known_by: what it adds up to, if that stands for what follows ``?``.
+    :param known_by: the checksum, if it replaces the query.
     """
     bare = source.url.partition("?")[0]
     named = source.url if known_by is None else f"{bare} {known_by.value}"
@@ -121,7 +120,7 @@ def _hash(text: str) -> str:
 
 
 def _hold(file: pathlib.Path) -> bool:
-    """Hold a file if this thread does that; False if it has been removed meanwhile."""
+    """Hold a file if this thread holds files; False if it has been removed meanwhile."""
     if _HELD.files is None:
         return True
     try:
@@ -133,7 +132,7 @@ def _hold(file: pathlib.Path) -> bool:
 
 
 def check(source: sources.Source, path: str) -> None:
-    """Refuse what may not be followed, without following it.
+    """Refuse a URL that may not be followed, without following it.
 
     :raises errors.InvalidParameter: naming ``path``.
     """
@@ -144,22 +143,25 @@ def check(source: sources.Source, path: str) -> None:
 
 
 def _allowed(file: pathlib.Path, path: str) -> pathlib.Path:
-    """Return where a local file is, links followed once and for all: they may lead elsewhere soon.
+    """Return the real path of a local file; links are followed once, as they change.
 
-    :raises errors.InvalidParameter: it is not to be read.
+    :raises errors.InvalidParameter: it must not be read.
     """
     if path.startswith("["):
         return pathlib.Path(os.path.realpath(file))
     return sources.within(file, config.CONF.conductor.file_url_allowed_paths, path)
 
 
-def _blocked() -> Sequence[sources.Network]:
-    return sources.networks(config.CONF.conductor.image_blocked_networks)
+def _blocked() -> Sequence[networks.Network]:
+    return networks.parse(config.CONF.conductor.image_blocked_networks)
 
 
 def _local(file: pathlib.Path) -> pathlib.Path:
     try:
-        with file.open("rb") as opened:
+        # Opening a device may have an effect, and opening a pipe waits for a writer.
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise errors.LocalFileError(path=str(file), reason="it is not a regular file")
+        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
             opened.read(1)
     except OSError as why:
         raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
@@ -172,41 +174,40 @@ def _refresh(
     tags = _tags(file, source)
     headers = {_TAGS[name]: value for name, value in tags.items()}
     end = time.monotonic() + MOST_SECONDS
+    terms = reach.Terms(
+        blocked=_blocked(),
+        tls=reach.trusted(config.CONF.webserver_verify_ca),
+        connect=CONNECT_SECONDS,
+        silence=SILENCE_SECONDS,
+        seconds=MOST_SECONDS,
+        size=_limit(),
+    )
     try:
-        with (
-            reach.session(_blocked(), seconds=MOST_SECONDS, size=_limit()) as session,
-            session.get(
-                source.url,
-                headers=headers | {"Accept-Encoding": "identity"},
-                stream=True,
-                verify=reach.believed(config.CONF.webserver_verify_ca),
-                timeout=(CONNECT_SECONDS, SILENCE_SECONDS),
-            ) as answer,
-        ):
-            if answer.status_code == HTTPStatus.NOT_MODIFIED and file.exists():
+        with reach.get(source.url, terms, headers | {"Accept-Encoding": "identity"}) as answer:
+            if answer.status == HTTPStatus.NOT_MODIFIED and file.exists():
                 os.utime(file)  # it was used just now
                 return file
-            if answer.status_code != HTTPStatus.OK:
-                reason = f"its server answers {answer.status_code} {answer.reason}"
+            if answer.status != HTTPStatus.OK:
+                reason = f"its server answers {answer.status} {answer.reason}"
                 raise errors.DownloadFailed(url=source.shown, reason=reason)
             _store(source, answer, file, known_by)
-    except (requests.RequestException, urllib3.exceptions.HTTPError) as why:
+    except reach.FetchFailed as why:
         over = f"it took longer than {MOST_SECONDS:g} s" if time.monotonic() >= end else None
-        raise errors.DownloadFailed(url=source.shown, reason=over or reach.reason(why)) from None
+        raise errors.DownloadFailed(url=source.shown, reason=over or str(why)) from None
     return file
 
 
 def _tags(file: pathlib.Path, source: sources.Source) -> dict[str, str]:
-    """Return what its server said of the file we have, {} if there is none.
+    """Return the server's tags of the cached file, {} without one.
 
-    What was said of another address that is alike but for its query may be about another file: only
-    what tells all files apart (RFC 9110, 8.8.3) is of use then.
+    Tags of another address that differs only in its query may be about another file. Then only a
+    strong tag (RFC 9110, 8.8.3) can be used.
     """
     try:
         known = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    # A file cut short by a power failure, or written by another conductor, is not the one meant.
+    # A file cut short by a power failure, or written by another conductor, is not the expected one.
     usable = isinstance(known, dict) and known.get(_STAMP) == _stamp(file)
     found = {name: str(known[name]) for name in _TAGS if name in known} if usable else {}
     if usable and known.get(_ADDRESS) != _hash(source.url):
@@ -224,7 +225,7 @@ def _stamp(file: pathlib.Path) -> list[int] | None:
 
 def _store(
     source: sources.Source,
-    answer: requests.Response,
+    answer: http.client.HTTPResponse,
     file: pathlib.Path,
     known_by: checksums.Checksum | None,
 ) -> None:
@@ -237,7 +238,7 @@ def _store(
         try:
             with os.fdopen(handle, "wb") as out:
                 _copy(source, answer, out, most=_most(source, answer, file.parent))
-                # Its folder is closed; by another name of its own it may be given to machines.
+                # Its folder is closed; machines may get it under another name.
                 os.fchmod(out.fileno(), 0o644)
             if known_by is not None:
                 known_by.demand(checksums.digest(made, known_by.algorithm), source.shown)
@@ -249,8 +250,8 @@ def _store(
             made.unlink(missing_ok=True)
 
 
-def _most(source: sources.Source, answer: requests.Response, folder: pathlib.Path) -> int:
-    """Return how many bytes an answer may have; make room for it among what is there."""
+def _most(source: sources.Source, answer: http.client.HTTPResponse, folder: pathlib.Path) -> int:
+    """Return the limit of a response in bytes; make room for it in the cache."""
     most = _limit()
     promised = int(_promised(answer) or 0)
     if promised > most:
@@ -263,7 +264,7 @@ def _limit() -> int:
     return int(config.CONF.conductor.image_cache_size) * _MIB
 
 
-def _promised(answer: requests.Response) -> str | None:
+def _promised(answer: http.client.HTTPResponse) -> str | None:
     found: str | None = answer.headers.get("Content-Length")
     return found if found is not None and _LENGTH.fullmatch(found) else None
 
@@ -274,7 +275,7 @@ def _too_large(source: sources.Source, most: int) -> errors.DownloadFailed:
 
 
 def tidy(folder: pathlib.Path, most: int) -> None:
-    """Remove what was used longest ago, until no more than ``most`` bytes are there.
+    """Remove the least recently used files, until at most ``most`` bytes remain.
 
     :raises OSError: the folder cannot be read.
     """
@@ -293,7 +294,7 @@ def tidy(folder: pathlib.Path, most: int) -> None:
 
 
 def _removed(file: pathlib.Path) -> bool:
-    """Remove a file that nobody holds; tell whether it is gone."""
+    """Remove a file that is not held; return whether it is gone."""
     try:
         with file.open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -306,31 +307,26 @@ def _removed(file: pathlib.Path) -> bool:
     return True
 
 
-def _copy(source: sources.Source, answer: requests.Response, out: BinaryIO, *, most: int) -> None:
+def _copy(
+    source: sources.Source, answer: http.client.HTTPResponse, out: BinaryIO, *, most: int
+) -> None:
     size = 0
-    promised = _promised(answer)
     packed = answer.headers.get("Content-Encoding", "identity").strip().lower()
     if packed not in {"", "identity"}:
         # Unpacked, it may be any size; packed, it is not what its owner means.
         reason = f"its server sends it as {packed[:32]!r} though asked not to (RFC 9110, 12.5.3)"
         raise errors.DownloadFailed(url=source.shown, reason=reason)
-    # What has arrived is read, not a whole chunk: a server may send a byte a minute.
-    for chunk in iter(lambda: answer.raw.read1(_CHUNK, decode_content=False), b""):
+    for chunk in reach.parts(answer):
         size += len(chunk)
         if size > most:
             raise _too_large(source, most)
         out.write(chunk)
-    if promised is not None and int(promised) != size:
-        reason = f"its server broke off after {size} of {promised} bytes"
-        raise errors.DownloadFailed(url=source.shown, reason=reason)
 
 
 @contextlib.contextmanager
 def _room(file: pathlib.Path) -> Iterator[None]:
     try:
         yield
-    except requests.RequestException:  # an OSError, too, and not one of the disk
-        raise
     except OSError as why:
         if why.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise errors.DiskFull(path=str(file)) from None

@@ -1,4 +1,4 @@
-"""What an image must add up to: checksums as operators write them, and files full of them."""
+"""Checksums of images, as operators write them or as files list them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from ironic_lite import errors
 
 LENGTHS: Mapping[str, int] = {"sha512": 128, "sha256": 64, "md5": 32}
-"""Hexadecimal digits of each kind, by which a bare one is told (the agent does it so, too)."""
+"""Hexadecimal digits of each kind, which identify a bare checksum as in the agent."""
 
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _BSD = re.compile(r"[\w-]+ *\((?P<name>.+)\) *= *(?P<value>[0-9a-fA-F]+)")
@@ -28,14 +28,14 @@ class Checksum:
     value: str
 
     def matches(self, digest: str) -> bool:
-        """Tell whether a digest, hexadecimal, is this one."""
+        """Return whether a hexadecimal digest equals this checksum."""
         return hmac.compare_digest(self.value, digest.lower())
 
     def demand(self, digest: str, shown: str) -> None:
-        """Refuse a file that adds up to another digest.
+        """Refuse a file with another digest.
 
         :param shown: its address, for sentences.
-        :raises errors.ImageUnusable: it is another file than its owner says.
+        :raises errors.ImageUnusable: its digest differs from its owner's.
         """
         if not self.matches(digest):
             reason = f"its {self.algorithm} is {digest}, not {self.value}"
@@ -46,7 +46,7 @@ def bare(value: str, path: str, *, algorithm: str | None = None, md5: bool = Fal
     """Return a checksum given as digits.
 
     :param path: where it stands, such as ``instance_info/image_checksum``.
-    :param algorithm: said beside it; None tells it by the length.
+    :param algorithm: the given one; None takes it from the length.
     :param md5: whether the operator still allows it ([agent]allow_md5_checksum).
     :raises errors.InvalidParameter: naming ``path``.
     """
@@ -56,7 +56,7 @@ def bare(value: str, path: str, *, algorithm: str | None = None, md5: bool = Fal
         some = ", ".join(f"{count} of {name}" for name, count in LENGTHS.items())
         raise _wrong(path, f"must be hexadecimal digits: {some}; or a URL of a file with them")
     if said == "md5" and not md5:
-        raise _wrong(path, "is md5, which anybody can forge: give sha256 or sha512")
+        raise _wrong(path, "is md5, which can be forged: give sha256 or sha512")
     return Checksum(said, digits.lower())
 
 
@@ -65,7 +65,7 @@ def _by_length(digits: str) -> str:
 
 
 def listed(text: str, name: str) -> str | None:
-    """Return the digits that a checksum file says for the image ``name``; None if it says none.
+    """Return the digits in a checksum file for the image ``name``; None without any.
 
     The file has one bare checksum, or lines as of sha256sum or of BSD's sha256.
     """
@@ -81,9 +81,10 @@ def listed(text: str, name: str) -> str | None:
 
 
 def wanted(info: Mapping[str, Any], where: str = "instance_info") -> tuple[str | None, str] | None:
-    """Return ``(algorithm or None, digits or URL)`` as an instance's settings say it, None unsaid.
+    """Return ``(algorithm or None, digits or URL)`` of an instance's settings.
 
-    ``image_os_hash_algo`` with ``image_os_hash_value`` goes before ``image_checksum``.
+    None without a checksum. ``image_os_hash_algo`` with ``image_os_hash_value`` goes before
+    ``image_checksum``.
 
     :raises errors.InvalidParameter, errors.MissingParameter: naming ``<where>/<key>``.
     """

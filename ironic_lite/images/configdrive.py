@@ -1,8 +1,8 @@
-"""Configuration drives: what an instance is told at its first boot, as one small file system.
+"""Configuration drives: data for an instance's first boot, in a small file system.
 
-A caller gives a JSON object, the finished file system as gzip in base64, or its URL. The first is
-made into the second here; the other two go to the agent as they are. A machine without an agent is
-shown the file system itself.
+A client gives a JSON object, the finished file system as gzip in base64, or its URL. This module
+makes the file system from an object; the other two go to the agent unchanged. A machine without an
+agent gets the file system itself.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from ironic_lite.images import sources
 Json = dict[str, Any]
 
 LABEL = "config-2"
-"""By which cloud-init and its like find the drive."""
+"""The label by which cloud-init and similar programs find the drive."""
 MOST_BYTES = 64 * 1024 * 1024
-"""What the agent takes, unpacked."""
+"""Limit of the agent, decompressed."""
 VERSIONS = ("2012-08-10", "latest")
-"""Folders of the OpenStack layout that are filled alike: the oldest, and the one asked for."""
+"""Folders of the OpenStack layout with the same content: oldest and requested."""
 PATH = "instance_info/configdrive"
 _OBJECTS = ("meta_data", "network_data", "vendor_data")
 _GZIP = 16 + zlib.MAX_WBITS
 
 
 def check(given: Any) -> sources.Source | None:
-    """Refuse what no drive can be made of, before a machine is touched.
+    """Refuse an unusable configuration drive, before a machine is touched.
 
     :param given: an object as `build` takes it, gzip in base64, or a URL.
-    :returns: the URL, whose content only its reader sees; None for the others.
+    :returns: the URL, whose content is checked when it is read; None for the others.
     :raises errors.InvalidParameter: naming ``PATH``.
     """
     if isinstance(given, Mapping):
@@ -59,16 +59,18 @@ def check(given: Any) -> sources.Source | None:
 def _check_object(given: Mapping[str, Any]) -> None:
     unknown = sorted(set(given) - {*_OBJECTS, "user_data"})
     if unknown:
-        raise _wrong(f"has {unknown[0]}; there are {', '.join(_OBJECTS)} and user_data")
+        raise _wrong(
+            f"has the unknown key {unknown[0]}; known are {', '.join(_OBJECTS)} and user_data"
+        )
     for key in _OBJECTS:
         if not isinstance(given.get(key), Mapping | None):
             raise _wrong(f"{key} must be an object")
 
 
 def unpacked(given: str) -> bytes:
-    """Return the file system that is given as gzip in base64.
+    """Return the file system given as gzip in base64.
 
-    :raises errors.InvalidParameter: it does not unpack, or to more than ``MOST_BYTES``.
+    :raises errors.InvalidParameter: it does not decompress, or exceeds ``MOST_BYTES``.
     """
     unpack = zlib.decompressobj(_GZIP)
     try:
@@ -79,16 +81,16 @@ def unpacked(given: str) -> bytes:
     if len(found) > MOST_BYTES:
         raise _wrong(_TOO_LARGE)
     if not unpack.eof:
-        raise _wrong("breaks off: its gzip has no end")
+        raise _wrong("is truncated: its gzip has no end")
     return found
 
 
 def fetched(file: pathlib.Path) -> bytes:
-    """Return the file system of a drive that its URL has led to: gzip in base64, too.
+    """Return the file system of a drive fetched from its URL: gzip in base64, too.
 
     :raises errors.InvalidParameter: as `unpacked`.
     """
-    if file.stat().st_size > 2 * MOST_BYTES:  # more than base64 makes of as much
+    if file.stat().st_size > 2 * MOST_BYTES:  # larger than base64 of the limit
         raise _wrong(_TOO_LARGE)
     return unpacked(file.read_text("ascii", "replace"))
 
@@ -111,7 +113,7 @@ def made(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> byt
 
     :param drive: ``meta_data``, ``network_data``, ``vendor_data`` (objects) and ``user_data``
         (text, or an object that is written as JSON), each optional.
-    :param uuid: what the meta data say where they have no ``uuid`` themselves.
+    :param uuid: ``uuid`` of meta data without one.
     :param name: the same for ``name``; None leaves it out.
     :raises errors.InvalidParameter: it is larger than ``MOST_BYTES``.
     """
@@ -122,7 +124,7 @@ def made(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> byt
 
 
 def files(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> Mapping[str, bytes]:
-    """Return what the drive holds: path below its root -> content."""
+    """Return the content of the drive: path below its root -> content."""
     meta = {"uuid": uuid, **({"name": name} if name else {}), **(drive.get("meta_data") or {})}
     found = {"meta_data.json": orjson.dumps(meta)}
     user = drive.get("user_data")
@@ -135,7 +137,7 @@ def files(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> Ma
 
 
 def _iso(content: Mapping[str, bytes]) -> bytes:
-    """Return an ISO 9660 image; the names that count are those of Rock Ridge and Joliet."""
+    """Return an ISO 9660 image; readers use its names of Rock Ridge and Joliet."""
     iso = pycdlib.PyCdlib()
     iso.new(interchange_level=3, vol_ident=LABEL, joliet=3, rock_ridge="1.09")
     known: dict[str, str] = {"": ""}
@@ -154,7 +156,7 @@ def _iso(content: Mapping[str, bytes]) -> bytes:
 
 
 def _folder(iso: Any, known: dict[str, str], path: str) -> str:
-    """Make a folder and those above it, once; return its plain name."""
+    """Make a folder and its parents, once; return its plain name."""
     if path not in known:
         above, _, name = path.rpartition("/")
         known[path] = f"{_folder(iso, known, above)}/D{len(known)}"

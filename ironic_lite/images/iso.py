@@ -1,9 +1,9 @@
-"""Bootable media made of a kernel and a ramdisk: one base for all nodes, one small text for each.
+"""Bootable media of a kernel and a ramdisk: a shared base, a small text per node.
 
-A base holds everything that is the same for all nodes, and a file of blanks where the loader
-looks for its text. It is kept under the digest of what it is made of. The medium of a node is a
-copy of it in which that file and the publisher have been written over: the size and the place of
-all else stay, so nothing has to be laid out again (ECMA-119; El Torito 1.0; UEFI 2.10, 13.3.2).
+A base holds everything that is the same for all nodes, and a file of blanks at the place of the
+loader's text. Its name is the digest of its parts. The medium of a node is a copy of the base with
+that file and the publisher overwritten. All sizes and places stay, so the layout is made only once
+(ECMA-119; El Torito 1.0; UEFI 2.10, 13.3.2).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from ironic_lite.images import checksums, once
 LABEL = "VMEDIA_BOOT_ISO"
 SECTOR = 2048
 CONFIG_BYTES = 16 * 1024
-"""Room for the loader's text: four times the longest command line, every character quoted."""
+"""Size of the loader's text: four times the longest command line, all quoted."""
 
 KERNEL, RAMDISK = "/vmlinuz", "/initrd"
-"""Where the loader finds them."""
+"""Their paths for the loader."""
 
-_LAYOUT = 1  # part of a base's name: raise it when bases are laid out otherwise
+_LAYOUT = 1  # part of a base's name: raise it with each change of the layout
 _ESP = "/boot/grub/efiboot.img"
 _ISOLINUX = "/isolinux/isolinux.bin"
 _ISOLINUX_CONFIG = "/isolinux/isolinux.cfg"
@@ -48,7 +48,7 @@ _CATALOG = "/BOOT.CAT;1"
 _AUTHORITY = "/etc/ironic-python-agent/authority.pem"
 _AGENT_CONFIG = "/etc/ironic-python-agent.d/authority.conf"
 _TRUSTING = f"[DEFAULT]\ncafile = {_AUTHORITY}\n".encode()
-"""An agent that has booted from a medium takes both from it before it reads its options."""
+"""Options an agent booted from a medium reads from it before its own."""
 
 _PUBLISHER = (16 * SECTOR + 318, 128)  # ECMA-119 8.4.20: where it stands, and its length
 _EFI = 0xEF  # El Torito platform id, and MBR type of an EFI system partition
@@ -57,18 +57,18 @@ _VIRTUAL_SECTOR = 512
 _ISOLINUX_SECTORS = 4
 _COPY_BYTES = 64 * 1024 * 1024
 _MIB = 1024 * 1024
-_TRIES = 3  # a base that others need the room of just then is built again
+_TRIES = 3  # a base removed meanwhile to make room is built again
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a base is made of: local files.
+    """The parts of a base: local files.
 
     :param loader: the image of an EFI system partition (at most 4 GiB); in BIOS mode isolinux.bin.
     :param module: ldlinux.c32 in BIOS mode, of the same release as isolinux.bin; else None.
     :param config: where the loader looks for its text, besides ``/boot/grub/grub.cfg``.
-    :param authority: a PEM file with whose certificates the agent is to believe https servers; None
-        for those that the ramdisk has.
+    :param authority: a PEM file of the authorities that the agent trusts for https; None for those
+        of the ramdisk.
     """
 
     kernel: pathlib.Path
@@ -80,12 +80,12 @@ class Recipe:
 
     @property
     def uefi(self) -> bool:
-        """Whether it starts machines in UEFI mode; else in BIOS mode."""
+        """True for booting machines in UEFI mode; else BIOS mode."""
         return self.module is None
 
     @property
     def key(self) -> str:
-        """The digest of all that is in it, 64 hexadecimal characters."""
+        """The digest of all its parts, 64 hexadecimal characters."""
         files = (self.kernel, self.ramdisk, self.loader, *([self.module] if self.module else ()))
         facts = [_LAYOUT, self.config, *(_digest(path) for path in files)]
         if self.authority is not None:
@@ -94,11 +94,11 @@ class Recipe:
 
 
 class Bases:
-    """Keeps bases in a folder, up to a size; what was used longest ago goes first.
+    """Bases in a folder of limited size; the least recently used go first.
 
-    :param folder: on the file system of the media that are made: some copy without reading there.
-    :param limit_mib: MiB that all bases may take; the one in use stays, however large. 0 keeps
-        that one alone.
+    :param folder: on the file system of the media; some file systems then copy without reading.
+    :param limit_mib: MiB that all bases may take; the one in use stays, however large. 0 keeps only
+        that one.
     """
 
     def __init__(self, folder: pathlib.Path, limit_mib: int) -> None:
@@ -110,7 +110,7 @@ class Bases:
     def make(self, recipe: Recipe, target: pathlib.Path, text: str, publisher: str) -> None:
         """Write the medium of one node, replacing ``target`` at once.
 
-        :param text: what the loader is to read.
+        :param text: for the loader.
         :param publisher: the publisher identifier, at most 128 ASCII characters.
         :raises errors.InvalidParameter: the text is too long.
         :raises errors.Unavailable: the disk is full.
@@ -123,7 +123,7 @@ class Bases:
 
     @contextlib.contextmanager
     def _opened(self, recipe: Recipe) -> Iterator[BinaryIO]:
-        """Give the base, built if it is not there; once open, nobody can take it away."""
+        """Yield the open base, built if missing; once open, its removal does no harm."""
         key = recipe.key
         path = self._folder / f"{key}.iso"
         with self._building.take(key):
@@ -148,7 +148,7 @@ class Bases:
         self._trim(coming=coming)
 
     def _trim(self, *, keep: pathlib.Path | None = None, coming: int = 0) -> None:
-        """Remove bases until those that stay fit, with ``coming`` bytes more."""
+        """Remove bases until the remaining ones fit, with ``coming`` bytes more."""
         with self._guard:
             found = []
             for path in self._folder.glob("*.iso"):
@@ -171,7 +171,7 @@ _DIGESTS: once.Once[str] = once.Once(64)
 
 
 def _digest(path: pathlib.Path) -> str:
-    """Return the SHA-256 of a file; one that has not changed is not read again."""
+    """Return the SHA-256 of a file; an unchanged file is not read again."""
     stat = path.stat()
     stamp = (path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
     return _DIGESTS.get(stamp, lambda: checksums.digest(path, "sha256"))
@@ -208,7 +208,7 @@ def _build(recipe: Recipe, made: BinaryIO) -> None:
 
 
 class _Tree:
-    """Adds files by their plain paths; folders come by themselves."""
+    """Adds files by their plain paths, with their folders."""
 
     def __init__(self, disc: pycdlib.PyCdlib) -> None:
         self._disc = disc
@@ -230,7 +230,7 @@ class _Tree:
 
 
 def _iso(name: str) -> str:
-    """Return a path in the few characters of ISO 9660; readers of Rock Ridge see the other."""
+    """Return a path in ISO 9660's characters; readers of Rock Ridge see the original."""
     folder, slash, plain = name.upper().rpartition("/")
     kept = re.sub(r"[^A-Z0-9_/]", "_", folder)  # without dots
     return kept + slash + re.sub(r"[^A-Z0-9_.]", "_", plain)
@@ -254,7 +254,7 @@ def _make_bootable(disc: pycdlib.PyCdlib, recipe: Recipe) -> None:
         )
         return
     sectors = -(-recipe.loader.stat().st_size // _VIRTUAL_SECTOR)
-    # Less than two sectors mean all up to the medium's end, for what cannot be counted.
+    # A count below two sectors means all up to the medium's end, for sizes too large to count.
     disc.add_eltorito(
         f"{_iso(_ESP)};1",
         _CATALOG,
@@ -265,7 +265,7 @@ def _make_bootable(disc: pycdlib.PyCdlib, recipe: Recipe) -> None:
 
 
 def _partition(disc: pycdlib.PyCdlib, made: BinaryIO, length: int) -> None:
-    """Show the EFI system partition to firmware that takes the medium for a disk (a USB stick)."""
+    """Add a partition table, for firmware that treats the medium as a USB stick."""
     start = _place(disc, _ESP) // _VIRTUAL_SECTOR
     count = -(-length // _VIRTUAL_SECTOR)
     entry = struct.pack("<B3sB3sII", 0, b"\xfe\xff\xff", _EFI, b"\xfe\xff\xff", start, count)
@@ -279,7 +279,7 @@ def _partition(disc: pycdlib.PyCdlib, made: BinaryIO, length: int) -> None:
 
 
 def _padded(text: str) -> bytes:
-    """Return a loader's text, blank lines up to the size of its file.
+    """Return a loader's text, padded with blank lines to the size of its file.
 
     :raises errors.InvalidParameter: it does not fit.
     """
@@ -304,7 +304,7 @@ def _patch(made: BinaryIO, recipe: Recipe, config: bytes, publisher: str) -> Non
 
 
 def _place(disc: pycdlib.PyCdlib, name: str) -> int:
-    """Return at which byte of the medium a file begins."""
+    """Return the offset of a file in the medium, in bytes."""
     record = disc.get_record(iso_path=f"{_iso(name)};1")
     return int(record.extent_location()) * SECTOR
 
@@ -314,10 +314,10 @@ def _place(disc: pycdlib.PyCdlib, name: str) -> int:
 
 @contextlib.contextmanager
 def _replacing(target: pathlib.Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
-    """Give a file that takes the place of ``target`` if all goes well, and is gone if not.
+    """Yield a file that replaces ``target`` on success, and is removed otherwise.
 
-    :param lasting: it is used for ever once it is there: not before the disk has all of it.
-    Who may read it is decided by the folder: BMCs read it through a web server.
+    :param lasting: it is kept for ever, so wait until the disk has all of it. The folder decides
+        who may read it: BMCs read it through a web server.
     """
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".new-")
     try:
@@ -334,7 +334,7 @@ def _replacing(target: pathlib.Path, *, lasting: bool = False) -> Iterator[Binar
 
 
 def _copy(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy a file; file systems that can share its blocks do (copy_file_range(2))."""
+    """Copy a file; some file systems share its blocks (copy_file_range(2))."""
     left = os.fstat(source.fileno()).st_size
     try:
         while left:
@@ -353,7 +353,7 @@ def _copy(source: BinaryIO, target: BinaryIO) -> None:
 
 @contextlib.contextmanager
 def _told(recipe: Recipe, target: pathlib.Path) -> Iterator[None]:
-    """Say in our words what went wrong with files."""
+    """Raise errors of files as errors of this service."""
     try:
         yield
     except pycdlibexception.PyCdlibException as why:

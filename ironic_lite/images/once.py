@@ -1,4 +1,4 @@
-"""Work on whole files, done once for all who want its result at the same time."""
+"""Work on whole files, done once for all threads that need its result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Turn:
 
 
 class Turns:
-    """Lets one thread at a time work for a key, and forgets the key when nobody wants it."""
+    """A lock per key, for one thread at a time; unused keys are forgotten."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -32,11 +32,12 @@ class Turns:
     def take(self, key: Hashable, way: Hashable = None) -> Iterator[None]:
         """Hold a key for the block.
 
-        Whoever waited while another failed in the same way fails as he did, at once: a server that
-        is silent for a minute would keep the tenth who asks it for ten.
+        A thread that waited while another one failed in the same way fails with the same error at
+        once. A server that is silent for a minute would otherwise block the tenth thread for ten
+        minutes.
 
-        :param way: what work for this key may differ in: one may fail where another does not.
-        :raises errors.Error: of the one before.
+        :param way: distinguishes work for this key that may fail differently.
+        :raises errors.Error: of the thread before.
         """
         turn = self._enter(key)
         try:
@@ -52,7 +53,7 @@ class Turns:
             self._leave(key)
 
     def takers(self, key: Hashable) -> int:
-        """Return how many hold a key or wait for it."""
+        """Return how many threads hold a key or wait for it."""
         with self._guard:
             turn = self._turns.get(key)
             return turn.takers if turn else 0
@@ -72,9 +73,9 @@ class Turns:
 
 
 class Once(Generic[T]):
-    """Remembers results; who asks while one is being found waits for it.
+    """Remembers results; a thread that needs a pending result waits for it.
 
-    :param most: how many are remembered; what was asked for longest ago goes first.
+    :param most: how many results are remembered; the least recently used go first.
     """
 
     def __init__(self, most: int) -> None:
@@ -84,7 +85,7 @@ class Once(Generic[T]):
         self.turns = Turns()
 
     def get(self, key: Hashable, work: Callable[[], T]) -> T:
-        """Return what ``work`` found for this key. What it raises is not remembered."""
+        """Return the result of ``work`` for this key; its errors are not remembered."""
         with self.turns.take(key):
             with self._guard:
                 if key in self._known:

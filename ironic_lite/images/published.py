@@ -1,7 +1,7 @@
-"""Files that machines and BMCs fetch by HTTP, below ``[deploy]http_root``: whole, or not there.
+"""HTTP files for machines and BMCs below ``[deploy]http_root``, whole or absent.
 
-Names that hold secrets of one machine are not to be guessed; `secret_name` makes them. They are in
-folders that a web server can enter, but nobody else on this machine can list.
+Names that hold secrets of one machine must be unguessable; `secret_name` makes them. Their folders
+can be entered by a web server, but not listed by other users of this machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 
 _NAME_BYTES = 16
 MEDIA, IMAGES = "media", "images"
@@ -28,7 +29,7 @@ _FILE_MODE = 0o644
 
 
 def root() -> pathlib.Path:
-    """Return the folder, made if it is not there; whoever serves it must be able to read it.
+    """Return the folder, created if missing; the web server must be able to read it.
 
     :raises errors.LocalFileError: it cannot be made.
     """
@@ -36,13 +37,13 @@ def root() -> pathlib.Path:
 
 
 def folder() -> pathlib.Path:
-    """Return the same folder, there or not."""
+    """Return the same folder without creating it."""
     given = config.CONF.deploy.http_root
     return pathlib.Path(given) if given else config.state_path() / "http"
 
 
 def reached(place: pathlib.Path) -> pathlib.Path:
-    """Return a folder, made with those above it if it is not there.
+    """Return a folder, created with its parents if missing.
 
     :raises errors.LocalFileError: it cannot be made.
     """
@@ -51,30 +52,30 @@ def reached(place: pathlib.Path) -> pathlib.Path:
         place.mkdir(mode=_CLOSED_MODE if closed else _FOLDER_MODE, parents=True, exist_ok=True)
         about = place.stat()
         if closed and about.st_mode & _LISTED and about.st_uid == os.geteuid():
-            place.chmod(about.st_mode & 0o7777 & ~_LISTED)  # an older release has made it
+            place.chmod(about.st_mode & 0o7777 & ~_LISTED)  # made by an older release
     return place
 
 
 def url(name: str, driver_info: Mapping[str, Any] | None = None) -> str:
-    """Return where a file is found.
+    """Return the URL of a file.
 
     :param name: its path below `root`.
-    :param driver_info: of the node whose BMC fetches it; None for what a machine itself fetches.
-    :raises errors.MissingParameter: no option says where.
+    :param driver_info: of the node whose BMC fetches it; None if a machine fetches it.
+    :raises errors.MissingParameter: no option gives the address.
     """
     return f"{base(driver_info)}/{name}"
 
 
 def base(driver_info: Mapping[str, Any] | None = None) -> str:
-    """Return where `root` is found, see `url`."""
+    """Return the URL of `root`, see `url`."""
     conf = config.CONF.deploy
     found = conf.http_url or own_url(conf)
     if driver_info is not None:
         found = driver_info.get("external_http_url") or conf.external_http_url or found
     if not found:
         raise errors.MissingParameter(
-            "Missing option [deploy]http_url: where machines and BMCs find the files of "
-            "[deploy]http_root; or set [deploy]http_port for the conductor to serve them",
+            "Missing option [deploy]http_url: the URL at which machines and BMCs find the files "
+            "of [deploy]http_root; or set [deploy]http_port for the conductor to serve them",
             path="[deploy]http_url",
         )
     return str(found).rstrip("/")
@@ -86,7 +87,7 @@ def host(address: str) -> str:
 
 
 def own_url(conf: Any) -> str | None:
-    """Return where the conductor's own file server is found, None if it does not serve."""
+    """Return the URL of the conductor's own file server, None if it does not serve."""
     if conf.http_port is None:
         return None
     scheme = "https" if conf.http_ssl_cert_file else "http"
@@ -99,12 +100,12 @@ def own_url(conf: Any) -> str | None:
 
 
 def secret_name(stem: str, suffix: str) -> str:
-    """Return a name that nobody can guess, ``<stem>-<random><suffix>``."""
+    """Return an unguessable name, ``<stem>-<random><suffix>``."""
     return f"{stem}-{secrets.token_urlsafe(_NAME_BYTES)}{suffix}"
 
 
 def write(file: pathlib.Path, content: str | bytes) -> None:
-    """Write a small file; who reads it meanwhile gets the one before.
+    """Write a small file; concurrent readers get the previous one.
 
     :raises errors.LocalFileError, errors.DiskFull: it cannot be written.
     """
@@ -122,7 +123,7 @@ def write(file: pathlib.Path, content: str | bytes) -> None:
 
 
 def place(source: pathlib.Path, file: pathlib.Path) -> None:
-    """Put a large file in place: the same file under another name, where that is possible.
+    """Put a large file in place, as another name of the same file if possible.
 
     :raises errors.LocalFileError, errors.DiskFull: it cannot be put there.
     """
@@ -139,11 +140,11 @@ def place(source: pathlib.Path, file: pathlib.Path) -> None:
 
 
 def _linked(source: pathlib.Path, made: pathlib.Path) -> bool:
-    """Give a file a second name; False where that does not do, or others could not read it."""
+    """Give a file a second name; False if impossible or unreadable for others."""
     if not source.stat().st_mode & 0o004:
         return False
     try:
-        # Of a symbolic link, link(2) makes a second one, which leads nowhere from there.
+        # link(2) would copy a symbolic link, whose relative target is wrong there.
         os.link(os.path.realpath(source), made)
     except OSError as why:
         if why.errno in {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP}:
@@ -153,9 +154,9 @@ def _linked(source: pathlib.Path, made: pathlib.Path) -> bool:
 
 
 def remove(*files: pathlib.Path) -> None:
-    """Remove files; what is not there may be so.
+    """Remove files; missing ones are ignored.
 
-    Their folders stay: others are about to write there, and DHCP servers watch them.
+    Their folders stay, because other threads may write there, and DHCP servers watch them.
     """
     for file in files:
         with _told(file):
@@ -170,7 +171,7 @@ def remove_folder(place: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def _told(file: pathlib.Path) -> Iterator[None]:
-    """Say in our words what went wrong with a file."""
+    """Raise an error of a file as an error of this service."""
     try:
         yield
     except OSError as why:

@@ -1,145 +1,215 @@
-"""Sessions of HTTP that connect to no blocked network, whatever a name or redirection leads to,
-and that end in time, whatever servers do.
+"""GET requests that avoid blocked networks and always end in time.
 
-The address that is judged is the one of the connection itself, so a name that answers once so and
-once otherwise gains nothing. Proxies of the environment are not used: they would connect for us.
+The checked address is the one connected to, so a name with changing addresses gains nothing.
+Proxies of the environment are not used, because they would connect for us. Redirections are checked
+alike.
 """
 
 from __future__ import annotations
 
-import pathlib
-import socket
+import base64
+import contextlib
+import dataclasses
+import functools
+import http.client
+import os
 import ssl
 import time
-from collections.abc import Sequence
-from typing import Any
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 
-import requests
-import requests.adapters
-import urllib3.connection
-import urllib3.connectionpool
-import urllib3.exceptions
-
-from ironic_lite import answers, errors
-from ironic_lite.images import sources
+from ironic_lite import errors
+from ironic_lite.core import bounded_http, networks
 
 MOST_REDIRECTS = 5
-_OUTER = (
-    *(requests.RequestException, urllib3.exceptions.ProtocolError),
-    urllib3.exceptions.SSLError,
-)
 _HEADERS = 1024 * 1024
-"""Bytes that an answer may have beside its body: http.client allows a hundred lines of 64 KiB."""
+"""Bytes of a response besides its body: http.client allows 100 lines of 64 KiB."""
+_CHUNK = 256 * 1024
+_TURNS = frozenset(
+    {
+        HTTPStatus.MOVED_PERMANENTLY,
+        HTTPStatus.FOUND,
+        HTTPStatus.SEE_OTHER,
+        HTTPStatus.TEMPORARY_REDIRECT,
+        HTTPStatus.PERMANENT_REDIRECT,
+    }
+)
 
 
-class Closed(OSError):
-    """A connection led into a blocked network; nothing was sent."""
-
-    def __init__(self, address: str, net: sources.Network) -> None:
-        super().__init__(f"{address} is in {net}, closed by [conductor]image_blocked_networks")
+class FetchFailed(Exception):
+    """A missing or incomplete response; the text gives the reason without the address."""
 
 
-class _Http(urllib3.connection.HTTPConnection):
-    blocked: Sequence[sources.Network] = ()
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terms:
+    """Limits of a request.
 
-    def _new_conn(self) -> socket.socket:
-        return _judged(super()._new_conn(), self.blocked)
-
-
-class _Https(urllib3.connection.HTTPSConnection):
-    blocked: Sequence[sources.Network] = ()
-
-    def _new_conn(self) -> socket.socket:
-        return _judged(super()._new_conn(), self.blocked)
-
-
-def _judged(sock: socket.socket, blocked: Sequence[sources.Network]) -> socket.socket:
-    address = str(sock.getpeername()[0])
-    net = sources.closed(address, blocked)
-    if net is None:
-        return sock
-    sock.close()
-    raise Closed(address, net)
-
-
-class _Adapter(requests.adapters.HTTPAdapter):
-    def __init__(self, blocked: Sequence[sources.Network], seconds: float, size: int) -> None:
-        self._blocked = tuple(blocked)
-        end, most = time.monotonic() + seconds, size + _HEADERS
-
-        def bounds(timeout: float | None) -> answers.Bounds:
-            left = max(0.0, end - time.monotonic())
-            return answers.Bounds(most, left if timeout is None else min(left, timeout), left)
-
-        self._answer = answers.bounded(bounds)
-        super().__init__()
-
-    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {
-            "http": self._pool(urllib3.connectionpool.HTTPConnectionPool, _Http),
-            "https": self._pool(urllib3.connectionpool.HTTPSConnectionPool, _Https),
-        }
-
-    def _pool(self, kind: type[Any], connection: type[Any]) -> type[Any]:
-        facts = {"blocked": self._blocked, "response_class": self._answer}
-        bound = type(connection.__name__, (connection,), facts)
-        return type(kind.__name__, (kind,), {"ConnectionCls": bound})
-
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: requests.Response) -> str | None:
-        """Return where an answer leads to; what it has besides is not read, it may be any size."""
-        target = super().get_redirect_target(resp)
-        if target is not None:
-            resp.close()  # before it counts as read: then its connection would be used again
-            resp._content = b""
-            resp._content_consumed = True
-        return target
-
-
-def session(blocked: Sequence[sources.Network], *, seconds: float, size: int) -> requests.Session:
-    """Return a session for the addresses of images; the caller closes it and sets time-outs.
-
-    A connection into one of ``blocked`` raises ``requests.ConnectionError`` with ``Closed`` in it.
-
-    :param seconds: for all that it does, from now on. The time-out for a read is also that for the
-        headers of an answer as a whole.
-    :param size: bytes that an answer may have.
+    ``blocked``: networks that it must not connect to. ``tls``: the trusted certificates, of
+    `trusted`. ``connect``, ``silence``: seconds until connected, and without a byte; the headers of
+    a response come within ``silence``, too. ``seconds``: for everything together. ``size``: bytes
+    of a response.
     """
-    made = _Session()
-    made.trust_env = False
-    made.max_redirects = MOST_REDIRECTS
-    adapter = _Adapter(blocked, seconds, size)
-    made.mount("http://", adapter)
-    made.mount("https://", adapter)
-    return made
+
+    blocked: Sequence[networks.Network]
+    tls: ssl.SSLContext
+    connect: float
+    silence: float
+    seconds: float
+    size: int
+
+    def judge(self, address: str) -> None:
+        """Refuse an IP address of a blocked network.
+
+        :raises bounded_http.AddressRefused: naming the network.
+        """
+        net = networks.containing(address, self.blocked)
+        if net is not None:
+            raise bounded_http.AddressRefused(
+                f"{address} is in {net}, closed by [conductor]image_blocked_networks"
+            )
 
 
-def believed(said: str) -> bool | str:
-    """Return whose certificates are believed, as requests takes it.
+@contextlib.contextmanager
+def get(url: str, terms: Terms, headers: Mapping[str, str]) -> Iterator[http.client.HTTPResponse]:
+    """Yield the response at the end of a URL's redirections; its body is unread.
 
-    :param said: ``[DEFAULT]webserver_verify_ca``.
-    :raises errors.LocalFileError: the file of authorities is not there.
+    :param url: http or https; user and password in it are sent to its host only.
+    :raises FetchFailed: there is none.
     """
-    if said.lower() in ("true", "false"):
-        return said.lower() == "true"
-    if not pathlib.Path(said).exists():
-        raise errors.LocalFileError(path=said, reason="[DEFAULT]webserver_verify_ca is not there")
-    return said
+    end = time.monotonic() + terms.seconds
+    sent = {"Accept": "*/*", "User-Agent": "ironic-lite", "Connection": "close", **headers}
+    sent |= _credentials(url)
+    for _ in range(MOST_REDIRECTS + 1):
+        with contextlib.ExitStack() as opened:
+            with _named():
+                answer = _answer(opened, url, terms, sent, end)
+            target = answer.headers.get("Location")
+            if answer.status not in _TURNS or not target:
+                yield answer
+                return
+            # The body of a redirection is not read, as it may have any size.
+            there = _turned(url, target)
+        if _origin(there) != _origin(url):
+            sent = {name: value for name, value in sent.items() if name.lower() != "authorization"}
+        url = there
+    raise FetchFailed(f"it redirects more than {MOST_REDIRECTS} times")
 
 
-def reason(why: BaseException) -> str:
-    """Return the innermost cause of a fault: the outer ones only say which library was between."""
-    while isinstance(why, _OUTER) and why.args:
-        last = why.args[-1 if isinstance(why, urllib3.exceptions.ProtocolError) else 0]
-        # The reason of an error of OpenSSL is a word, not an error.
-        inner = last if isinstance(last, ssl.SSLError) else getattr(last, "reason", last)
-        if not isinstance(inner, BaseException):
-            break
-        why = inner
+def parts(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Yield the body of a response as it arrives, still compressed.
+
+    :raises FetchFailed: it broke off.
+    """
+    with _named():
+        yield from bounded_http.parts(answer, _CHUNK)
+
+
+def _answer(
+    opened: contextlib.ExitStack,
+    url: str,
+    terms: Terms,
+    headers: Mapping[str, str],
+    end: float,
+) -> http.client.HTTPResponse:
+    where = urllib.parse.urlsplit(url)
+    if where.scheme not in {"http", "https"} or not where.hostname:
+        raise FetchFailed(_NO_URL)
+    left = max(0.0, end - time.monotonic())
+    limits = bounded_http.Limits(
+        connect=min(terms.connect, left),
+        whole=left,
+        size=terms.size + _HEADERS,
+        head=min(terms.silence, left),
+        silence=terms.silence,
+    )
+    tls = terms.tls if where.scheme == "https" else None
+    made = bounded_http.Connection(
+        where.hostname, where.port, limits=limits, judge=terms.judge, tls=tls
+    )
+    connection = opened.enter_context(contextlib.closing(made))
+    target = urllib.parse.urlunsplit(("", "", where.path or "/", where.query, ""))
+    return opened.enter_context(connection.exchange("GET", target, headers))
+
+
+def _turned(url: str, target: str) -> str:
+    """Return the target of a redirection.
+
+    :raises FetchFailed: it is not a URL.
+    """
+    try:
+        there = urllib.parse.urljoin(url, target)
+        _origin(there)
+    except ValueError:  # a bad port, or an unmatched bracket
+        raise FetchFailed(_NO_URL) from None
+    return there
+
+
+_NO_URL = "it redirects to something other than a URL of http or https"
+
+
+def _credentials(url: str) -> dict[str, str]:
+    where = urllib.parse.urlsplit(url)
+    if where.username is None:
+        return {}
+    pair = ":".join(urllib.parse.unquote(part or "") for part in (where.username, where.password))
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    where = urllib.parse.urlsplit(url)
+    return where.scheme, where.hostname, where.port
+
+
+@contextlib.contextmanager
+def _named() -> Iterator[None]:
+    """Raise errors of the exchange as `FetchFailed`."""
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError) as why:
+        raise FetchFailed(_reason(why)) from why
+
+
+def _reason(why: Exception) -> str:
     if isinstance(why, ssl.SSLCertVerificationError):
-        hint = "[DEFAULT]webserver_verify_ca says whose certificates are believed"
+        hint = "[DEFAULT]webserver_verify_ca names the trusted certificates"
         return f"{why.verify_message}; {hint}"
-    # Whole sentences of urllib3 have the address in them, and that may have a password.
-    return str(why) if isinstance(why, Closed) else type(why).__name__
+    if isinstance(why, bounded_http.AnswerCutOff):
+        return f"its server {why.told}"
+    if isinstance(why, bounded_http.AddressRefused | bounded_http.ConnectTimeout):
+        return str(why)
+    if isinstance(why, TimeoutError):
+        return "no complete answer in time"
+    # Foreign messages may contain the address, which may have a password.
+    words = why.strerror if isinstance(why, OSError) and why.errno else None
+    return words.lower() if words else type(why).__name__
+
+
+def trusted(said: str) -> ssl.SSLContext:
+    """Return TLS settings with the configured trusted certificates.
+
+    :param said: ``[DEFAULT]webserver_verify_ca``: true, false, or a PEM file or folder.
+    :raises errors.LocalFileError: the file of authorities is missing, or has no certificate.
+    """
+    try:
+        changed = 0 if said.lower() in {"true", "false"} else os.stat(said).st_mtime_ns
+        return _context(said, changed)
+    except OSError:
+        reason = "[DEFAULT]webserver_verify_ca is not there, or has no certificate"
+        raise errors.LocalFileError(path=said, reason=reason) from None
+
+
+@functools.lru_cache(maxsize=4)
+def _context(said: str, changed: int) -> ssl.SSLContext:
+    del changed  # only a key of the cache
+    context = bounded_http.tls_context()
+    if said.lower() == "true":
+        context.load_verify_locations(cafile=bounded_http.PUBLIC_AUTHORITIES)
+    elif said.lower() == "false":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif os.path.isdir(said):
+        context.load_verify_locations(capath=said)
+    else:
+        context.load_verify_locations(cafile=said)
+    return context

@@ -1,28 +1,22 @@
-"""Where images may come from: the one place that decides which addresses are followed.
+"""Permitted image sources: the only module that decides on addresses.
 
-``image_source`` and its like are written by whoever may change a node, and fetched by this service
-or by an agent inside the operator's network. So schemes are few, local files lie in named folders,
-and networks can be closed; ``reach`` holds that at each connection, too, whatever a name or a
-redirection leads to.
+Clients that may change a node write ``image_source`` and similar fields. This service fetches them,
+or an agent inside the operator's network does. So schemes are few, local files lie in named
+folders, and networks can be blocked; ``reach`` checks the latter at each connection, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import ipaddress
 import os
 import pathlib
 import urllib.parse
 from collections.abc import Iterable, Sequence
 
 from ironic_lite import errors
+from ironic_lite.core import networks
 
 SCHEMES = ("http", "https", "file")
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class Source:
 
 
 def read(given: object, path: str) -> Source:
-    """Return what an address says.
+    """Return the parsed address.
 
     :param given: an absolute URL of ``SCHEMES``.
     :param path: where it stands, such as ``instance_info/image_source``.
@@ -85,10 +79,10 @@ def _local(parts: urllib.parse.SplitResult, path: str) -> pathlib.Path:
 
 
 def within(file: pathlib.Path, roots: Iterable[str], path: str) -> pathlib.Path:
-    """Return where a local file really is, links followed, if that is in one of ``roots``.
+    """Return the real path of a local file, if it is in one of ``roots``.
 
-    Whether it is there is not told apart from whether it may be read: nobody learns from here which
-    files there are.
+    The error is the same for missing and unreadable files, so that it does not reveal which files
+    exist.
 
     :raises errors.InvalidParameter: it is in none of them, naming ``path``.
     """
@@ -99,44 +93,16 @@ def within(file: pathlib.Path, roots: Iterable[str], path: str) -> pathlib.Path:
     raise _wrong(path, reason)
 
 
-@functools.lru_cache(maxsize=32)
-def _networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(text, strict=False) for text in texts)
-
-
-def networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """Return the networks that a list of options names.
-
-    :raises ValueError: one of them is none.
-    """
-    return _networks(tuple(text.strip() for text in texts if text.strip()))
-
-
-def closed(address: str, blocked: Sequence[Network]) -> Network | None:
-    """Return which of the blocked networks an IP address lies in, None if in none.
-
-    An IPv6 address that stands for an IPv4 one (RFC 4291 2.5.5.2; RFC 6052 2.1, for a translator
-    of the network) is that one.
-
-    :raises ValueError: it is no IP address.
-    """
-    found: Address = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(found, ipaddress.IPv6Address):
-        within = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in _TRANSLATED else None
-        found = found.ipv4_mapped or within or found
-    return next((net for net in blocked if found.version == net.version and found in net), None)
-
-
-def refuse_closed(source: Source, blocked: Sequence[Network], path: str) -> None:
+def refuse_closed(source: Source, blocked: Sequence[networks.Network], path: str) -> None:
     """Refuse an address whose host is written as an IP address of a blocked network.
 
-    Names are looked up when they are connected to, see ``reach``.
+    ``reach`` checks the addresses of names when it connects.
 
     :raises errors.InvalidParameter: naming ``path``.
     """
     host = urllib.parse.urlsplit(source.url).hostname
     try:
-        net = closed(host or "", blocked)
+        net = networks.containing(host or "", blocked)
     except ValueError:
         return
     if net is not None:

@@ -1,4 +1,4 @@
-"""The API's end of RPC: typed calls of a conductor, whose errors come back as they were raised.
+"""The API's end of RPC: typed calls, which raise the conductor's errors.
 
 ::
 
@@ -17,39 +17,43 @@ from typing import Any
 
 import oslo_messaging
 
-from ironic_lite import clock, config, errors, metrics
-from ironic_lite.context import Context
-from ironic_lite.rpc import encoding, failures, interface, patience, pins, sending, transport
-from ironic_lite.rpc.local import faults, options
+from ironic_lite import errors
+from ironic_lite.core import clock, config, metrics
+from ironic_lite.core.context import Context
+from ironic_lite.rpc import encoding, failures, interface, opening, pins
+from ironic_lite.rpc import transport as transports
+from ironic_lite.rpc.deadlines import deadlines, send_limit
+from ironic_lite.rpc.local import options, transport_errors
 from ironic_lite.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
 
-_MONITOR_SECONDS = 2
-"""Behind a broker nobody sees a conductor die; this long without a sign of life means it has."""
+_MONITOR_SECONDS = 4
+"""Keepalive limit behind a broker: this long without a keepalive means a dead conductor. The
+conductor sends one each half of that."""
 
 _BYTES_PER_SECOND = 8 * 1024 * 1024
-"""What a slow broker moves; a conductor gives no sign of life before it has the whole message."""
+"""Speed of a slow broker; a conductor sends no keepalive before it has the whole message."""
 
 _ENVELOPE = 64 * 1024
-"""Bytes for what goes along with the arguments: the context, names, and the reply's address."""
+"""Bytes for the context, names, and the reply's address, which accompany the arguments."""
 
 _MOST_GROWTH = 4
-"""How often longer JSON may be in the envelope of a broker's message."""
+"""Largest factor by which JSON grows in the envelope of a broker's message."""
 
 _BROKER_OPTION = "[DEFAULT]broker_message_limit_mib, and the broker's own limit behind it,"
 
 _RETRIES = 2
-"""How often a lost broker is tried again before the caller hears of it."""
+"""Reconnections to a lost broker before the caller gets an error."""
 
 _PUNCTUAL = 0.5
-"""Seconds by which a call may end before its time is over, and yet have waited for all of it."""
+"""Seconds by which a call may end early and still count as having waited its full time."""
 
 _LEAST = 0.001
-"""Seconds; a time-out of none would mean that there is no limit."""
+"""Least time-out in seconds, because 0 would mean no limit."""
 
 _ASKED = 4
-"""How often a call is sent, if its conductor asks each time whether anybody still waits for it."""
+"""Most sends of a call whose conductor asks each time whether the caller still waits."""
 
 _BROKER_AWAY = (
     "The message broker between API and conductors does not answer. Check it, and "
@@ -60,37 +64,37 @@ _UNKNOWN = frozenset({"NoSuchMethod", "UnsupportedVersion"})
 
 
 class Client:
-    """Calls conductors; one serves all threads of a process."""
+    """Calls conductors; one object serves all threads of a process."""
 
-    def __init__(self, messaging: Any) -> None:
-        """``messaging`` is a transport of `transport.build`.
+    def __init__(self, messaging: transports.Messaging) -> None:
+        """Store ``messaging``, which comes from `transport.build`.
 
-        :raises config.ConfigError: [DEFAULT]pin_release_version names a release that never was.
+        :raises config.ConfigError: [DEFAULT]pin_release_version names an unknown release.
         """
-        local = transport.is_local(messaging)
+        local = messaging.local
         self._rpc = oslo_messaging.get_rpc_client(
-            messaging,
+            messaging.bus,
             oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC),
             serializer=Serializer(encode=not local),
             retry=_RETRIES,
-            # A broker then says so at once if a conductor of that name never was there.
+            # A broker then reports at once that a conductor of that name never existed.
             transport_options=oslo_messaging.TransportOptions(at_least_once=True),
         )
         # local:// has its own limit, on whole frames.
         self._limit = None if local else options.frame_limit(config.CONF)
         self._broker_limit = int(config.CONF.broker_message_limit_mib) * options.MIB
-        self._messaging = messaging
-        self._turns = sending.Turns()
+        self._usual: dict[str | None, Any] = {}
+        self._limiter = send_limit.SendLimiter()
         self._sender = uuid.uuid4().hex
-        self._patience = float(messaging.conf.rpc_response_timeout)
-        self._connected = local
+        self._patience = float(messaging.bus.conf.rpc_response_timeout)
+        self._opening = None if local else opening.Opening(messaging)
         self._pin = pins.pinned(config.CONF)
 
     def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
-        """Return a stand-in of the conductor ``host``, or of any living one if None.
+        """Return a stand-in for the conductor ``host``, for any living one if None.
 
-        Its methods are those of the contract, take their arguments by name, and raise what `call`
-        raises. Those in ``interface.CASTS`` are cast: they return None when the message is sent.
+        Its methods are those of the contract, take their arguments by name, and raise the errors of
+        `call`. Those in ``interface.CASTS`` are cast: they return None once the message is sent.
         """
         return typing.cast(interface.Conductor, _StandIn(self, host, timeout))
 
@@ -104,29 +108,29 @@ class Client:
         timeout: float | None = None,
         **args: Any,
     ) -> Any:
-        """Call a method and return its result as plain JSON; see `encoding` for what may cross.
+        """Call a method and return its result as plain JSON, see `encoding`.
 
         ``timeout`` in seconds, by default [DEFAULT]rpc_response_timeout. No argument of a contract
-        may be called ``ctxt`` or ``method``: oslo.messaging takes these for its own.
+        may be called ``ctxt`` or ``method``, because oslo.messaging uses these names itself.
 
-        :raises errors.Error: what the method raised: same class, text and facts.
-        :raises errors.ConductorAbsent: nobody of that name listens: the message was not taken.
-        :raises errors.ConductorSilent: it died or gave no sign of life, and may have begun.
-        :raises errors.NoConductor: it lives and has not answered in time, or the broker is away.
+        :raises errors.Error: the error of the method: same class, text and facts.
+        :raises errors.ConductorNotListening: no conductor of that name received the message.
+        :raises errors.ConductorUnresponsive: it died or sent no keepalive; it may have begun.
+        :raises errors.NoConductor: it lives but has not answered in time, or the broker is away.
         :raises errors.UnknownMethod: the conductor is older than the caller.
-        :raises errors.Pinned: it may be, as [DEFAULT]pin_release_version says; nothing was sent.
-        :raises errors.TooLarge: arguments or result are beyond frame_limit_mib, or arguments are
-            more than the broker takes.
+        :raises errors.Pinned: [DEFAULT]pin_release_version excludes the method; nothing was sent.
+        :raises errors.TooLarge: arguments or result exceed frame_limit_mib, or arguments exceed the
+            broker's limit.
         :raises errors.InvalidRequest: arguments are nested too deeply to be sent.
         """
         return self._ask(method, host, timeout, context, **args)
 
     def cast(self, context: Context, method: str, /, *, host: str | None, **args: Any) -> None:
-        """Ask for a method and do not wait for it. Raises as `call`, not of the method."""
+        """Send a call without waiting. Raises as `call`, not the method's errors."""
         self._tell(self._rpc.prepare(server=host), host, method, context, args)
 
     def fanout(self, context: Context, method: str, /, **args: Any) -> None:
-        """Ask every living conductor for a method and do not wait; nobody living is no error."""
+        """Send a call to every living conductor without waiting; there may be none."""
         self._tell(self._rpc.prepare(fanout=True), "all", method, context, args)
 
     def _ask(
@@ -142,8 +146,7 @@ class Client:
         watch, outcome = metrics.Watch(), "ok"
         try:
             if self._limit is None:
-                changed: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
-                return self._rpc.prepare(server=host, **changed).call(context, method, **args)
+                return self._prepared(host, timeout).call(context, method, **args)
             silence = _MONITOR_SECONDS + self._checked_size(args, self._limit) // _BYTES_PER_SECOND
             self._connect()
             monitored = self._rpc.prepare(server=host, call_monitor_timeout=silence)
@@ -152,33 +155,41 @@ class Client:
             error = _translated(why, host, method)
             left = (timeout or self._patience) - watch.seconds > _PUNCTUAL
             if left and isinstance(why, oslo_messaging.MessagingTimeout):
-                # It was the signs of life that were missed.
-                reason = f"no sign of life from it while it was to answer {method}"
-                error = errors.ConductorSilent(host=host or "any", reason=reason)
+                # The limit that passed was that of keepalives, not the caller's.
+                reason = f"no keepalive from it while it was to answer {method}"
+                error = errors.ConductorUnresponsive(host=host or "any", reason=reason)
             outcome = "no answer" if isinstance(error, errors.NoConductor) else "error"
             raise error from None
         finally:
             metrics.BOARD.count("rpc_calls_total", method, outcome)
             metrics.BOARD.observe("rpc_call_seconds", watch.seconds, method)
 
+    def _prepared(self, host: str | None, timeout: float | None) -> Any:
+        """Return an RPC client for a conductor; the default client is built once."""
+        if timeout is not None:
+            return self._rpc.prepare(server=host, timeout=timeout)
+        if (found := self._usual.get(host)) is None:
+            found = self._usual[host] = self._rpc.prepare(server=host)
+        return found
+
     def _until_begun(
         self, monitored: Any, limit: float, context: Context, method: str, args: dict[str, Any]
     ) -> Any:
-        """Call a conductor behind a broker; say it again to one that is not sure who waits."""
+        """Call a conductor behind a broker; repeat the call if the conductor asks."""
         watch, asked, host = metrics.Watch(), None, monitored.target.server
         for _ in range(_ASKED):
             if (left := limit - watch.seconds) <= 0:
                 break
             try:
-                with self._turns.turn(left):
+                with self._limiter.place(host, left):
                     left = max(limit - watch.seconds, _LEAST)
-                    note = patience.Note(self._sender, clock.steady(), left, asked)
+                    note = deadlines.CallDeadline(self._sender, clock.steady(), left, asked)
                     prepared = monitored.prepare(server=host, timeout=left)
-                    return prepared.call(patience.Noted(context, note), method, **args)
+                    return prepared.call(deadlines.DeadlineContext(context, note), method, **args)
             except failures.Again as why:
                 host, asked = why.kwargs["host"], why.kwargs["at"]
         who = host or "any"
-        text = f"The conductor {who} takes calls too late and has begun nothing of this one; retry."
+        text = f"The conductor {who} receives calls too late and has not begun this one; retry."
         raise errors.NoConductor(text, host=who, reason=f"{method} was not begun")
 
     def _tell(
@@ -194,27 +205,27 @@ class Client:
             raise _translated(why, host, method) from None
 
     def _connect(self) -> None:
-        """Make sure once that there is a broker: without, the first call would wait for ever."""
-        if not self._connected:
-            if not transport.broker_answers(self._messaging):
-                raise oslo_messaging.MessageDeliveryFailure("the message broker does not answer")
-            transport.watch_waits(self._messaging, self._turns.sent)
-            self._connected = True
+        """Check once that a broker answers; without one, the first call would never end."""
+        if (first := self._opening) is not None:
+            first.wait()
+            self._opening = None
 
     def _checked_size(self, args: dict[str, Any], limit: int) -> int:
-        """Refuse a message that would not get through: a broker closes the channel over it."""
+        """Refuse a message over the limit, for which a broker would close the channel."""
         size = len(encoding.dumps(args))
         if size > limit:
-            raise faults.FrameTooLarge(size, limit)
+            raise transport_errors.FrameTooLarge(size, limit)
         if size * _MOST_GROWTH + _ENVELOPE > self._broker_limit:
             sent = encoding.enveloped(args) + _ENVELOPE
             if sent > self._broker_limit:
-                raise faults.FrameTooLarge(sent, self._broker_limit, option=_BROKER_OPTION)
+                raise transport_errors.FrameTooLarge(
+                    sent, self._broker_limit, option=_BROKER_OPTION
+                )
         return size
 
 
 class _StandIn:
-    """Looks like a conductor to the caller; every attribute is a method over there."""
+    """A stand-in for a conductor; each attribute calls the method of that name."""
 
     __slots__ = ("_client", "_host", "_timeout")
 
@@ -233,30 +244,34 @@ class _StandIn:
 
 
 def _translated(why: Exception, host: str | None, method: str) -> Exception:
-    """Return the error of ours that ``why`` means, or ``why`` itself: a bug of the caller."""
+    """Return the service's error for ``why``, or ``why`` itself for a caller's bug."""
     who = host or "any"
     error = why
     match why:
         case failures.Failure():
             error = failures.unpack(why)
-        case faults.FrameTooLarge():
+        case transport_errors.FrameTooLarge():
             error = errors.TooLarge(f"Conductor {who}: {why}.", limit=why.limit // 1024)
         case oslo_messaging.MessagingTimeout():
             error = errors.NoConductor(host=who, reason=f"no answer to {method} in time")
-        case oslo_messaging.MessageUndeliverable() | faults.PeerAbsent() | faults.PeerLost():
-            # A broker that has no such queue may have had it, and a taker of the message, when it
-            # was sent for the first time: the library sends again what a lost connection had.
-            absent = isinstance(why, faults.PeerAbsent)
-            kind = errors.ConductorAbsent if absent else errors.ConductorSilent
+        case (
+            oslo_messaging.MessageUndeliverable()
+            | transport_errors.PeerAbsent()
+            | transport_errors.PeerLost()
+        ):
+            # A broker without such a queue may have had it, and a conductor that received the
+            # message, at the first send: the library repeats sends that a lost connection held.
+            absent = isinstance(why, transport_errors.PeerAbsent)
+            kind = errors.ConductorNotListening if absent else errors.ConductorUnresponsive
             error = kind(host=who, reason=str(why) or "no queue of that name")
-        case Exception() if transport.of_broker(why):
+        case Exception() if transports.of_broker(why):
             error = errors.NoConductor(_BROKER_AWAY, host=who, reason=str(why))
         case oslo_messaging.RemoteError(exc_type=name) if name in _UNKNOWN:
             error = errors.UnknownMethod(host=who, method=method, version="another")
         case oslo_messaging.MessagingException():
             LOG.error("RPC method %s of conductor %s failed: %s", method, who, why)
             error = errors.Error(
-                f"Conductor {who} failed to answer {method}; the logs of both sides tell why."
+                f"Conductor {who} failed to answer {method}; the logs of both sides have details."
             )
         case TypeError() if "ecursion" in str(why):
             error = errors.InvalidRequest("The request is nested too deeply.")

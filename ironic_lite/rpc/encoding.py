@@ -1,9 +1,9 @@
-"""How values become bytes between the processes: one way for all transports.
+"""The encoding of values between processes, for all transports.
 
-Plain JSON crosses: None, bool, int of 64 bits, float, str, list, and dict with str keys. Beyond
-that, orjson writes datetimes as ISO 8601 strings (naive ones are UTC and get ``+00:00``), UUIDs
-as strings, enums as their values and dataclasses as dicts. **Nothing turns them back**: the other
-side gets the string, and a contract says so by typing such an argument ``str``.
+Plain JSON is allowed: None, bool, int of 64 bits, float, str, list, and dict with str keys. Beyond
+that, orjson writes datetimes as ISO 8601 strings (naive ones are UTC and get ``+00:00``), UUIDs as
+strings, enums as their values and dataclasses as dicts. **Nothing converts them back**: the
+receiver gets the string, so a contract types such an argument as ``str``.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ def loads(data: bytes | bytearray | memoryview) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return what the other side will see of ``value``. Raises TypeError as `dumps` does."""
+    """Return ``value`` as the other side receives it. Raises TypeError as `dumps`."""
     return orjson.loads(orjson.dumps(value, option=OPTIONS))
 
 
 def enveloped(value: Any) -> int:
-    """Return the bytes that ``value`` takes behind a broker: there oslo.messaging sends JSON as a
-    string within JSON, in ASCII, so quotes, backslashes and other alphabets take more.
+    """Return the size in bytes of ``value`` in a broker's message.
+
+    oslo.messaging sends JSON as a string within JSON, in ASCII. Quotes, backslashes and non-ASCII
+    characters take more bytes there.
 
     :raises TypeError: it has no JSON form.
     """

@@ -1,9 +1,9 @@
-"""How an error of ours crosses the wire, whatever the transport.
+"""The form of an error on the wire, for every transport.
 
 oslo.messaging sends an exception as module, class, args and ``kwargs`` and rebuilds it if the
-module is allowed. It would lose our facts and put a traceback into the text, so errors travel
-inside one carrier of this module: `errors.Error.as_data` on the way out, `errors.from_data` on
-the way in.
+module is allowed. It would lose the error's facts and put a traceback into the text. Therefore
+errors travel inside one carrier of this module: `errors.Error.as_data` when sent,
+`errors.from_data` when received.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ironic_lite.rpc import encoding
 
 
 class Failure(Exception):
-    """Carries the data of one error; ``kwargs`` is the name oslo.messaging looks for."""
+    """Carries the data of one error; oslo.messaging reads ``kwargs``."""
 
     def __init__(self, **data: Any) -> None:
         super().__init__()
@@ -26,9 +26,9 @@ class Failure(Exception):
 
 
 class Again(Exception):
-    """Says that a call was not begun, as its caller may have given up; one that waits repeats it.
+    """A call was not begun, as its caller may have given up; the caller may repeat.
 
-    ``kwargs``: ``host``, which asks, and ``at``, what its clock said.
+    ``kwargs``: ``host``, the conductor that asks, and ``at``, the time of its clock.
     """
 
     def __init__(self, *, host: str, at: float) -> None:
@@ -36,18 +36,18 @@ class Again(Exception):
         self.kwargs: dict[str, Any] = {"host": host, "at": at}
 
     def __str__(self) -> str:
-        return "nothing was begun, as nobody may wait for it any more"
+        return "nothing was begun, as the caller may have given up"
 
 
 def pack(error: errors.Error) -> Failure:
-    """Return the carrier of ``error``; a fact without JSON form crosses as its text."""
+    """Return the carrier of ``error``; a fact without JSON form becomes text."""
     data = error.as_data()
     data["facts"] = {name: _plain(fact) for name, fact in data["facts"].items()}
     return Failure(**data)
 
 
 def unpack(failure: Failure) -> errors.Error:
-    """Return the error of ours that ``failure`` carries: same class, text and facts."""
+    """Return the service's error in ``failure``: same class, text and facts."""
     return errors.from_data(failure.kwargs)
 
 

@@ -1,8 +1,8 @@
-"""The contract between API and conductor: every method, its arguments, since which RPC version.
+"""The contract between API and conductor: methods, arguments, versions.
 
-Arguments and results are plain JSON. ``api`` calls through ``rpc.client``, which is typed by this
-Protocol; ``conductor.service`` implements it. Add a method or an argument with a default, raise
-the minor version and write the line in ``HISTORY`` and what is new in ``SINCE``; never remove.
+Arguments and results are plain JSON. ``api`` calls through ``rpc.client``, which this Protocol
+types; ``conductor.service`` implements it. To add a method, or an argument with a default, raise
+the minor version and add a line to ``HISTORY`` and the names to ``SINCE``. Never remove anything.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ironic_lite.context import Context
+from ironic_lite.core.context import Context
 
 WRONG_TOKEN = "is not this node's token"
-"""Why a conductor refuses the ``agent_token`` of a heartbeat. The API refuses with the same words
-where there is no node, so that strangers do not learn which there are."""
+"""Reason of a conductor that refuses the ``agent_token`` of a heartbeat. The API refuses a missing
+node with the same words, so that strangers cannot find out which nodes exist."""
+TOKEN_NOTE = "agent_secret_token"
+"""Key of the agent's token in a node's ``driver_internal_info``."""
 
 HISTORY: tuple[tuple[str, str], ...] = (
-    # version, what it brought
+    # version, its additions
     ("1.0", "The first contract: everything below."),
     ("1.1", "continue_node_*: step_id, which names the step that has ended."),
     ("1.2", "Boot mode, secure boot, NMI, indicators, virtual media, vendor passthru."),
@@ -28,7 +30,7 @@ HISTORY: tuple[tuple[str, str], ...] = (
     ("1.7", "set_console_mode, get_console_information."),
 )
 SINCE: Mapping[str, str] = {
-    # method, or method.argument: the version that brought it; the others came with 1.0
+    # method, or method.argument: its first version; all others have existed since 1.0
     "continue_node_clean.step_id": "1.1",
     "continue_node_deploy.step_id": "1.1",
     "continue_node_service.step_id": "1.1",
@@ -65,11 +67,11 @@ Json = dict[str, Any]
 
 
 class Conductor(Protocol):
-    """What a conductor does for an API process.
+    """The methods of a conductor for API processes.
 
-    Every ``do_`` method locks the node, checks, moves its state and answers at once; the slow part
-    goes to a worker. Errors of ``ironic_lite.errors`` come back as themselves. All raise
-    ``errors.NodeNotFound``, ``errors.NodeLocked``, ``errors.NoFreeWorker`` as it happens.
+    Every ``do_`` method locks the node, checks it, changes its state and answers at once; a worker
+    does the slow part. Errors of ``ironic_lite.errors`` are raised again at the caller. Every
+    method may raise ``errors.NodeNotFound``, ``errors.NodeLocked`` and ``errors.NoFreeWorker``.
     """
 
     # -- nodes -------------------------------------------------------------------------------
@@ -79,34 +81,34 @@ class Conductor(Protocol):
     ) -> dict[str, str]:
         """Return every interface name of a node with this driver, defaults filled in.
 
-        ``interfaces`` maps ``power`` ... to the wanted name or None. Touches neither database nor
-        machine.
+        ``interfaces`` maps ``power`` ... to the wanted name or None. The method uses neither the
+        database nor the machine.
 
         :raises errors.InterfaceNotFound: not enabled, or not of this hardware type.
-        :raises errors.InvalidParameter: nonsense in ``driver_info``.
+        :raises errors.InvalidParameter: ``driver_info`` is malformed.
         """
 
     def destroy_node(self, context: Context, *, node_uuid: str) -> None:
-        """Delete a node that is not locked and whose state allows it."""
+        """Delete a node that is unlocked and in a state that allows deletion."""
 
     def validate_driver_interfaces(self, context: Context, *, node_uuid: str) -> Json:
         """Return ``{kind: {"result": bool, "reason": str (only when False)}}``."""
 
     def get_driver_properties(self, context: Context, *, driver: str) -> dict[str, str]:
-        """Return ``{driver_info key: description}`` of a hardware type's default interfaces."""
+        """Return ``{driver_info key: description}`` of a driver's default interfaces."""
 
     def get_raid_logical_disk_properties(self, context: Context, *, driver: str) -> dict[str, str]:
-        """Return ``{key of a logical disk: description}`` of a hardware type's default RAID.
+        """Return ``{key of a logical disk: description}`` of a driver's default RAID.
 
-        :raises errors.UnsupportedDriverExtension: no RAID interface is its default.
+        :raises errors.UnsupportedDriverExtension: the hardware type has no default RAID interface.
         """
 
     def set_target_raid_config(
         self, context: Context, *, node_uuid: str, target_raid_config: Json
     ) -> None:
-        """Set which volumes a node shall have, once its raid interface has agreed; {} for none.
+        """Set a node's wanted volumes, checked by its RAID interface; {} for none.
 
-        :raises errors.InvalidParameter: naming the path in ``target_raid_config``.
+        :raises errors.InvalidParameter: names the path in ``target_raid_config``.
         :raises errors.UnsupportedDriverExtension: the node has no RAID.
         """
 
@@ -123,7 +125,10 @@ class Conductor(Protocol):
         clean_steps: list[Json],
         disable_ramdisk: bool = False,
     ) -> None:
-        """Start a manual clean (S1.34): a blocking call."""
+        """Start a manual clean; a blocking call.
+
+        Requirement S1.34.
+        """
 
     def do_node_deploy(
         self,
@@ -137,7 +142,10 @@ class Conductor(Protocol):
         """Start a deployment or a rebuild."""
 
     def do_node_tear_down(self, context: Context, *, node_uuid: str) -> None:
-        """Start deleting the instance, which ends in cleaning (S2.30)."""
+        """Start deleting the instance; cleaning follows.
+
+        Requirement S2.30.
+        """
 
     def do_node_service(
         self,
@@ -153,7 +161,7 @@ class Conductor(Protocol):
         """Start a rescue."""
 
     def do_node_unrescue(self, context: Context, *, node_uuid: str) -> None:
-        """Bring a rescued node back to its instance."""
+        """Return a rescued node to its instance."""
 
     def inspect_hardware(self, context: Context, *, node_uuid: str) -> None:
         """Start an inspection."""
@@ -161,28 +169,28 @@ class Conductor(Protocol):
     def continue_node_clean(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
-        """Go on after a waiting clean step (cast).
+        """Continue after a waiting clean step (cast).
 
-        ``step_id`` is what ``Task.step_id`` was when the step began. A cast for another step than
-        the one that waits, which has come late or twice, is ignored; without it any is taken.
+        ``step_id`` is the ``Task.step_id`` of the step at its start. A late or repeated cast, which
+        names another step than the waiting one, is ignored; without an id any step continues.
         """
 
     def continue_node_deploy(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
-        """Go on after a waiting deploy step (cast); see ``continue_node_clean``."""
+        """Continue after a waiting deploy step (cast); see ``continue_node_clean``."""
 
     def continue_node_service(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
-        """Go on after a waiting service step (cast); see ``continue_node_clean``."""
+        """Continue after a waiting service step (cast); see ``continue_node_clean``."""
 
     def get_clean_steps(self, context: Context, *, node_uuid: str) -> list[Json]:
-        """Return all clean steps as ``steps.as_offer``, highest priority first (S1.21 to S1.28).
+        """Return all clean steps as by ``steps.as_offer``, highest priority first.
 
-        Neither takes nor waits for the node's lock (C35).
+        The call neither takes nor waits for the node's lock (S1.21 to S1.28, C35).
 
-        :raises errors.StepsUnavailable: not known before an agent has run; fact ``seconds``.
+        :raises errors.StepsUnavailable: unknown until an agent has run; fact ``seconds``.
         """
 
     # -- power and management ----------------------------------------------------------------
@@ -201,7 +209,7 @@ class Conductor(Protocol):
         """Return ``{"boot_device": str | None, "persistent": bool | None}``."""
 
     def get_supported_boot_devices(self, context: Context, *, node_uuid: str) -> list[str]:
-        """Return the names ``set_boot_device`` takes."""
+        """Return the names that ``set_boot_device`` accepts."""
 
     def change_node_boot_mode(self, context: Context, *, node_uuid: str, mode: str) -> None:
         """Start a change of the boot mode, ``bios`` or ``uefi``."""
@@ -210,7 +218,7 @@ class Conductor(Protocol):
         """Start switching secure boot on (True) or off."""
 
     def inject_nmi(self, context: Context, *, node_uuid: str) -> None:
-        """Give the machine a non-maskable interrupt."""
+        """Send the machine a non-maskable interrupt."""
 
     def get_supported_indicators(
         self, context: Context, *, node_uuid: str, component: str | None = None
@@ -225,37 +233,38 @@ class Conductor(Protocol):
     def set_indicator_state(
         self, context: Context, *, node_uuid: str, component: str, indicator: str, state: str
     ) -> None:
-        """Switch a lamp."""
+        """Set the state of an indicator."""
 
     def get_virtual_media(self, context: Context, *, node_uuid: str) -> list[Json]:
-        """Return the virtual drives, as ``drivers.base.Management`` says."""
+        """Return the virtual drives, in the form of ``drivers.base.Management``."""
 
     def attach_virtual_media(
         self, context: Context, *, node_uuid: str, device_type: str, image_url: str
     ) -> None:
-        """Start putting an image into a virtual drive."""
+        """Start inserting an image into a virtual drive."""
 
     def detach_virtual_media(
         self, context: Context, *, node_uuid: str, device_types: list[str] | None = None
     ) -> None:
-        """Start emptying virtual drives, None for all."""
+        """Start ejecting virtual drives, None for all."""
 
     def set_console_mode(self, context: Context, *, node_uuid: str, enabled: bool) -> None:
-        """Start starting or stopping a node's console."""
+        """Begin to start or stop a node's console."""
 
     def get_console_information(self, context: Context, *, node_uuid: str) -> Json:
-        """Return how a started console is reached, as ``drivers.base.Console`` says."""
+        """Return the access to a started console, as in ``drivers.base.Console``."""
 
     # -- networks ----------------------------------------------------------------------------
 
     def vif_list(self, context: Context, *, node_uuid: str) -> list[Json]:
-        """Return the attached virtual interfaces, each ``{"id": str}`` and what else is known."""
+        """Return the attached virtual interfaces, each ``{"id": str}`` and more facts."""
 
     def vif_attach(self, context: Context, *, node_uuid: str, vif_info: Json) -> None:
-        """Attach a virtual interface: ``id``, and ``port_uuid`` or ``portgroup_uuid`` if given.
+        """Attach a virtual interface.
 
-        :raises errors.Conflict: it is attached already.
-        :raises errors.InvalidRequest: nothing is free.
+        :param vif_info: ``id``, and ``port_uuid`` or ``portgroup_uuid`` if given.
+        :raises errors.Conflict: it is already attached.
+        :raises errors.InvalidRequest: no port or port group is free.
         """
 
     def vif_detach(self, context: Context, *, node_uuid: str, vif_id: str) -> None:
@@ -267,8 +276,10 @@ class Conductor(Protocol):
     # -- vendor passthru ---------------------------------------------------------------------
 
     def get_node_vendor_passthru_methods(self, context: Context, *, node_uuid: str) -> Json:
-        """Return ``{name: facts}``: http_methods, async, description, attach,
-        require_exclusive_lock."""
+        """Return ``{name: facts}``.
+
+        The facts are http_methods, async, description, attach, require_exclusive_lock.
+        """
 
     def vendor_passthru(
         self,
@@ -279,33 +290,36 @@ class Conductor(Protocol):
         http_method: str,
         info: Json,
     ) -> Json:
-        """Call a vendor's method; return ``{"return": JSON, "async": bool, "attach": bool}``.
+        """Call a vendor method.
 
+        :return: ``{"return": JSON, "async": bool, "attach": bool}``.
         :raises errors.InvalidParameter: no such method, or bad arguments.
         """
 
     def get_driver_vendor_passthru_methods(self, context: Context, *, driver: str) -> Json:
-        """Do the same as for a node for a hardware type's default vendor interface."""
+        """Return the same as for a node, for a hardware type's default vendor interface."""
 
     def driver_vendor_passthru(
         self, context: Context, *, driver: str, vendor_method: str, http_method: str, info: Json
     ) -> Json:
-        """Call a vendor's method that is about no single node; see ``vendor_passthru``."""
+        """Call a vendor method that concerns no single node; see ``vendor_passthru``."""
 
     # -- allocations -------------------------------------------------------------------------
 
     def create_allocation(self, context: Context, *, allocation: Json) -> None:
-        """Add an allocation and begin to look for its node; any conductor can.
+        """Add an allocation and start the search for its node; any conductor can do this.
 
         :param allocation: its columns, ``created_at`` as ISO 8601 without a zone.
-        :raises errors.Duplicate: its uuid or name is taken.
+        :raises errors.Duplicate: its UUID or name is in use.
         """
 
     # -- the agent ---------------------------------------------------------------------------
 
     def get_node_with_token(self, context: Context, *, node_uuid: str) -> Json:
-        """Return ``{"agent_token": str, "fresh": bool}``, made on the first call of a ramdisk's
-        boot."""
+        """Return ``{"agent_token": str, "fresh": bool}``.
+
+        The first call of a ramdisk's boot creates the token.
+        """
 
     def heartbeat(
         self,
@@ -319,7 +333,7 @@ class Conductor(Protocol):
         agent_status: str | None = None,
         agent_status_message: str | None = None,
     ) -> None:
-        """Take in an agent's heartbeat."""
+        """Process an agent's heartbeat."""
 
     def continue_inspection(
         self,
@@ -330,10 +344,10 @@ class Conductor(Protocol):
         plugin_data: Json,
         with_token: bool = False,
     ) -> Json | None:
-        """Take in what a ramdisk has found; a worker makes of it what follows.
+        """Store a ramdisk's inspection results; a worker continues the inspection.
 
         :param inventory: checked by `inspection.check`.
-        :param plugin_data: what else came with it.
-        :param with_token: return what ``get_node_with_token`` returns; else the answer is None.
-        :raises errors.NodeNotFound: the node does not wait for this.
+        :param plugin_data: all other data of the ramdisk.
+        :param with_token: return the result of ``get_node_with_token``; otherwise None.
+        :raises errors.NodeNotFound: the node does not wait for inspection data.
         """

@@ -1,14 +1,15 @@
-"""Sends notifications of committed events, on a thread of its own (S5.29).
+"""Send notifications of committed events, on a thread of its own.
 
-``conductor.task`` and the writers of the API call `Notifier.tell` after their commit. What is told,
-and how, stands in ``notices``; where to, in [oslo_messaging_notifications], which is
-oslo.messaging's. A notification is sent at most once. Whoever tells is never held up and never
-hears of a fault: what cannot be sent waits here, and beyond a bound it is lost, counted and logged.
+``conductor.work.task`` and the writers of the API call `Notifier.tell` after their commit.
+``domain.notifications`` defines content and form; [oslo_messaging_notifications] sets the
+destination. A notification is sent at most once. The caller is never delayed and gets no error.
+Unsent notifications wait here; beyond a limit they are dropped, counted and logged (S5.29).
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import itertools
 import logging
@@ -20,87 +21,88 @@ from typing import Any, NamedTuple, Protocol
 
 import oslo_messaging
 from oslo_config import cfg
-from oslo_messaging.notify import notifier as oslo_notifier
 
-from ironic_lite import config, errors, notices
-from ironic_lite.context import Context
-from ironic_lite.notices import Notice
-from ironic_lite.rpc import transport
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.core.context import Context
+from ironic_lite.domain import notifications
+from ironic_lite.domain.notifications import Notification
+from ironic_lite.rpc import send_failures, transport
 
 LOG = logging.getLogger(__name__)
 
 WAITING = 1000
-"""How many notifications may wait to be sent; further ones are lost."""
+"""Most notifications that wait to be sent; further ones are lost."""
 
 GROUP = "oslo_messaging_notifications"
-_LONGEST_PAUSE = 30.0  # seconds between two tries while a broker is away; the first is 1
-_LAST_WORDS = 2.0  # seconds that a process which stops gives to what still waits
+_LONGEST_PAUSE = 30.0  # seconds between two retries while a broker is away; the first is 1
+_LAST_WORDS = 2.0  # seconds that a stopping process spends on waiting notifications
 
 Row = Mapping[str, Any]
 Traits = Callable[[str], Sequence[str]]
 
 
 class Notifier(Protocol):
-    """Whoever is told of committed events."""
+    """A receiver of committed events."""
 
     @property
     def on(self) -> bool:
-        """Whether anybody listens: if not, nothing needs to be prepared for `tell`."""
+        """True if notifications are sent; if not, `tell` needs no data."""
 
     def tell(
         self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
     ) -> None:
-        """Tell of events that have been committed together; returns at once and raises nothing.
+        """Report events that were committed together; returns at once and raises nothing.
 
-        :param who: asked for it.
-        :param events: rows for ``db.events.add``.
-        :param about: the columns of the node, port or chassis they are about, as committed; they
-            must not be changed afterwards.
+        :param who: the caller whose request caused them.
+        :param events: rows for ``db.queries.events.add``.
+        :param about: the committed columns of their node, port or chassis; must not be changed
+            afterwards.
         :param previous_target: the node's target_provision_state before.
         """
 
     def close(self) -> None:
-        """Send what still waits, for a short while; what is left then is lost."""
+        """Send waiting notifications for a short time; the rest is lost."""
 
 
 class Metrics(Protocol):
-    """Whoever is told what machines measure."""
+    """A receiver of sensor readings."""
 
     def measure(self, who: Context, event_type: str, payload: Row) -> None:
-        """Tell of readings; returns at once and raises nothing.
+        """Report readings; returns at once and raises nothing.
 
         :param event_type: such as ``hardware.redfish.metrics``.
-        :param payload: a JSON object, which must not be changed afterwards.
+        :param payload: a JSON object; must not be changed afterwards.
         """
 
     def close(self) -> None:
-        """Send what still waits, for a short while; what is left then is lost."""
+        """Send waiting notifications for a short time; the rest is lost."""
 
 
 class Silence:
-    """The notifier of a process whose notifications are switched off."""
+    """The notifier of a process whose notifications are disabled."""
 
     on = False
 
     def tell(
         self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
     ) -> None:
-        """Tell nobody."""
+        """Do nothing."""
 
     def measure(self, who: Context, event_type: str, payload: Row) -> None:
-        """Tell nobody."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing waits."""
+        """Do nothing."""
 
 
 OFF = Silence()
 
 
 def build(conf: cfg.ConfigOpts, service: str, traits: Traits) -> Notifier:
-    """Return the notifier that the configuration asks for; nothing is connected yet.
+    """Return the configured notifier, not yet connected.
 
-    :param conf: our options; those of oslo.messaging are registered here.
+    :param conf: the service's options; those of oslo.messaging are registered here.
     :param service: the first part of publisher_id, such as ``ironic-api``; ``host`` is the second.
     :param traits: reads the traits of a node by its UUID; may raise ``errors.Error``.
     :raises config.ConfigError: the URL, or the name of a driver, cannot be used.
@@ -113,7 +115,7 @@ def build(conf: cfg.ConfigOpts, service: str, traits: Traits) -> Notifier:
 
 
 def metrics(conf: cfg.ConfigOpts, service: str) -> Metrics:
-    """Return who is told what machines measure, on [oslo_messaging_notifications]topics.
+    """Return the notifier for sensor readings, on the configured topics.
 
     Parameters and errors are those of `build`.
     """
@@ -123,19 +125,18 @@ def metrics(conf: cfg.ConfigOpts, service: str) -> Metrics:
 
 
 def _drivers(conf: cfg.ConfigOpts, although: str) -> list[str]:
-    """Return the names of the ways out.
+    """Return the names of the notification drivers.
 
     :raises config.ConfigError: a name is unknown.
     """
-    # Their public list would load the libraries of all brokers.
-    conf.register_opts(oslo_notifier._notifier_opts, group=GROUP)
+    transport.register_notifications(conf)
     drivers: list[str] = conf[GROUP].driver
     if not drivers:
         LOG.warning("No notifications: %s, but [%s]driver names no driver", although, GROUP)
     known = {found.name for found in importlib.metadata.entry_points(group=_DRIVERS)}
     for name in drivers:
         if name not in known:
-            reason = f"[{GROUP}]driver: {name} is none of {', '.join(sorted(known))}"
+            reason = f"[{GROUP}]driver: {name} is not one of {', '.join(sorted(known))}"
             raise config.ConfigError(reason=reason)
     return drivers
 
@@ -144,7 +145,7 @@ _DRIVERS = "oslo.messaging.notify.drivers"
 
 
 class _Reading(NamedTuple):
-    """What a machine has measured, in the form of a notice."""
+    """A sensor reading, in the form of a notification."""
 
     event_type: str
     about: Row
@@ -152,17 +153,17 @@ class _Reading(NamedTuple):
     lacks_traits: bool = False
 
     def payload(self, traits: Sequence[str] | None) -> Row:
-        """Return it."""
+        """Return the payload."""
         return self.about
 
 
 class _Waiting(NamedTuple):
     who: Context
-    notice: Notice | _Reading
+    notice: Notification | _Reading
 
 
 class Sender:
-    """Sends through oslo.messaging what is at least as severe as [DEFAULT]notification_level."""
+    """Sends notifications of the configured level through oslo.messaging."""
 
     on = True
 
@@ -174,8 +175,8 @@ class Sender:
         *,
         topics: Sequence[str] | None = None,
     ) -> None:
-        level = conf.notification_level or notices.LEVELS[0]
-        self._levels = notices.LEVELS[notices.LEVELS.index(level) :]
+        level = conf.notification_level or notifications.LEVELS[0]
+        self._levels = notifications.LEVELS[notifications.LEVELS.index(level) :]
         self._tries = conf[GROUP].retry
         self._traits = traits
         self._waiting: queue.Queue[_Waiting | None] = queue.Queue(WAITING)
@@ -183,35 +184,42 @@ class Sender:
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._ended = threading.Event()
-        # An outage, as told once in the log: whether there is one, and what it has cost.
+        # The state of an outage as logged once; _lost counts what it has cost.
         self._failing = self._troubled = False
         self._lost = 0
-        self._messaging = messaging = transport.notifications(conf)
-        # oslo.messaging would log each message that a broker does not take, with all it says; and
-        # gives up at once, whatever its options say, while there has not been a connection yet.
-        messaging._send_notification = self._patient(messaging._send_notification)
-        self._oslo = oslo_messaging.Notifier(
-            messaging,
+        self._messaging = transport.notifications(conf)
+        make = functools.partial(
+            oslo_messaging.Notifier,
+            self._messaging,
             publisher_id=publisher,
             serializer=_Contexts(),
-            topics=list(topics or conf.versioned_notifications_topics),
+            # This module retries instead. The library gives up at once before its first connection,
+            # whatever this value, and later retries without logging.
+            retry=0,
         )
+        self._ways = [
+            make(driver=driver, topics=some)
+            for driver, some in _ways(
+                conf[GROUP].driver, list(topics or conf.versioned_notifications_topics)
+            )
+        ]
+        send_failures.watch()
 
     # -- on the caller's thread --------------------------------------------------------------
 
     def tell(
         self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
     ) -> None:
-        """Queue what the table tells of these events."""
+        """Queue the notifications of these events."""
         try:
-            for notice in notices.of(events, about, previous_target=previous_target):
+            for notice in notifications.of(events, about, previous_target=previous_target):
                 if notice.level in self._levels:
                     self._put(_Waiting(who, notice))
-        except Exception:  # the change is committed: nothing may make it look as if it had failed
+        except Exception:  # the change is committed, so the request must not fail
             LOG.exception("A notification was lost")
 
     def measure(self, who: Context, event_type: str, payload: Row) -> None:
-        """Queue readings, whatever the level of other notifications is."""
+        """Queue readings, whatever the level of other notifications."""
         self._put(_Waiting(who, _Reading(event_type, payload)))
 
     def _put(self, one: _Waiting) -> None:
@@ -220,10 +228,10 @@ class Sender:
         try:
             self._waiting.put_nowait(one)
         except queue.Full:
-            self._trouble("they come faster than they can be sent", lost=1)
+            self._trouble("they arrive faster than they can be sent", lost=1)
 
     def _start(self) -> None:
-        # Not at once: a process may be forked between.
+        # Started late, because a process may fork before.
         with self._guard:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="notifier", daemon=True)
@@ -234,7 +242,7 @@ class Sender:
     def _work(self) -> None:
         self._send()
         self._ended.set()
-        with contextlib.suppress(Exception):  # a connection that cannot be closed ends with us
+        with contextlib.suppress(Exception):  # the process ends; a connection may fail to close
             self._messaging.cleanup()
 
     def _send(self) -> None:
@@ -243,16 +251,14 @@ class Sender:
                 self._trouble("stopping", lost=1)
                 continue
             try:
-                payload = one.notice.payload(self._known_traits(one.notice))
-                method = getattr(self._oslo, one.notice.level)
-                method(_Asker(one.who), one.notice.event_type, payload)
+                self._deliver(one)
             except Exception:
                 LOG.exception("The notification %s was lost", one.notice.event_type)
-            # With room again: under a load that is too high, this must not be said again and again.
+            # Logged once there is room again, so that a high load does not repeat it.
             if self._troubled and not self._failing and self._waiting.qsize() <= WAITING // 2:
                 self._recovered()
 
-    def _known_traits(self, notice: Notice | _Reading) -> Sequence[str] | None:
+    def _known_traits(self, notice: Notification | _Reading) -> Sequence[str] | None:
         if not notice.lacks_traits or notice.event_type == _NODE_GONE:
             return None
         try:
@@ -260,27 +266,28 @@ class Sender:
         except errors.Error:
             return None
 
-    def _patient(self, send: Callable[..., None]) -> Callable[..., None]:
-        """Return ``send`` so that it tries a broker again that is away, and raises nothing."""
+    def _deliver(self, one: _Waiting) -> None:
+        """Send a notification by all drivers, with retries."""
+        payload = one.notice.payload(self._known_traits(one.notice))
+        for way in self._ways:
+            send = getattr(way, one.notice.level)
+            self._try(functools.partial(send, _Asker(one.who), one.notice.event_type, payload))
 
-        def act(*args: Any, **kwargs: Any) -> None:
-            for attempt in itertools.count():
-                try:
-                    send(*args, **kwargs)
-                    self._failing = False
-                    return
-                except Exception as why:  # whatever it is, it must not keep the others
-                    self._failing = True
-                    ended = not transport.of_broker(why) or 0 <= self._tries <= attempt
-                    text = f"{type(why).__name__}: {why}"
-                self._trouble(text, lost=int(ended))
-                if ended:
-                    return
-                if self._closing.wait(min(2 ** min(attempt, 5), _LONGEST_PAUSE)):
-                    self._trouble(text, lost=1)
-                    return
-
-        return act
+    def _try(self, send: Callable[[], object]) -> None:
+        """Send; retry while the broker is away."""
+        for attempt in itertools.count():
+            why = send_failures.of(send)
+            self._failing = why is not None
+            if why is None:
+                return
+            ended = not transport.of_broker(why) or 0 <= self._tries <= attempt
+            text = f"{type(why).__name__}: {why}"
+            self._trouble(text, lost=int(ended))
+            if ended:
+                return
+            if self._closing.wait(min(2 ** min(attempt, 5), _LONGEST_PAUSE)):
+                self._trouble(text, lost=1)
+                return
 
     # -- outages -----------------------------------------------------------------------------
 
@@ -301,7 +308,7 @@ class Sender:
         LOG.warning("Notifications are sent again; %d were lost", lost)
 
     def close(self) -> None:
-        """Send what still waits, for a short while; what is left then is lost."""
+        """Send waiting notifications for a short time; the rest is lost."""
         if self._thread is None:
             return
         self._closing.set()
@@ -315,23 +322,33 @@ class Sender:
             LOG.warning("Stopping; %d notifications were lost", lost)
 
 
+def _ways(drivers: Sequence[str], topics: list[str]) -> list[tuple[str, list[str]]]:
+    """Return each driver with the topics of one attempt, each topic once."""
+    return [
+        (driver, some)
+        for driver in drivers
+        for some in ([[topic] for topic in topics] if driver in _BY_TOPIC else [topics])
+    ]
+
+
+_BY_TOPIC = frozenset({"messaging", "messagingv2"})
 _NODE_GONE = "baremetal.node.delete.end"
 
 
 class _Asker:
-    """A context in the form that oslo.messaging takes for one without secrets, which ours is."""
+    """A context in the form that oslo.messaging expects of a context without secrets."""
 
     def __init__(self, who: Context) -> None:
         self.who = who
 
     def redacted_copy(self) -> _Asker:
-        """Return itself."""
+        """Return the object itself, which has no secrets."""
         return self
 
 
 class _Contexts(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
-    """Contexts go out as plain JSON; payloads are that already."""
+    """Sends contexts as plain JSON; payloads are plain JSON already."""
 
     def serialize_context(self, ctxt: _Asker) -> dict[str, Any]:
-        """Return who asked, under the names of oslo.context too."""
+        """Return the caller, also under the names of oslo.context."""
         return {**ctxt.who.as_dict(), "project_id": ctxt.who.project}

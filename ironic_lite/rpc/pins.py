@@ -1,7 +1,7 @@
-"""What may be asked of conductors of an older release, while a service is upgraded.
+"""Calls allowed to conductors of an older release, during an upgrade.
 
-Conductors take all that older APIs ask. The other way round, an API of a new release asks only what
-the release knows that [DEFAULT]pin_release_version names; for the rest its callers get 503.
+Conductors accept all calls of older APIs. An API of a new release sends only calls that the release
+in [DEFAULT]pin_release_version supports; clients that need others get 503.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.rpc import interface
 
 LOG = logging.getLogger(__name__)
 
 RELEASES: Mapping[str, str] = {
-    # release: the newest version of the contract that its conductors know
+    # release: the newest contract version of its conductors
     "0.1": "1.7",
 }
 _OPTION = "pin_release_version"
@@ -29,7 +30,7 @@ _OPTIONAL = frozenset(
         "continue_node_service.step_id",
     }
 )
-"""Arguments that are left out for a conductor which does not know them."""
+"""Arguments to leave out for a conductor that does not support them."""
 
 
 def release(version: str) -> str:
@@ -38,12 +39,12 @@ def release(version: str) -> str:
 
 
 def pinned(conf: cfg.ConfigOpts) -> str | None:
-    """Return the release that conductors may still be of, None if all are of this one.
+    """Return the oldest release of conductors, None if all are of this release.
 
-    A name of OpenStack's, out of a file that was written for Ironic, pins nothing: none of our
-    releases is like one of those.
+    A release name of OpenStack, from a file written for Ironic, pins nothing, because it does not
+    look like a release of this service.
 
-    :raises config.ConfigError: it looks like a release of ours, and is none.
+    :raises config.ConfigError: it looks like a release of this service, but is not supported.
     """
     name: str | None = conf[_OPTION]
     if not name or name in RELEASES:
@@ -51,18 +52,20 @@ def pinned(conf: cfg.ConfigOpts) -> str | None:
     if name[0].isdigit():
         known = ", ".join(RELEASES)
         raise config.ConfigError(
-            reason=f"[DEFAULT]{_OPTION}: {name} is no release that this one can stand beside; "
-            f"these are {known}"
+            reason=f"[DEFAULT]{_OPTION}: {name} is not a release that this one supports beside "
+            f"itself; supported: {known}"
         )
-    LOG.warning("[DEFAULT]%s = %s is no release of this service: nothing is pinned", _OPTION, name)
+    LOG.warning(
+        "[DEFAULT]%s = %s is not a release of this service; nothing is pinned", _OPTION, name
+    )
     return None
 
 
 def fitted(method: str, args: Mapping[str, Any], pin: str | None) -> dict[str, Any]:
-    """Return the arguments of a call as conductors of a release take them.
+    """Return the arguments of a call that conductors of a release accept.
 
     :param pin: the release, None for this one.
-    :raises errors.Pinned: they do not know the method, or an argument that cannot be left out.
+    :raises errors.Pinned: they lack the method, or an argument that cannot be left out.
     """
     if pin is None:
         return dict(args)

@@ -1,4 +1,4 @@
-"""What oslo.messaging does to contexts and arguments on their way, on both sides."""
+"""The conversion of contexts and arguments to JSON types and back, on both sides."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 import oslo_messaging
 
-from ironic_lite.context import Context
+from ironic_lite.core.context import Context
 from ironic_lite.rpc import encoding
-from ironic_lite.rpc.patience import Noted
+from ironic_lite.rpc.deadlines.deadlines import DeadlineContext
 
 
 class Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
-    """Contexts cross as dicts, all else as `encoding` says."""
+    """Converts contexts to dicts, and all other values by `encoding`."""
 
     def __init__(self, *, encode: bool) -> None:
-        """``encode`` values here, unless somebody else does: local:// or the server."""
+        """Set ``encode`` if values are encoded here, not by local:// or the server."""
         self._encode = encode
 
-    def serialize_context(self, ctxt: Context | Noted) -> dict[str, Any]:
+    def serialize_context(self, ctxt: Context | DeadlineContext) -> dict[str, Any]:
         """Return the context as plain JSON types."""
         return ctxt.as_dict()
 
@@ -27,5 +27,5 @@ class Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
         return Context.from_dict(ctxt)
 
     def serialize_entity(self, ctxt: Any, entity: Any) -> Any:
-        """Return an argument or a result as plain JSON types. Raises TypeError if it has none."""
+        """Return a value as plain JSON types. Raises TypeError if it has no JSON form."""
         return encoding.plain(entity) if self._encode else entity

@@ -24,6 +24,10 @@ from tests.ports import free_port
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = pathlib.Path(sys.executable).parent
 HOST = "127.0.0.1"
+ON_THIS_MACHINE = "".join(
+    f"[{group}]\nallowed_networks = 127.0.0.0/8\n" for group in ("redfish", "ipmi", "agent")
+)
+"""Lets BMCs and agents be here."""
 PATIENCE = 120.0
 """Seconds anything may take; nothing here is expected to take that long."""
 LINES = 150
@@ -141,6 +145,8 @@ class Program:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()
         self.process.wait(PATIENCE)
+        # A port is free once all are gone, and the dead take a while on a loaded machine.
+        until(lambda: gone(left), f"the end of {self.log.name}")
 
 
 class Service:
@@ -159,7 +165,8 @@ class Service:
         self.settings = folder / "test.conf"
         self.settings.write_text(
             f"[DEFAULT]\nstate_path = {folder}/state\nhost = tester\n"
-            f"[api]\nport = {self.port}\n[conductor]\nsync_power_state_interval = 0\n{more}",
+            f"[api]\nport = {self.port}\n"
+            f"{ON_THIS_MACHINE}[conductor]\nsync_power_state_interval = 0\n{more}",
             encoding="utf-8",
         )
         self.session = requests.Session()

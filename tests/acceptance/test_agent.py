@@ -136,7 +136,7 @@ def test_an_agent_that_is_killed_in_mid_step_and_comes_back_fails_the_step(
     machine.environment["MACHINE_KEEPS_TLS"] = "yes"
     machine.start()
     failed = reaches(up, "clean failed")
-    assert "started anew while it ran this step" in failed["last_error"]
+    assert "was restarted during this step" in failed["last_error"]
 
 
 def _secret(up: Service) -> str:

@@ -113,7 +113,7 @@ def test_a_ramdisk_that_cannot_rescue_fails_it_and_is_switched_off(
     reaches(up, "rescue wait")
     machine.start()
     failed = reaches(up, "rescue failed")
-    assert "did not take the password" in failed["last_error"]
+    assert "did not accept the password" in failed["last_error"]
     assert "/etc/ipa-rescue-config" in failed["last_error"]
     assert (failed["power_state"], failed["instance_info"]) == ("power off", {})
 

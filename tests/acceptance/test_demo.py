@@ -22,8 +22,8 @@ from tests.acceptance.service import Program
 from tests.ports import free_port
 
 JOURNEY = ["enroll", "manageable", "available", "active", "available"]
-STARTED = 5
-"""Processes: the demonstration, the emulator, supervisor, API and conductor."""
+STARTED = 6
+"""Processes: the demonstration and its watcher, the emulator, supervisor, API and conductor."""
 CURL = re.compile(r"^  (curl .*)$", re.MULTILINE)
 
 
@@ -129,7 +129,7 @@ def test_a_taken_port_is_told_at_once() -> None:
             check=False,
         )
     assert done.returncode == 1
-    assert f"Port {port} of 127.0.0.1 is taken" in done.stdout
+    assert f"Port {port} of 127.0.0.1 is in use" in done.stdout
     assert "--port" in done.stdout
     assert done.stderr == ""
 

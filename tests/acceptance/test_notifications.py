@@ -9,7 +9,7 @@ from typing import Any
 
 import oslo_messaging
 
-from ironic_lite import config
+from ironic_lite.core import config
 from tests import rabbit
 from tests.acceptance import service
 from tests.acceptance.service import Program, Service
@@ -102,4 +102,6 @@ def test_a_driver_of_no_use_stops_the_start_with_one_line() -> None:
         program = started.start()
         assert program.process.wait(service.PATIENCE) == 2
         (line,) = program.said().splitlines()
-        assert line.startswith("ironic-lite: [oslo_messaging_notifications]driver: pigeon is none")
+        assert line.startswith(
+            "ironic-lite: [oslo_messaging_notifications]driver: pigeon is not one of"
+        )

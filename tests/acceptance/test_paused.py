@@ -19,7 +19,7 @@ check_provision_state_interval = 1
 hash_ring_reset_interval = 1
 """
 STEPS = [{"interface": "management", "step": "reset_bmc"}, {"interface": "power", "step": "cycle"}]
-LOST = "the lock was lost, its new owner goes on"
+LOST = "the lock was lost, its new owner continues"
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def conductors(fleet: Service) -> list[str]:
     return [row["hostname"] for row in listed if row["alive"]]
 
 
-LATE = "is not begun unless its caller says it again"
+LATE = "is not begun unless its caller repeats it"
 
 
 @pytest.fixture

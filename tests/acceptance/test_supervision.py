@@ -15,7 +15,7 @@ from tests.acceptance.service import Program
 
 SCRIPT = """\
 import logging, os, pathlib, signal, sys, time
-from ironic_lite.cmd import processes
+from ironic_lite.cmd import processes, signals
 
 logging.basicConfig(format="%(levelname)s %(message)s", level=logging.INFO)
 folder = pathlib.Path(sys.argv[1])
@@ -34,7 +34,7 @@ def stubborn():
 
 
 def polite(name):
-    stop = processes.StopRequest()
+    stop = signals.StopRequest()
     note(name)
     stop.wait()
     note(name + "-stopped")
@@ -51,6 +51,11 @@ def thorough():
 def misled():
     note("misled")
     return 2
+
+
+def later_misled():
+    note("later")
+    return 7 if len((folder / "notes").read_text().splitlines()) < 3 else 2
 
 
 def short_lived():
@@ -111,7 +116,7 @@ def test_a_stop_that_drains_is_told_to_children_that_know_it_and_stops_the_other
         assert program.stop(signal.SIGUSR2) == 0
         assert notes(path, "P-stopped")
         assert notes(path, "drained")
-        assert "Stopping, when all work has ended" in program.said()
+        assert "Stopping, after all work has ended" in program.said()
 
 
 def test_a_second_signal_does_not_wait_any_longer() -> None:
@@ -122,11 +127,20 @@ def test_a_second_signal_does_not_wait_any_longer() -> None:
         assert program.stop() == 0
 
 
-def test_a_child_with_a_wrong_configuration_ends_everything() -> None:
+def test_a_child_with_a_wrong_configuration_ends_everything_at_its_first_start() -> None:
     children = "[processes.Child('P', lambda: polite('P'))], [processes.Child('M', misled)]"
     with supervisor(children) as (program, path):
         assert program.process.wait(service.PATIENCE) == 2
         assert len(notes(path, "misled")) == 1
+
+
+def test_a_child_that_says_so_in_a_later_life_ends_nothing() -> None:
+    children = "[processes.Child('P', lambda: polite('P'))], [processes.Child('M', later_misled)]"
+    with supervisor(children) as (program, path):
+        service.until(lambda: len(notes(path, "later")) == 4, "four lives")
+        assert "M ended with status 2; it is restarted" in program.said()
+        assert len(notes(path, "P")) == 1, "who serves goes on"
+        assert program.stop() == 0
 
 
 def test_a_child_that_keeps_dying_is_started_again_ever_more_seldom() -> None:
@@ -134,7 +148,7 @@ def test_a_child_that_keeps_dying_is_started_again_ever_more_seldom() -> None:
         service.until(lambda: len(notes(path, "short")) == 5, "five lives")
         assert program.stop() == 0
         moments = [moment for _, moment in notes(path, "short")]
-        assert "D ended with status 7; it is started again" in program.said()
+        assert "D ended with status 7; it is restarted" in program.said()
     pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
     assert all(pause >= 0.1 * 2**number for number, pause in enumerate(pauses))
 

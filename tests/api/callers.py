@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite.api import front
+from ironic_lite.api import middleware
 from ironic_lite.api.policy import enforcer
-from ironic_lite.api.wire import exchange
-from ironic_lite.context import Context
+from ironic_lite.api.wire import request as wire_request
+from ironic_lite.core.context import Context
 from tests.api.client import Client, Response
 
 OWNER, LESSEE, STRANGER = "p-owner", "p-lessee", "p-stranger"
@@ -26,16 +26,16 @@ class Known:
     def __init__(self, asker: enforcer.Asker) -> None:
         self.asker = asker
 
-    def __call__(self, environ: exchange.Environ, request_id: str) -> Context:
-        call = environ[exchange.CALL]
+    def __call__(self, environ: wire_request.Environ, request_id: str) -> Context:
+        call = environ[wire_request.CALL]
         call.access = self.asker.stranger() if call.public else self.asker.access(environ)
-        return exchange.anonymous(environ, request_id)
+        return wire_request.anonymous(environ, request_id)
 
 
 class Callers:
     """Clients by role and project; project None is the whole system."""
 
-    def __init__(self, application: front.Wsgi) -> None:
+    def __init__(self, application: middleware.Wsgi) -> None:
         self.application = application
 
     def __call__(self, role: str, project: str | None = None) -> As:
@@ -50,7 +50,7 @@ class Callers:
 class As(Client):
     """A client that sends who it is."""
 
-    def __init__(self, application: front.Wsgi, headers: dict[str, str]) -> None:
+    def __init__(self, application: middleware.Wsgi, headers: dict[str, str]) -> None:
         super().__init__(application)
         self._who = headers
 

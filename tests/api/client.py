@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from ironic_lite.api import controllers, front, openapi
-from ironic_lite.api.wire import exchange
+from ironic_lite.api import controllers, middleware, openapi
+from ironic_lite.api.wire import request as wire_request
 
 VERSION = "X-OpenStack-Ironic-API-Version"
 
@@ -51,7 +51,7 @@ class Response:
 class Client:
     """Calls one WSGI application."""
 
-    def __init__(self, app: front.Wsgi, version: str | None = None) -> None:
+    def __init__(self, app: middleware.Wsgi, version: str | None = None) -> None:
         self.app = app
         self.version = version
 
@@ -125,7 +125,7 @@ def environment(method: str, path: str, body: bytes = b"") -> dict[str, Any]:
     }
 
 
-def call(app: front.Wsgi, environ: dict[str, Any]) -> Response:
+def call(app: middleware.Wsgi, environ: dict[str, Any]) -> Response:
     """Run one WSGI call to its end."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
 
@@ -139,8 +139,8 @@ def call(app: front.Wsgi, environ: dict[str, Any]) -> Response:
     assert len(names) == len(set(names)), f"a header twice: {names}"
     told = dict(zip(names, (v for _, v in headers), strict=True))
     answer = Response(int(status.split()[0]), told, body)
-    if exchange.CALL in environ:
-        _check_documented(environ["REQUEST_METHOD"], environ[exchange.CALL].route, answer)
+    if wire_request.CALL in environ:
+        _check_documented(environ["REQUEST_METHOD"], environ[wire_request.CALL].route, answer)
     return answer
 
 

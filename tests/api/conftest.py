@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import clock, config
-from ironic_lite.api import app, front
+from ironic_lite.api import app, middleware
 from ironic_lite.api.policy import enforcer
 from ironic_lite.api.resources import enrolment
-from ironic_lite.db import conductors, models, nodes, session
+from ironic_lite.core import clock, config
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import conductors, nodes
+from ironic_lite.db.tables import models
 from tests.api.callers import Callers, Known
 from tests.api.client import Client
 from tests.api.recorder import Recorder
@@ -30,6 +32,7 @@ def conf() -> Iterator[cfg.ConfigOpts]:
     own = cfg.ConfigOpts()
     config.register(own)
     own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
+    own.set_override("node_locked_retry_interval", 0, "conductor")
     yield own
     own.clear()
 
@@ -48,13 +51,15 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def application(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) -> front.Wsgi:
+def application(
+    database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts
+) -> middleware.Wsgi:
     """The whole API."""
     return app.build(database, recorder, conf)
 
 
 @pytest.fixture
-def api(application: front.Wsgi) -> Client:
+def api(application: middleware.Wsgi) -> Client:
     """A client that sends no version, so the newest holds."""
     return Client(application)
 
@@ -75,7 +80,7 @@ def callers(
 ) -> Callers:
     """Clients of each role, bound by the default rules."""
     inner = app.routed(database, recorder, conf)
-    return Callers(front.Front(inner, conf, Known(asker)))
+    return Callers(middleware.RequestMiddleware(inner, conf, Known(asker)))
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite import clock
-from ironic_lite.db import models
-from ironic_lite.db.session import Database
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import models
 
 TABLES: Mapping[str, str] = {
     # queries.Resource: its table, where that has another name

@@ -7,8 +7,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import fields
-from ironic_lite.context import Context
+from ironic_lite.core.context import Context
+from ironic_lite.domain import fields
 from ironic_lite.rpc import interface
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.api import app
-from ironic_lite.db import allocations, models, nodes, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import allocations, nodes
+from ironic_lite.db.tables import models
 from tests.api.client import Client, Response, op
 from tests.api.conftest import AddNode
 from tests.api.recorder import Ear, Recorder
@@ -170,8 +172,8 @@ def test_versions_of_allocations(
         assert {old.get(path).status for path in paths} == {status}
         assert ("allocations" in old.get("/v1").json) == (status == 200)
         assert ("allocation_uuid" in old.get(f"/v1/nodes/{node}").json) == (status == 200)
-    assert api.at(51).post(PLACE, {"resource_class": "big"}).status == 404
-    assert api.at(51).delete(f"{PLACE}/one").status == 404
+    assert api.at(51).post(PLACE, {"resource_class": "big"}).status == 405
+    assert api.at(51).delete(f"{PLACE}/one").status == 405
     assert api.at(56).patch(f"{PLACE}/one", []).status == 405
     assert api.at(57).patch(f"{PLACE}/one", []).status == 200
     assert set(api.at(59).get(f"{PLACE}/one").json) == FIELDS - {"owner"}
@@ -220,7 +222,7 @@ def test_lists_are_whole_filtered_and_paged(
 @pytest.mark.parametrize(
     ("query", "status"),
     [
-        ("state=zz", 400),
+        ("state=zz", 200),
         ("node=nope", 400),
         ("fields=nope", 400),
         ("sort_key=traits", 400),
@@ -231,11 +233,11 @@ def test_lists_are_whole_filtered_and_paged(
         ("name=x", 400),
     ],
 )
-def test_a_bad_question_is_refused(api: Client, query: str, status: int) -> None:
+def test_a_bad_question_is_answered_as_ironic_does(api: Client, query: str, status: int) -> None:
     assert api.get(f"{PLACE}?{query}").status == status
 
 
-@pytest.mark.parametrize("ident", [ABSENT, "nope", "a b", "n" * 300])
+@pytest.mark.parametrize("ident", [ABSENT, "nope"])
 def test_an_absent_allocation_is_not_found(api: Client, ident: str) -> None:
     for answer in (
         api.get(f"{PLACE}/{ident}"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ironic_lite import fields
+from ironic_lite.domain import fields
 from tests.api.client import Client, call, environment
 from tests.api.conftest import AddNode
 

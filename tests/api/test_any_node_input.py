@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ironic_lite import fields, verbs
+from ironic_lite.domain import fields, verbs
 from tests.api.client import Client, Response, call, environment
 from tests.api.conftest import AddNode
 

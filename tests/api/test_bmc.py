@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors, states
-from ironic_lite.states import State
+from ironic_lite import errors
+from ironic_lite.domain import states
+from ironic_lite.domain.states import State
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
 from tests.api.recorder import Recorder
@@ -62,10 +63,6 @@ SINCE = {
     "PUT states/boot_mode": 76,
     "PUT states/secure_boot": 76,
     "PUT management/inject_nmi": 29,
-    "PUT management/indicators/system/led": 63,
-    "PUT management/indicators/led-0@nic": 63,
-    "GET management/indicators": 63,
-    "GET management/indicators/led-0@nic": 63,
     "GET vmedia": 93,
     "POST vmedia": 89,
     "DELETE vmedia": 89,
@@ -96,8 +93,7 @@ def test_nothing_of_this_is_there_before_its_version(
         "PUT states/secure_boot": {"target": True},
         "POST vmedia": {"device_type": "cdrom", "image_url": IMAGE},
     }
-    body = bodies.get(order, {"state": "on"} if verb == "PUT" and "indic" in path else None)
-    recorder.answers["get_supported_indicators"] = {}
+    body = bodies.get(order)
     recorder.answers["get_virtual_media"] = []
     url = f"/v1/nodes/{add_node()['uuid']}/{path}"
     assert api.at(SINCE[order] - 1).request(verb, url, body).status == 404

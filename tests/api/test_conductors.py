@@ -7,8 +7,9 @@ import functools
 
 import pytest
 
-from ironic_lite import clock, counters
-from ironic_lite.db import conductors, session
+from ironic_lite.core import bmc_metrics, clock
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import conductors
 from tests.api.client import Client
 from tests.api.conftest import DRIVERS, HOST, add_conductor
 
@@ -97,8 +98,8 @@ def test_a_conductor_shows_what_it_counted(api: Client, database: session.Databa
     path = f"/v1/conductors/{HOST}/counters"
     before = api.get(path).json
     assert (before["hostname"], before["since"], before["bmc_calls_total"]) == (HOST, None, [])
-    counted = counters.Counters()
-    counted.note("redfish", "GET", counters.OK, 0.2)
+    counted = bmc_metrics.Counters()
+    counted.note("redfish", "GET", bmc_metrics.OK, 0.2)
     told, now = counted.snapshot(), clock.now()
     database.write(lambda conn: conductors.touch(conn, host=HOST, now=now, counters=told))
     after = api.get(path).json

@@ -11,8 +11,8 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api.controllers import inspection
-from ironic_lite.db import session
-from ironic_lite.states import State
+from ironic_lite.db.engine import session
+from ironic_lite.domain.states import State
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
 from tests.api.recorder import Recorder
@@ -138,14 +138,15 @@ def test_a_node_that_does_not_wait_for_it_any_more_is_unknown_too(
     assert node["uuid"] not in answer.text
 
 
-def test_who_guesses_addresses_is_stopped(
+def test_who_guesses_addresses_is_told_so_and_a_ramdisk_is_served(
     api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 3, "api")
     tried = [api.post(PATH, report(STRANGE)), api.post(PATH, {}), api.post(PATH, report(OTHER))]
     assert [one.status for one in tried] == [404, 400, 404]
-    assert api.post(PATH, report()).status == 503
+    assert api.post(PATH, report(STRANGE)).status == 429
     assert recorder.calls == []
+    assert api.post(PATH, report()).status == 200
 
 
 def test_a_report_that_nests_without_end_counts_as_a_guess(
@@ -153,8 +154,11 @@ def test_a_report_that_nests_without_end_counts_as_a_guess(
 ) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 1, "api")
     json = {"Content-Type": "application/json"}
-    assert api.request("POST", PATH, body=b"[" * 100_000, headers=json).status == 400
-    assert api.post(PATH, report()).status == 503
+    statuses = [
+        api.request("POST", PATH, body=b"[" * 100_000, headers=json).status for _ in range(2)
+    ]
+    assert statuses == [400, 429]
+    assert api.post(PATH, report()).status < 300
 
 
 def test_cards_of_two_nodes_are_nobodys(
@@ -270,6 +274,17 @@ def test_a_report_may_have_logs_in_it_but_no_end(
     kib = inspection.LIMIT
     assert api.post(PATH, report(logs="A" * (kib - 8) * 1024)).status == 200
     assert api.post(PATH, report(logs="A" * (kib + 8) * 1024)).status == 413
+    assert len(recorder.calls) == 1
+
+
+def test_a_report_without_its_logs_has_a_smaller_limit(
+    api: Client, node: Json, recorder: Recorder
+) -> None:
+    kib = inspection.LIMIT_WITHOUT_LOGS
+    more = {"collected": "A" * (kib - 8) * 1024, "logs": "A" * 1024 * 1024}
+    assert api.post(PATH, report(**more)).status == 200
+    answer = api.post(PATH, report(collected="A" * (kib + 8) * 1024))
+    assert (answer.status, f"{kib} KiB" in answer.text) == (413, True)
     assert len(recorder.calls) == 1
 
 

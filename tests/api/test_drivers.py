@@ -6,8 +6,10 @@ import datetime
 
 import pytest
 
-from ironic_lite import clock, errors
-from ironic_lite.db import conductors, session
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import conductors
 from tests.api.client import Client
 from tests.api.conftest import DRIVERS, HOST, add_conductor
 from tests.api.recorder import Recorder

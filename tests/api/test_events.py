@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db import events, ports, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import events, ports
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 from tests.statements import count_statements

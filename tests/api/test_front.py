@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import context, errors, metrics
-from ironic_lite.api.wire import exchange, routes
-from ironic_lite.db import nodes
+from ironic_lite import errors
+from ironic_lite.api import app
+from ironic_lite.api.wire import request, routes
+from ironic_lite.core import context, metrics
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import nodes
 from tests.api.client import Client, environment
 from tests.api.client import call as call_wsgi
 from tests.api.conftest import AddNode
@@ -99,7 +102,7 @@ def test_a_method_that_is_not_there_is_told_which_are(api: Client, add_node: Add
     node = add_node()
     for method, path, allow in [
         ("PUT", "/v1/nodes", "GET, POST"),
-        ("POST", f"/v1/nodes/{node['uuid']}", "DELETE, GET, PATCH"),
+        ("PUT", f"/v1/nodes/{node['uuid']}", "DELETE, GET, PATCH"),
         ("HEAD", f"/v1/nodes/{node['uuid']}", "DELETE, GET, PATCH"),
         ("OPTIONS", "/v1", "GET, HEAD"),
         ("DELETE", "/", "GET, HEAD"),
@@ -149,7 +152,15 @@ def first_link(api: Client, **environ: str) -> str:
     return str(answer.json["links"][0]["href"])
 
 
-def test_links_follow_the_host_that_was_asked(api: Client) -> None:
+@pytest.fixture
+def anywhere(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) -> Client:
+    """An API that is served under any name."""
+    conf.set_override("allow_unauthenticated_bind", True, "api")
+    return Client(app.build(database, recorder, conf))
+
+
+def test_links_follow_the_host_that_was_asked(anywhere: Client) -> None:
+    api = anywhere
     assert first_link(api, HTTP_HOST="metal.example.org") == "http://metal.example.org/v1/"
     assert first_link(api, HTTP_HOST="[::1]:6385") == "http://[::1]:6385/v1/"
     assert first_link(api, **{"wsgi.url_scheme": "https"}) == "https://localhost:6385/v1/"
@@ -157,8 +168,8 @@ def test_links_follow_the_host_that_was_asked(api: Client) -> None:
 
 
 @pytest.mark.parametrize("host", ["", "a b", 'x"y', "évil", "a/b", "x@y", "h:port"])
-def test_a_host_that_is_none_does_not_get_into_links(api: Client, host: str) -> None:
-    assert first_link(api, HTTP_HOST=host) == "http://127.0.0.1:6385/v1/"
+def test_a_host_that_is_none_does_not_get_into_links(anywhere: Client, host: str) -> None:
+    assert first_link(anywhere, HTTP_HOST=host) == "http://127.0.0.1:6385/v1/"
 
 
 def test_links_follow_a_proxy_only_where_one_is_trusted(api: Client, conf: cfg.ConfigOpts) -> None:
@@ -240,9 +251,9 @@ def test_the_log_has_a_line_for_each_request_under_its_id(
     method, _, path = asked.partition(" ")
     environ = environment(method, path, b"{}" if method == "POST" else b"")
     environ["CONTENT_TYPE"], environ["REMOTE_ADDR"] = "application/json", "127.0.0.7"
-    with caplog.at_level(logging.DEBUG, exchange.__name__):
+    with caplog.at_level(logging.DEBUG, request.__name__):
         answer = call_wsgi(api.app, environ)
-    (line,) = [one for one in caplog.records if one.name == exchange.__name__]
+    (line,) = [one for one in caplog.records if one.name == request.__name__]
     level, said = LINES[asked]
     assert (line.levelname, line.getMessage()[: len(said)]) == (level, said)
     assert "hush" not in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api.controllers import heartbeat
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from ironic_lite.rpc import interface
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
@@ -205,25 +206,64 @@ def test_who_is_no_agent_learns_nothing_of_which_nodes_there_are(
 def test_nobody_learns_from_a_heartbeat_which_driver_a_node_has(
     api: Client, add_node: AddNode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """There is no conductor that could drive it; only the log says so."""
-    caplog.set_level("INFO")
+    """There is no conductor that could drive it; only the log says so, with debug = true."""
+    caplog.set_level("DEBUG")
     node = add_node(driver="unheard-of", provision_state="clean wait")
     assert beat(api, node).body == beat(api, {"uuid": ABSENT}).body
     assert "unheard-of" in caplog.text
     assert beat(api, {"uuid": "x" * 2000}).status == 400
-    assert "x" * 300 not in caplog.text
+    assert "x" * 300 not in "".join(r.message for r in caplog.records if "lite" in r.name)
 
 
-def test_who_guesses_nodes_or_tokens_too_often_is_refused(
-    api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts
+@pytest.fixture
+def known(add_node: AddNode) -> Json:
+    """A node whose agent has the token of `BODY`."""
+    notes = {interface.TOKEN_NOTE: BODY["agent_token"]}
+    return add_node(provision_state="clean wait", driver_internal_info=notes)
+
+
+def test_who_guesses_tokens_too_often_reaches_no_conductor(
+    api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:
+    """The agent, behind the same address, is served all the same."""
     conf.set_override("ramdisk_refusals_per_minute", 2, "api")
-    assert beat(api, {"uuid": ABSENT}).status == 400
     why = errors.InvalidParameter(path="agent_token", reason="is not this node's")
     recorder.answers["heartbeat"] = why
-    assert beat(api, node).status == 400
-    answer = beat(api, node)
-    assert (answer.status, "retry later" in answer.text) == (503, True)
+    wrong = {**BODY, "agent_token": "guessed"}
+    path = f"/v1/heartbeat/{known['uuid']}"
+    assert [api.post(path, wrong).status for _ in range(4)] == [400, 400, 429, 429]
+    assert len(recorder.calls) == 2
+    recorder.answers["heartbeat"] = None
+    for _ in range(3):
+        assert beat(api, known).status == 202
+    assert len(recorder.calls) == 5
+
+
+def test_a_node_that_is_not_there_is_told_of_as_a_wrong_token(
+    api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 1, "api")
+    recorder.answers["heartbeat"] = errors.InvalidParameter(
+        path="agent_token", reason=interface.WRONG_TOKEN
+    )
+    wrong = {**BODY, "agent_token": "guessed"}
+    absent, there = (
+        [api.post(f"/v1/heartbeat/{uuid}", wrong).body for _ in range(3)]
+        for uuid in (ABSENT, known["uuid"])
+    )
+    assert absent == there
+
+
+@pytest.mark.parametrize("token", [5, None, "\ud800", "x" * 10_000])
+def test_a_doubtful_heartbeat_with_a_bad_token_is_refused(
+    api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts, token: Any
+) -> None:
+    conf.set_override("ramdisk_refusals_per_minute", 1, "api")
+    path, raw = f"/v1/heartbeat/{known['uuid']}", {"CONTENT_TYPE": "application/json"}
+    body = json.dumps({**BODY, "agent_token": token}).encode()
+    recorder.answers["heartbeat"] = errors.InvalidParameter(path="agent_token", reason="is wrong")
+    statuses = [api.request("POST", path, body=body, headers=raw).status for _ in range(2)]
+    assert statuses == [400, 429]
 
 
 @pytest.mark.parametrize(
@@ -232,10 +272,10 @@ def test_who_guesses_nodes_or_tokens_too_often_is_refused(
     ids=["no JSON", "no object", "no text", "unknown key", "type", "empty", "address"],
 )
 def test_what_cannot_be_read_counts_as_refused(
-    api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts, body: Any
+    api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts, body: Any
 ) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 2, "api")
-    path, raw = f"/v1/heartbeat/{node['uuid']}", {"CONTENT_TYPE": "application/json"}
+    path, raw = f"/v1/heartbeat/{known['uuid']}", {"CONTENT_TYPE": "application/json"}
 
     def send(given: Any) -> Any:
         if isinstance(given, bytes):
@@ -243,10 +283,10 @@ def test_what_cannot_be_read_counts_as_refused(
         return api.post(path, given)
 
     assert [send(body).status for _ in range(2)] == [400, 400]
-    for each in (body, BODY):
-        answer = send(each)
-        assert (answer.status, "retry later" in answer.text) == (503, True)
+    answer = send(body)
+    assert (answer.status, "retry later" in answer.text) == (429, True)
     assert recorder.calls == []
+    assert send(BODY).status == 202
 
 
 @pytest.mark.parametrize(

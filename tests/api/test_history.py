@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import history
-from ironic_lite.db import events
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import events
+from ironic_lite.domain import history
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 from tests.statements import count_statements

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import pathlib
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import bcrypt
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config, errors
+from ironic_lite import errors
 from ironic_lite.api import app
-from ironic_lite.api.login import passwords
-from ironic_lite.db import session
+from ironic_lite.api.auth import check_queue, passwords
+from ironic_lite.core import config
+from ironic_lite.db.engine import session
 from tests.api.client import Client, Response
 from tests.api.conftest import AddNode
 from tests.api.recorder import Recorder
@@ -136,7 +140,7 @@ class Hashes:
         return self._check(password, against)
 
 
-def test_a_right_password_is_known_again_for_a_minute(
+def test_a_right_password_is_known_again_until_it_is_not_used(
     users: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [100.0]
@@ -146,7 +150,11 @@ def test_a_right_password_is_known_again_for_a_minute(
     assert file.check("ann", SECRET.encode())
     assert hashes.count == 1
     assert not file.check("bob", SECRET.encode())
-    now[0] += 61
+    for _ in range(5):
+        now[0] += 599
+        assert file.check("ann", SECRET.encode())
+    assert hashes.count == 2
+    now[0] += 601
     assert file.check("ann", SECRET.encode())
     assert hashes.count == 3
 
@@ -183,7 +191,7 @@ def test_a_flood_of_wrong_passwords_keeps_nobody_out_who_is_in(
         guesses = [pool.submit(file.check, "eve", b"guess") for _ in range(2)]
         for _ in guesses:
             assert slow.begun.acquire(timeout=10)
-        with pytest.raises(errors.Crowded):
+        with pytest.raises(errors.TooManyRequests):
             file.check("eve", b"guess")
         assert file.check("ann", SECRET.encode())
         slow.go.set()
@@ -202,6 +210,26 @@ def test_a_password_that_many_bring_at_once_is_checked_once(
         slow.go.set()
         assert all(each.result(10) for each in found)
     assert slow.count == 1
+
+
+def test_a_right_password_is_kept_before_the_next_one_is_checked(
+    users: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, hashes = passwords.PasswordFile(str(users), most=1), Hashes(monkeypatch)
+    place = check_queue.CheckQueue.place
+    asked: list[bool] = []
+
+    @contextlib.contextmanager
+    def then_asks_again(*args: Any, **more: Any) -> Iterator[None]:
+        with place(*args, **more):
+            yield
+        if not asked:
+            asked.append(False)
+            asked[0] = file.check("ann", SECRET.encode())
+
+    monkeypatch.setattr(check_queue.CheckQueue, "place", then_asks_again)
+    assert file.check("ann", SECRET.encode())
+    assert (asked, hashes.count) == ([True], 1)
 
 
 def test_the_file_is_read_again_when_it_changes(users: pathlib.Path) -> None:
@@ -226,7 +254,7 @@ def test_a_file_without_users_is_told_of(
     users.write_text("\n")
     assert not file.check("ann", b"sesame")
     passwords.PasswordFile(str(users))
-    assert caplog.messages == [f"Nobody can log in: {users} names no user"] * 2
+    assert caplog.messages == [f"No user can log in: {users} contains no user"] * 2
 
 
 def test_a_file_that_went_away_lets_nobody_in(users: pathlib.Path) -> None:
@@ -235,6 +263,22 @@ def test_a_file_that_went_away_lets_nobody_in(users: pathlib.Path) -> None:
     users.unlink()
     with pytest.raises(errors.Unavailable):
         file.check("ann", SECRET.encode())
+
+
+def test_a_file_that_is_away_is_logged_once_until_it_is_back(
+    users: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = passwords.PasswordFile(str(users))
+    away = users.with_name("away")
+    for _ in range(2):
+        users.rename(away)
+        for _ in range(20):
+            with pytest.raises(errors.Unavailable):
+                file.check("ann", SECRET.encode())
+        away.rename(users)
+        assert file.check("ann", SECRET.encode())
+    line = f"No user can log in: cannot read {users}: No such file or directory"
+    assert caplog.messages == [line] * 2
 
 
 def test_what_is_known_again_is_bounded(

@@ -9,7 +9,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import app
-from ironic_lite.db import inspection_rules, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import inspection_rules
 from tests.api.client import Client, Response, op
 from tests.api.recorder import Ear, Recorder
 from tests.statements import count_statements
@@ -134,8 +135,8 @@ def test_versions_of_rules(api: Client) -> None:
         old = api.at(version)
         assert {old.get(one).status for one in (PLACE, f"{PLACE}/{shown['uuid']}")} == {status}
         assert ("inspection_rules" in old.get("/v1").json) == (status == 200)
-    assert api.at(95).post(PLACE, {"actions": [SET]}).status == 404
-    assert api.at(95).delete(PLACE).status == 404
+    assert api.at(95).post(PLACE, {"actions": [SET]}).status == 405
+    assert api.at(95).delete(PLACE).status == 405
 
 
 def test_lists_are_brief_filtered_and_paged(api: Client) -> None:

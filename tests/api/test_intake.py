@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from ironic_lite import errors
 from ironic_lite.api.validation import schemas
-from ironic_lite.api.wire import faults, intake
+from ironic_lite.api.wire import parsing, refusals
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 
@@ -19,19 +20,44 @@ def test_a_string_without_an_end_goes_to_the_end(end: bytes) -> None:
     a megabyte would take an hour, of anybody who may send a body."""
     for times in (40, 200_000):
         with pytest.raises(errors.InvalidRequest, match="not valid JSON"):
-            intake.parse(b'"' + b'\\"[' * times + end, JSON)
+            parsing.parse(b'"' + b'\\"[' * times + end, JSON)
 
 
 @pytest.mark.parametrize("body", [b"[" * 26, b'{"a":' * 2000, b'["]]]]",' * 26], ids=str)
 def test_what_is_too_deep_to_be_read_is_refused_for_that(body: bytes) -> None:
-    with pytest.raises(faults.Refusal, match="400"):
-        intake.parse(body, JSON)
+    with pytest.raises(refusals.Refusal, match="400"):
+        parsing.parse(body, JSON)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'[{"":0}' + b',{"":0}' * (parsing.MAX_MARKS // 2) + b"]",
+        b"[" + b"{}," * parsing.MAX_MARKS + b"{}]",
+        b"[" + b'"",' * (parsing.MAX_MARKS + 1) + b"0]",
+        b'"' + b'","' * 2_000_000,
+    ],
+    ids=["objects", "empty", "strings", "broken"],
+)
+def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(body: bytes) -> None:
+    with pytest.raises(refusals.Refusal) as caught:
+        parsing.parse(body, JSON)
+    assert (caught.value.status, str(parsing.MAX_MARKS) in caught.value.body.decode()) == (
+        400,
+        True,
+    )
+
+
+@pytest.mark.parametrize("text", ["a,b{[" * 500_000, 'x\\",' * 500_000], ids=["plain", "quotes"])
+def test_marks_within_strings_are_not_counted(text: str) -> None:
+    value = {"configdrive": text, "a": [1, 2]}
+    assert parsing.parse(orjson.dumps(value), JSON) == value
 
 
 def test_marks_in_strings_do_not_count() -> None:
     for body in (b'["' + b"[" * 40 + b'", ', b'["\\"' + b"[" * 40 + b'" '):
         with pytest.raises(errors.InvalidRequest, match="not valid JSON"):
-            intake.parse(body, JSON)
+            parsing.parse(body, JSON)
 
 
 def test_a_configuration_drive_of_blanks_is_looked_at_once() -> None:
@@ -84,4 +110,4 @@ def test_other_long_numbers_come_back_as_they_were(
 
 
 def test_a_machine_may_tell_any_number() -> None:
-    assert intake.parse(b'{"a": 18446744073709551616}', JSON, exact=False) == {"a": 2.0**64}
+    assert parsing.parse(b'{"a": 18446744073709551616}', JSON, exact=False) == {"a": 2.0**64}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db import inventories
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import inventories
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 from tests.statements import count_statements

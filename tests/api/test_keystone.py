@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import pathlib
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,9 +15,10 @@ import pytest
 from keystoneauth1 import fixture
 from oslo_config import cfg
 
-from ironic_lite import config
 from ironic_lite.api import app
-from ironic_lite.db import session
+from ironic_lite.api.auth import token_cache
+from ironic_lite.core import config
+from ironic_lite.db.engine import session
 from tests.api.client import Client, Response
 from tests.api.conftest import AddNode
 from tests.api.recorder import Recorder
@@ -99,12 +102,8 @@ def identity() -> Iterator[Identity]:
 
 
 @pytest.fixture
-def api(
-    database: session.Database,
-    recorder: Recorder,
-    identity: Identity,
-    tmp_path: pathlib.Path,
-) -> Iterator[Client]:
+def keystone_conf(identity: Identity, tmp_path: pathlib.Path) -> Iterator[cfg.ConfigOpts]:
+    """The configuration of an API whose identity service is the stand-in."""
     identity.broken, identity.asked[:] = False, []
     identity.tokens.clear()
     identity.issue("admin", "admin", "manager", "member", "reader")
@@ -120,8 +119,13 @@ def api(
     conf = cfg.ConfigOpts()
     config.register(conf)
     conf(["--config-file", str(file)], project=config.PROJECT)
-    yield Client(app.build(database, recorder, conf))
+    yield conf
     conf.clear()
+
+
+@pytest.fixture
+def api(database: session.Database, recorder: Recorder, keystone_conf: cfg.ConfigOpts) -> Client:
+    return Client(app.build(database, recorder, keystone_conf))
 
 
 def ask(api: Client, token: str | None, path: str = "/v1/nodes", **more: str) -> Response:
@@ -197,7 +201,59 @@ def test_an_identity_service_that_fails_is_503(api: Client, identity: Identity) 
     assert answer.json["error"]["code"] == 503
 
 
+def test_an_identity_service_that_goes_on_failing_is_not_logged_for_each_request(
+    api: Client, identity: Identity, caplog: pytest.LogCaptureFixture
+) -> None:
+    identity.broken = True
+    for number in range(5):
+        assert ask(api, f"never-seen-{number}").status == 503
+    told = [(one.name, one.msg) for one in caplog.records if one.levelno >= logging.WARNING]
+    assert len(told) == len(set(told)), told
+
+
 def test_a_validated_token_is_not_asked_for_again(api: Client, identity: Identity) -> None:
     ask(api, "admin")
     ask(api, "admin")
     assert identity.asked.count("admin") == 1
+
+
+@pytest.mark.parametrize("token", [None, "forged"], ids=["none", "unknown"])
+def test_a_delayed_decision_lets_nobody_in(
+    database: session.Database,
+    recorder: Recorder,
+    identity: Identity,
+    keystone_conf: cfg.ConfigOpts,
+    token: str | None,
+) -> None:
+    path = pathlib.Path(keystone_conf.config_file[0])
+    path.write_text(path.read_text() + "delay_auth_decision = true\n")
+    keystone_conf.reload_config_files()
+    delayed = Client(app.build(database, recorder, keystone_conf))
+    answer = ask(delayed, token, **{"X-Identity-Status": "Confirmed", "X-Roles": "admin"})
+    assert answer.status == 401
+    assert answer.headers["www-authenticate"] == 'Keystone uri="https://identity.example"'
+    assert ask(delayed, "admin").status == 200
+
+
+def test_a_service_token_that_is_not_valid_is_401(api: Client) -> None:
+    assert ask(api, "admin", **{"X-Service-Token": "forged"}).status == 401
+
+
+def test_threads_share_the_tokens_that_were_validated(api: Client, identity: Identity) -> None:
+    ask(api, "admin")
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: ask(api, "admin").status, range(8)))
+    assert answers == [200] * 8
+    assert identity.asked.count("admin") == 1
+
+
+def test_the_token_cache_drops_the_entry_used_longest_ago() -> None:
+    now = [0.0]
+    cache = token_cache.TokenCache(2, lambda: now[0])
+    cache.set("a", b"1", time=10)
+    cache.set("b", b"2", time=10)
+    assert cache.get("a") == b"1"
+    cache.set("c", b"3", time=10)
+    assert [cache.get(key) for key in "abc"] == [b"1", None, b"3"]
+    now[0] = 10.0
+    assert cache.get("a") is None

@@ -16,8 +16,8 @@ from ironic_lite.api import controllers, openapi
 from ironic_lite.api.openapi.document import resource_name
 from ironic_lite.api.openapi.parts import LINKS
 from ironic_lite.api.resources import queries
-from ironic_lite.db import models
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import models
 from tests.api.callers import Callers
 from tests.api.client import Client
 from tests.api.filling import OWNER, fill, table_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from tests.api import world
 from tests.api.callers import OWNER, Callers
 from tests.api.client import op

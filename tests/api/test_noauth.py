@@ -6,7 +6,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import app
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from tests.api.client import Client, Response, call, environment
 from tests.api.recorder import Recorder
 

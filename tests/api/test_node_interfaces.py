@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ironic_lite.db import nodes, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import nodes
 from ironic_lite.drivers import base, registry
 from tests.api.client import Client
 from tests.api.conftest import AddNode

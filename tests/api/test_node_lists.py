@@ -7,7 +7,7 @@ import uuid
 import pytest
 from oslo_config import cfg
 
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode, add_conductor
 

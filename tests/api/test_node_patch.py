@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db import events, nodes, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import events, nodes
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 from tests.api.recorder import Recorder
@@ -191,7 +192,7 @@ def test_a_change_of_what_is_no_more_changes_nothing(
     ):
         answer = api.request(method, f"/v1/nodes/rack1{path}", body, headers=headers)
         assert answer.status == 412, path
-        assert 'ETag "1" now' in answer.text
+        assert 'its ETag is "1" now' in answer.text
     assert recorder.calls == []
     assert database.read(lambda conn: nodes.get(conn, "rack1", with_traits=True)) == before
 

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import errors, fields
-from ironic_lite.db import chassis, conductors, events, nodes, session, traits
+from ironic_lite import errors
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import chassis, conductors, events, nodes, traits
+from ironic_lite.domain import fields
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode, add_conductor
 from tests.api.recorder import Recorder
@@ -205,6 +207,16 @@ def test_a_conductor_that_was_stopped_is_503(
     database.write(lambda conn: conductors.offline(conn, HOST, LONG_AGO))
     assert api.delete(f"/v1/nodes/{node['uuid']}").status == 503
     assert api.post("/v1/nodes", {"driver": "fake-hardware"}).status == 503
+
+
+def test_before_the_first_conductor_is_there_an_enrolment_is_503(
+    api: Client, database: session.Database
+) -> None:
+    database.write(lambda conn: conductors.offline(conn, HOST, LONG_AGO))
+    answer = api.post("/v1/nodes", {"driver": "one-that-comes-later"})
+    assert answer.status == 503, "not 400: nobody knows yet which drivers there will be"
+    assert int(answer.headers["retry-after"]) > 0
+    assert "No conductor is alive" in answer.text
 
 
 def test_a_driver_nobody_drives_is_404_on_a_node_that_exists(

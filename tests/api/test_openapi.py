@@ -23,13 +23,13 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks as conformance
 
-from ironic_lite import fields
 from ironic_lite.api import controllers, openapi, policy
 from ironic_lite.api.openapi import parts
 from ironic_lite.api.openapi.document import resource_name
 from ironic_lite.api.resources import queries
 from ironic_lite.api.wire import expose
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain import fields
 from tests.api import filling
 from tests.api.client import Client
 from tests.whole import Whole
@@ -133,7 +133,7 @@ def test_rows_of_answers_are_of_routes_that_are_there() -> None:
         "DELETE /v1/nodes/{ident}": {400, 401, 403, 404, 406, 409, 412, 500, 503},
         "GET /v1/shards": {400, 401, 403, 404, 406, 500, 503},
         "GET /v1": {400, 403, 406, 500, 503},
-        "GET /v1/lookup": {400, 403, 404, 406, 409, 500, 503},
+        "GET /v1/lookup": {400, 403, 404, 406, 409, 429, 500, 503},
     }.items(),
 )
 def test_a_route_tells_the_refusals_that_it_can_come_to(
@@ -259,7 +259,7 @@ def test_every_answer_is_as_the_document_says(sqlite_database: Database) -> None
     # What may be forgotten is forgotten last.
     for operation in sorted(operations, key=lambda one: one.method.upper() == "DELETE"):
         send(operation)
-    assert machines.whole.rig.service.desk.workers.wait_idle(60)
+    assert machines.whole.rig.service.runtime.workers.wait_idle(60)
     machines.whole.close()
     assert not wrong, "\n\n".join(f"{label} {code}: {why}" for (label, code), why in wrong.items())
     assert {200, 201, 202, 204, 400, 404, 406} <= statuses

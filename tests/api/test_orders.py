@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.states import State
+from ironic_lite.domain.states import State
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
 from tests.api.recorder import Recorder

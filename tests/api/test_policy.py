@@ -35,7 +35,9 @@ def test_only_these_paths_ask_for_no_login() -> None:
     public = {route.path for route in _routes() if policy.public(route.path)}
 
     documents = {"", "/", "/openapi", "/openapi.json"}
-    assert public == documents | {"/lookup", "/heartbeat/{ident}", "/continue_inspection"}
+    assert public == documents | {
+        *("/lookup", "/heartbeat", "/heartbeat/{ident}", "/continue_inspection")
+    }
     assert policy.public("/heartbeat/5e4d")
     assert not policy.public("/heartbeat/5e4d/x")
     assert not policy.public("/nodes")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite.api import app, front
+from ironic_lite.api import app, middleware
 from ironic_lite.api.policy import enforcer
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from tests.api.callers import LESSEE, OWNER, Callers, Known
 from tests.api.client import Client, op
 from tests.api.conftest import AddNode
@@ -36,7 +36,7 @@ def ruled(
         enforcer.build(conf)  # registers the option
         conf.set_override("policy_file", str(file), "oslo_policy")
         inner = app.routed(database, recorder, conf)
-        return Callers(front.Front(inner, conf, Known(enforcer.Asker(conf))))
+        return Callers(middleware.RequestMiddleware(inner, conf, Known(enforcer.Asker(conf))))
 
     return build
 

@@ -10,12 +10,14 @@ import pytest
 from oslo_config import cfg
 from prometheus_client import parser
 
-from ironic_lite import clock, errors, metrics
-from ironic_lite.api import app, front
+from ironic_lite import errors
+from ironic_lite.api import app, middleware
+from ironic_lite.api.auth import identify
 from ironic_lite.api.health import probes, readiness
-from ironic_lite.api.login import identify
-from ironic_lite.api.wire import exchange
-from ironic_lite.db import conductors, session
+from ironic_lite.api.wire import request
+from ironic_lite.core import clock, metrics
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import conductors
 from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
 from tests.api.recorder import Recorder
@@ -28,13 +30,13 @@ Build = Callable[..., Client]
 def build(database: session.Database, recorder: Recorder, conf: cfg.ConfigOpts) -> Build:
     """Make an API anew with options, and perhaps with somebody at its door."""
 
-    def made(who: identify.Identify = exchange.anonymous, **options: Any) -> Client:
+    def made(who: identify.Identify = request.anonymous, **options: Any) -> Client:
         for name, value in options.items():
             group, _, option = name.partition("__")
             conf.set_override(option, value, group=group)
         inner = app.routed(database, recorder, conf)
         table = probes.table(conf, lambda: inner.service)
-        return Client(front.Front(inner, conf, who, table))
+        return Client(middleware.RequestMiddleware(inner, conf, who, table))
 
     return made
 

@@ -13,8 +13,9 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.db import nodes, session
-from ironic_lite.states import State
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import nodes
+from ironic_lite.domain.states import State
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 from tests.api.recorder import Recorder
@@ -281,19 +282,19 @@ def test_a_configdrive_of_megabytes_passes(
             "enroll",
             "clean",
             'The requested action "clean" can not be performed on node "{}" while it is in state '
-            '"enroll". What can be asked for now: manage.',
+            '"enroll". Possible targets now: manage.',
         ),
         (
             "available",
             "dance",
             'The requested action "dance" can not be performed on node "{}" while it is in state '
-            '"available". No state knows this action. What can be asked for now: active, manage.',
+            '"available". This action does not exist. Possible targets now: active, manage.',
         ),
         (
             "cleaning",
             "manage",
             'The requested action "manage" can not be performed on node "{}" while it is in state '
-            '"cleaning". What can be asked for now: nothing.',
+            '"cleaning". Possible targets now: none.',
         ),
     ],
 )

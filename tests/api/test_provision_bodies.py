@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite.db import nodes, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import nodes
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 from tests.api.recorder import Recorder

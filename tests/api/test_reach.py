@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import clock, errors, ring
+from ironic_lite import errors
 from ironic_lite.api import app
-from ironic_lite.db import conductors
-from ironic_lite.db.session import Database
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import conductors
+from ironic_lite.membership import ring
 from tests.api.client import Client, Response
 from tests.api.conftest import DRIVERS, HOST, AddNode, add_conductor
 from tests.api.recorder import Recorder
@@ -80,7 +82,7 @@ def test_what_a_dead_conductor_never_took_is_taken_by_the_next(
 ) -> None:
     node = add_node()
     first, second, third = order(node)
-    away.how = {first: errors.ConductorAbsent, second: errors.ConductorAbsent}
+    away.how = {first: errors.ConductorNotListening, second: errors.ConductorNotListening}
     assert manage(api, node).status == 202
     assert recorder.hosts == [first, second, third]
     assert manage(api, node).status == 202
@@ -94,7 +96,7 @@ def test_what_may_have_been_taken_is_never_sent_to_another(
 ) -> None:
     node = add_node()
     first, second, _ = order(node)
-    away.how = {first: errors.ConductorSilent}
+    away.how = {first: errors.ConductorUnresponsive}
     answer = manage(api, node)
     assert (answer.status, recorder.hosts) == (503, [first])
     assert int(answer.headers["retry-after"]) > 0
@@ -115,7 +117,7 @@ def test_if_nobody_is_there_each_is_asked_once(
     api: Client, recorder: Recorder, add_node: AddNode, away: Away
 ) -> None:
     node = add_node()
-    away.how = dict.fromkeys(HOSTS, errors.ConductorAbsent)
+    away.how = dict.fromkeys(HOSTS, errors.ConductorNotListening)
     answer = manage(api, node)
     assert (answer.status, recorder.hosts) == (503, order(node))
     away.how = {}
@@ -138,7 +140,7 @@ def test_a_new_sign_of_life_ends_the_doubt_and_an_old_one_does_not(
     first, second, _ = order(node)
     assert manage(api, node).status == 202
     beat(first, clock.now())
-    away.how = {first: errors.ConductorAbsent}
+    away.how = {first: errors.ConductorNotListening}
     assert manage(api, node).status == 202
     away.how = {}
     assert manage(api, node).status == 202
@@ -153,11 +155,11 @@ def test_heartbeats_and_vifs_are_taken_by_the_next_as_well(
 ) -> None:
     node = add_node(provision_state="clean wait")
     first, second, third = order(node)
-    away.how = {first: errors.ConductorAbsent}
+    away.how = {first: errors.ConductorNotListening}
     beat = {"callback_url": "https://a:1", "agent_token": "t" * 43, "agent_version": "13.0.0"}
     assert api.post(f"/v1/heartbeat/{node['uuid']}", beat).status == 202
     assert recorder.hosts == [first, second]
-    away.how[second] = errors.ConductorAbsent
+    away.how[second] = errors.ConductorNotListening
     assert api.post(f"/v1/nodes/{node['uuid']}/vifs", {"id": "a"}).status == 204
     assert recorder.hosts[2:] == [second, third]
 
@@ -165,7 +167,7 @@ def test_heartbeats_and_vifs_are_taken_by_the_next_as_well(
 def test_what_is_about_no_node_yet_is_taken_by_the_next_as_well(
     api: Client, recorder: Recorder, away: Away
 ) -> None:
-    away.how = {HOST: errors.ConductorAbsent}
+    away.how = {HOST: errors.ConductorNotListening}
     assert api.post("/v1/nodes", {"driver": "fake-hardware"}).status == 201
     assert recorder.hosts == [HOST, OTHERS[0]]
     assert api.get("/v1/drivers/redfish/properties").json == {"a": "b"}
@@ -177,6 +179,6 @@ def test_a_conductor_of_another_group_is_never_asked_instead(
 ) -> None:
     add_conductor(database, "far", group="rack-nine")
     node = add_node(conductor_group="rack-nine")
-    away.how = {"far": errors.ConductorAbsent}
+    away.how = {"far": errors.ConductorNotListening}
     assert manage(api, node).status == 503
     assert recorder.hosts == ["far"]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from tests.api import world
 from tests.api.callers import LESSEE, OWNER, STRANGER, Callers
 from tests.api.client import Response

@@ -12,9 +12,9 @@ from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api import app
-from ironic_lite.api.traffic import rooms
-from ironic_lite.api.wire import faults
-from ironic_lite.db.session import Database
+from ironic_lite.api.traffic import limits
+from ironic_lite.api.wire import refusals
+from ironic_lite.db.engine.session import Database
 from tests.api.client import Client, Response
 from tests.api.conftest import AddNode
 from tests.api.recorder import Recorder
@@ -54,7 +54,7 @@ def small(
     """An API with few places, where nobody waits long for one."""
     for option in ("max_changes", "max_agent_requests", "max_questions"):
         conf.set_override(option, FEW, group="api")
-    monkeypatch.setattr(rooms, "PATIENCE", 0.01)
+    monkeypatch.setattr(limits, "PATIENCE", 0.01)
     return Client(app.build(database, recorder, conf))
 
 
@@ -67,14 +67,14 @@ def asks(small: Client, add_node: AddNode) -> dict[str, Ask]:
     node = add_node(provision_state="manageable")["uuid"]
     path = f"/v1/nodes/{node}"
     return {
-        rooms.READS: lambda: small.get(path),
-        rooms.CHANGES: lambda: small.put(f"{path}/states/provision", JSON_OF_CLEAN),
-        rooms.AGENTS: lambda: small.post(f"/v1/heartbeat/{node}", HEARTBEAT),
-        rooms.QUESTIONS: lambda: small.get(f"{path}/management/boot_device"),
+        limits.READS: lambda: small.get(path),
+        limits.CHANGES: lambda: small.put(f"{path}/states/provision", JSON_OF_CLEAN),
+        limits.AGENTS: lambda: small.post(f"/v1/heartbeat/{node}", HEARTBEAT),
+        limits.QUESTIONS: lambda: small.get(f"{path}/management/boot_device"),
     }
 
 
-@pytest.mark.parametrize("crowded", [rooms.CHANGES, rooms.AGENTS, rooms.QUESTIONS])
+@pytest.mark.parametrize("crowded", [limits.CHANGES, limits.AGENTS, limits.QUESTIONS])
 def test_a_full_room_refuses_and_leaves_the_others_alone(
     asks: dict[str, Ask], hanging: Hanging, crowded: str
 ) -> None:
@@ -86,8 +86,8 @@ def test_a_full_room_refuses_and_leaves_the_others_alone(
         assert (refused.status, refused.headers["connection"]) == (503, "close")
         assert 5 <= int(refused.headers["retry-after"]) <= 10
         assert "retry later" in refused.text
-        assert asks[rooms.READS]().status == 200
-        others = [pool.submit(asks[name]) for name in asks if name not in (crowded, rooms.READS)]
+        assert asks[limits.READS]().status == 200
+        others = [pool.submit(asks[name]) for name in asks if name not in (crowded, limits.READS)]
         for _ in others:
             assert hanging.inside.acquire(timeout=60)
         hanging.go.set()
@@ -99,32 +99,32 @@ def test_reads_have_their_bound_as_well(
     small: Client, conf: cfg.ConfigOpts, database: Database, recorder: Recorder
 ) -> None:
     conf.set_override("max_reads", 1, group="api")
-    places = rooms.Rooms(conf, patience=0.01)
-    with places.enter(rooms.READS):
-        with pytest.raises(errors.Crowded, match="max_reads"), places.enter(rooms.READS):
+    places = limits.ConcurrencyLimits(conf, patience=0.01)
+    with places.enter(limits.READS):
+        with pytest.raises(errors.TooManyRequests, match="max_reads"), places.enter(limits.READS):
             pass
-        with places.asking(), places.enter(rooms.CHANGES):
+        with places.asking(), places.enter(limits.CHANGES):
             pass
-    with places.enter(rooms.READS):
+    with places.enter(limits.READS):
         pass
 
 
 @pytest.mark.parametrize(
     ("method", "path", "room"),
     [
-        ("GET", "/nodes", rooms.READS),
-        ("HEAD", "/nodes", rooms.READS),
-        ("GET", "", rooms.READS),
-        ("GET", "/lookup", rooms.AGENTS),
-        ("POST", "/heartbeat/1", rooms.AGENTS),
-        ("POST", "/continue_inspection", rooms.AGENTS),
-        ("POST", "/nodes", rooms.CHANGES),
-        ("DELETE", "/nodes/1", rooms.CHANGES),
-        ("NONSENSE", "/nodes", rooms.CHANGES),
+        ("GET", "/nodes", limits.READS),
+        ("HEAD", "/nodes", limits.READS),
+        ("GET", "", limits.READS),
+        ("GET", "/lookup", limits.AGENTS),
+        ("POST", "/heartbeat/1", limits.AGENTS),
+        ("POST", "/continue_inspection", limits.AGENTS),
+        ("POST", "/nodes", limits.CHANGES),
+        ("DELETE", "/nodes/1", limits.CHANGES),
+        ("NONSENSE", "/nodes", limits.CHANGES),
     ],
 )
 def test_the_room_of_a_request(method: str, path: str, room: str) -> None:
-    assert rooms.room_of(method, path) == room
+    assert limits.room_of(method, path) == room
 
 
 def _family(root: type[errors.Error]) -> Iterator[type[errors.Error]]:
@@ -135,10 +135,10 @@ def _family(root: type[errors.Error]) -> Iterator[type[errors.Error]]:
 
 @pytest.mark.parametrize("kind", list(_family(errors.Unavailable)), ids=lambda kind: kind.__name__)
 def test_each_503_says_when_to_come_back(kind: type[errors.Unavailable]) -> None:
-    refusal = faults.of(kind())
+    refusal = refusals.of(kind())
     seconds = int(dict(refusal.headers)["Retry-After"])
     assert (refusal.status, kind.retry_after <= seconds <= 2 * kind.retry_after) == (503, True)
 
 
 def test_other_refusals_do_not() -> None:
-    assert faults.of(errors.NodeLocked(node="n", host="h")).headers == ()
+    assert refusals.of(errors.NodeLocked(node="n", host="h")).headers == ()

@@ -9,7 +9,8 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import app
-from ironic_lite.db import models, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.tables import models
 from tests.api.client import Client, Response, op
 from tests.api.conftest import AddNode
 from tests.api.recorder import Ear, Recorder
@@ -113,7 +114,7 @@ def test_versions_of_runbooks(api: Client) -> None:
         old = api.at(version)
         assert {old.get(one).status for one in (PLACE, path)} == {status}
         assert ("runbooks" in old.get("/v1").json) == (status == 200)
-    assert api.at(91).post(PLACE, {"name": "CUSTOM_B", "steps": [BIOS]}).status == 404
+    assert api.at(91).post(PLACE, {"name": "CUSTOM_B", "steps": [BIOS]}).status == 405
     old = api.at(111)
     assert set(old.get(path).json) == FIELDS - {"description", "traits"}
     assert old.post(PLACE, {"name": "book-1", "steps": [BIOS]}).status == 400
@@ -221,7 +222,7 @@ def test_bad_traits_are_refused(api: Client, where: str, body: Any) -> None:
     assert api.get(path).json == {"traits": ["CUSTOM_A"]}
 
 
-@pytest.mark.parametrize("ident", [ABSENT, "nope", "a b", "n" * 300])
+@pytest.mark.parametrize("ident", [ABSENT, "nope"])
 def test_an_absent_runbook_is_not_found(api: Client, ident: str) -> None:
     path = f"{PLACE}/{ident}"
     for answer in (

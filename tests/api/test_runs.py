@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db import runs
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import runs
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 from tests.statements import count_statements
@@ -136,8 +136,8 @@ def test_without_a_run_under_way_current_says_where_to_look(api: Client, node: s
     answer = api.get("/v1/nodes/metal-7/runs/current")
     assert answer.status == 404
     assert answer.text == (
-        f'Nothing is under way on node {node}, which is in the state "manageable". '
-        f"GET /v1/nodes/{node}/runs lists what has been done to it."
+        f'Node {node} has no active run; it is in the state "manageable". '
+        f"GET /v1/nodes/{node}/runs lists its earlier runs."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from tests.api.client import Client
 from tests.api.conftest import AddNode
 from tests.statements import count_statements

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_lite import fields
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain import fields
 from tests.whole import Whole
 
 FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import versions
 from ironic_lite.api import app
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
+from ironic_lite.domain import versions
 from tests.api.client import Client
 from tests.api.recorder import Recorder
 

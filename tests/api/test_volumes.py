@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ironic_lite.db import events, models, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import events
+from ironic_lite.db.tables import models
 from tests.api.client import Client, Response
 from tests.api.conftest import AddNode, set_node
 from tests.statements import count_statements

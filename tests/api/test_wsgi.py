@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 
 CALL = """
 import sys

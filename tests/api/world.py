@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import clock
-from ironic_lite.db import allocations, models, session
+from ironic_lite.core import clock
+from ironic_lite.db.engine import session
+from ironic_lite.db.queries import allocations
+from ironic_lite.db.tables import models
 from tests.api.callers import LESSEE, OWNER, STRANGER, As
 
 Json = dict[str, Any]

@@ -6,7 +6,7 @@ are run. Only loopback is used; nothing that runs on this machine already is tou
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 
@@ -19,7 +19,7 @@ import sys  # noqa: E402
 import tempfile  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-from tests.chaos import faults, records, report, servers, story  # noqa: E402
+from tests.chaos import ending, faults, records, report, servers, story  # noqa: E402
 
 STAGES = (
     ("sqlite", "local"),
@@ -50,6 +50,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 def main(words: Sequence[str]) -> int:
     """Run what is asked for; return the exit status."""
     given = _parse(words)
+    ending.unwind_on_sigterm()
     logging.getLogger().addHandler(logging.NullHandler())  # our own connections break, too
     stages = [
         (database, rpc)

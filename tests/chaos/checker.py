@@ -10,8 +10,9 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ironic_lite import errors, states
-from ironic_lite.states import Kind, State
+from ironic_lite import errors
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
 from tests.chaos.records import Act, Event, Fault, History, Request, Run
 
 REST = (Kind.STABLE, Kind.FAIL)

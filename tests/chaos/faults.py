@@ -22,11 +22,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.context import Context
-from ironic_lite.db import models
+from ironic_lite.core.context import Context
+from ironic_lite.db.tables import models
 from tests.chaos import clock, load
 from tests.chaos.cluster import Cluster
-from tests.chaos.fleet import LEASE, STOPPED, Fleet, Process
+from tests.chaos.fleet import LEASE, STOPPED, Fleet, Ports, Process
 from tests.chaos.load import Agents, Load
 from tests.chaos.proxy import Proxy
 from tests.chaos.records import EVERYBODY
@@ -53,6 +53,7 @@ class World:
     watch: Watch
     load: Load
     agents: Agents
+    ports: Ports
     has: set[str]
     database: PostgreSQL | MariaDB | None = None
     database_way: Proxy | None = None

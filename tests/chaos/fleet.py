@@ -106,13 +106,18 @@ class Process:
 
 @dataclasses.dataclass(frozen=True)
 class Ports:
-    """Where the APIs listen."""
+    """Where the APIs listen.
+
+    :ivar login: ``name:password`` of an administrator, for URLs; empty if none is needed.
+    """
 
     numbers: tuple[int, ...]
+    login: str = ""
 
     def url(self, number: int) -> str:
         """Return the address of one of them, whatever the number."""
-        return f"http://{HOST}:{self.numbers[number % len(self.numbers)]}"
+        login = f"{self.login}@" if self.login else ""
+        return f"http://{login}{HOST}:{self.numbers[number % len(self.numbers)]}"
 
     def alive(self, number: int) -> int:
         """Return this number, or the next behind which somebody listens, as a balancer would."""
@@ -155,9 +160,9 @@ class Fleet:
         command = [*self._command("ironic-lite-dbsync", self.settings), "upgrade"]
         subprocess.run(command, check=True, timeout=120, env=environment(), capture_output=True)
 
-    def begin(self, apis: int, conductors: int) -> Ports:
+    def begin(self, apis: int, conductors: int, login: str = "") -> Ports:
         """Start everything; return when it is up."""
-        ports = Ports(tuple(free_port() for _ in range(apis)))
+        ports = Ports(tuple(free_port() for _ in range(apis)), login)
         for number, port in enumerate(ports.numbers):
             self._launch(f"api-{number}", "ironic-lite-api", f"[api]\nport = {port}\n")
         for number in range(conductors):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from tests.acceptance import service
 from tests.acceptance.service import Service
 from tests.chaos import servers

@@ -14,9 +14,9 @@ from typing import Any
 
 import requests
 
-from ironic_lite import states
-from ironic_lite.context import Context
-from ironic_lite.states import Kind, State
+from ironic_lite.core.context import Context
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
 from tests.chaos.fleet import Ports
 from tests.chaos.records import Request
 from tests.chaos.watch import Watch
@@ -63,11 +63,13 @@ class Load:
 
     :ivar requests: all that was asked, and what came of it.
     :ivar twice: what to do besides with a verb that was accepted, if anything.
+    :ivar spared: nodes of which nothing is asked.
     """
 
     def __init__(self, ports: Ports, watch: Watch, seed: int, rate: float, threads: int) -> None:
         self.requests: list[Request] = []
         self.twice: Twice | None = None
+        self.spared: frozenset[str] = frozenset()
         self._ports = ports
         self._watch = watch
         self._pause = threads / rate
@@ -108,6 +110,7 @@ class Load:
         rests = states.kind(State(row["provision_state"])) in (Kind.STABLE, Kind.FAIL)
         with self._guard:
             mine = self._busy.get(node, 0.0) < look.at and not row["reservation"] and rests
+            mine = mine and node not in self.spared
             if mine:
                 self._busy[node] = float("inf")
         try:

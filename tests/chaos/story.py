@@ -13,10 +13,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ironic_lite import config, states
-from ironic_lite.context import Context
+from ironic_lite.core import config
+from ironic_lite.core.context import Context
+from ironic_lite.domain import states
+from ironic_lite.domain.states import State
 from ironic_lite.rpc import client, transport
-from ironic_lite.states import State
 from tests.acceptance.service import ROOT
 from tests.chaos import checker, clock, cluster, faults, machine, proxy, records, servers
 from tests.chaos.faults import World
@@ -40,6 +41,8 @@ class Wishes:
     :ivar faults: groups of `faults.TABLE`.
     :ivar most: faults of each of both sorts.
     :ivar rate: requests in a second.
+    :ivar settings: further lines of the configuration of all processes.
+    :ivar login: of the load: see `fleet.Ports`.
     """
 
     seconds: float
@@ -52,6 +55,8 @@ class Wishes:
     apis: int = APIS
     rate: float = 15.0
     most: int = 500
+    settings: str = ""
+    login: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,16 +77,16 @@ def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
 
     :raises servers.Lacking: a server that was asked for is not installed.
     """
-    with _world(wishes, folder) as world:
+    with world_of(wishes, folder) as world:
         broken = _break(world, wishes)
         begun = time.monotonic()
-        _settle(world)
+        settle(world)
         settled = time.monotonic() - begun
         world.agents.stop()
         if world.brokers is not None:
             world.fleet.left.extend(world.brokers.flaws())
         world.fleet.end()
-        found = _history(world, folder, broken)
+        found = history_of(world, folder, broken)
         left = [kind for kind in faults.TABLE if kind.group in wishes.faults]
         return Outcome(
             wishes,
@@ -98,7 +103,8 @@ def run(wishes: Wishes, folder: pathlib.Path) -> Outcome:
 
 
 @contextlib.contextmanager
-def _world(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
+def world_of(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
+    """Start everything; the load has not begun."""
     with contextlib.ExitStack() as stack:
         folder.chmod(0o755)  # servers run as other users
         has = {wishes.database}
@@ -114,20 +120,21 @@ def _world(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
         url = _broker(wishes, folder, stack, parts, has)
         parts["clocks"] = _clocks(wishes, folder, has)
         more = functools.partial(_environment, folder, parts["clocks"])
-        fleet = Fleet(folder, database, url, more, cluster.SETTINGS if "cluster" in has else "")
+        settings = wishes.settings + (cluster.SETTINGS if "cluster" in has else "")
+        fleet = Fleet(folder, database, url, more, settings)
         stack.callback(fleet.clear)
         fleet.migrate()
         watch = Watch(direct)
         stack.callback(watch.close)
         watch.fill(wishes.nodes, 0.15)
         watch.start()
-        ports = fleet.begin(wishes.apis, wishes.conductors)
+        ports = fleet.begin(wishes.apis, wishes.conductors, wishes.login)
         watch.pid_of = lambda host: fleet.processes[host].pid
         load = Load(ports, watch, wishes.seed, wishes.rate, threads=8)
         agents = Agents(ports, watch, folder / "journal")
         agents.start()
         parts["call"] = _caller(url or f"local://{state}/rpc", fleet.settings)
-        yield World(fleet, watch, load, agents, has, **parts)
+        yield World(fleet, watch, load, agents, ports, has, **parts)
 
 
 def _database(
@@ -208,30 +215,38 @@ def _caller(url: str, settings: pathlib.Path) -> Any:
 def _break(world: World, wishes: Wishes) -> list[Fault]:
     """Load everything and let faults come, both sorts at once; return those that struck."""
     broken: list[Fault] = []
-    end = time.monotonic() + wishes.seconds
+    over = threading.Event()
     lanes = [
-        threading.Thread(target=_lane, args=(world, wishes, around, end, broken))
+        threading.Thread(target=_lane, args=(world, wishes, around, over, broken))
         for around in (False, True)
     ]
     world.load.start()
-    for lane in lanes:
-        lane.start()
-    for lane in lanes:
-        lane.join()
-    left = end - time.monotonic()
-    if left > 0:
-        time.sleep(left)
-    world.load.stop()
+    try:
+        for lane in lanes:
+            lane.start()
+        time.sleep(wishes.seconds)
+    finally:
+        over.set()
+        for lane in lanes:
+            if lane.ident is not None:
+                lane.join()
+        world.load.stop()
     return sorted(broken, key=lambda one: one.begin)
 
 
-def _lane(world: World, wishes: Wishes, around: bool, end: float, broken: list[Fault]) -> None:
+def _lane(
+    world: World,
+    wishes: Wishes,
+    around: bool,
+    over: threading.Event,
+    broken: list[Fault],
+) -> None:
+    end = time.monotonic() + wishes.seconds
     planned = faults.plan(wishes.seed, wishes.faults, world.has, around=around, count=wishes.most)
     for one in planned:
         left = end - time.monotonic() - one.pause
-        if left <= 0:
+        if left <= 0 or over.wait(one.pause):
             return
-        time.sleep(one.pause)
         begin = time.monotonic()
         dice = random.Random(one.seed)
         try:
@@ -244,7 +259,7 @@ def _lane(world: World, wishes: Wishes, around: bool, end: float, broken: list[F
             broken.append(Fault(one.kind.name, begin, time.monotonic(), struck))
 
 
-def _settle(world: World) -> None:
+def settle(world: World) -> None:
     """Return when all nodes are at rest, or when they have had time enough."""
     end = time.monotonic() + SETTLES
     quiet = seen = 0.0
@@ -261,7 +276,8 @@ def _rests(row: Mapping[str, Any]) -> bool:
     return rests and row["lock_token"] is None and row["run_uuid"] is None
 
 
-def _history(world: World, folder: pathlib.Path, broken: list[Fault]) -> History:
+def history_of(world: World, folder: pathlib.Path, broken: list[Fault]) -> History:
+    """Return all that was recorded."""
     return History(
         requests=tuple(world.load.requests),
         faults=(*broken, *world.watch.starved),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
 

@@ -21,7 +21,8 @@ class Echo:
     def __init__(self) -> None:
         self.heard = b""
         self.socket = socket.create_server((HOST, 0))
-        threading.Thread(target=self._serve, daemon=True).start()
+        self.thread = threading.Thread(target=self._serve, daemon=True)
+        self.thread.start()
 
     def _serve(self) -> None:
         with contextlib.suppress(OSError):
@@ -40,7 +41,11 @@ class Echo:
 def echo() -> Iterator[Echo]:
     server = Echo()
     yield server
+    # To close it alone leaves the thread in accept().
+    with contextlib.suppress(OSError):
+        server.socket.shutdown(socket.SHUT_RDWR)
     server.socket.close()
+    server.thread.join()
 
 
 @pytest.fixture
@@ -99,6 +104,7 @@ def test_a_commit_is_lost_before_or_behind_it(
 def test_a_server_that_is_not_there_is_a_line_that_is_cut(
     way: proxy.Proxy, echo: Echo, line: socket.socket
 ) -> None:
+    echo.socket.shutdown(socket.SHUT_RDWR)  # a thread that waits in accept() keeps it open
     echo.socket.close()
     with socket.create_connection((HOST, way.port), SECONDS) as other:
         assert said(other, b"SELECT") == b""

@@ -9,14 +9,18 @@ import dataclasses
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite import clock, errors, fields
-from ironic_lite.db import models, nodes, session
-from ironic_lite.db.session import Connection
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
+from ironic_lite.domain import fields
 from tests.chaos import machine
 from tests.chaos.fleet import LEASE
 from tests.chaos.records import Event, Fault, Node, Run
@@ -63,11 +67,14 @@ class Watch:
 
     def fill(self, count: int, seconds: float) -> None:
         """Enroll nodes, all of them manageable; a quarter have an agent, as many have timers."""
-        rows = [_row(number, seconds) for number in range(count)]
+        self.add([row_of(number, seconds) for number in range(count)])
+
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Enroll nodes."""
 
         def write(conn: Connection) -> None:
             for row in rows:
-                nodes.insert(conn, row)
+                nodes.insert(conn, dict(row))
 
         self.database.write(write)
 
@@ -158,7 +165,8 @@ class Watch:
         )
 
 
-def _row(number: int, seconds: float) -> dict[str, Any]:
+def row_of(number: int, seconds: float) -> dict[str, Any]:
+    """Return the columns of a manageable node."""
     info: dict[str, Any] = {"fake_step_seconds": seconds}
     if number % 4 == 1:
         info[machine.AGENT] = True

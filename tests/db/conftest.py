@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ironic_lite.db import migrate, models, session
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import migrate, models
 from tests.db import servers
 
 _Urls = Callable[[str], str]

@@ -6,9 +6,9 @@ import datetime
 import uuid
 from typing import Any
 
-from ironic_lite import clock
-from ironic_lite.db import nodes
-from ironic_lite.db.session import Database
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import nodes
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 123456)
 

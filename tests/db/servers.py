@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 
 KINDS = ("sqlite", "postgresql", "mysql")
 SERVERS = ("postgresql", "mysql")

@@ -6,8 +6,9 @@ import datetime
 
 import sqlalchemy as sa
 
-from ironic_lite.db import agent_steps, models, nodes
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import agent_steps, nodes
+from ironic_lite.db.tables import models
 from tests.db.rows import NOON, add_node, lock_node, new_uuid
 
 STEPS = {"deploy": [{"interface": "deploy", "step": "brûler", "priority": 1.5}], "raid": []}

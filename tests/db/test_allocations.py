@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import allocations as core
-from ironic_lite import clock, errors
-from ironic_lite.allocations import State, Tally
-from ironic_lite.db import allocations, models, nodes
-from ironic_lite.db.session import Connection, Database
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import allocations, nodes
+from ironic_lite.db.tables import models
+from ironic_lite.domain import allocations as core
+from ironic_lite.domain.allocations import State, Tally
 from tests.db.rows import new_uuid
 from tests.statements import count_statements
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db import nodes, portgroups, shards, volumes
-from ironic_lite.db.families import Family
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import nodes, portgroups, shards, volumes
+from ironic_lite.db.queries.resource_table import ResourceTable
 from tests.db.rows import add_node, lock_node, new_uuid
 
 MAC = "52:54:00:00:00:01"
-FAMILIES: Mapping[str, tuple[Family, dict[str, Any]]] = {
+FAMILIES: Mapping[str, tuple[ResourceTable, dict[str, Any]]] = {
     "portgroup": (portgroups.FAMILY, {}),
     "volume connector": (volumes.CONNECTORS, {"type": "iqn", "connector_id": "a"}),
     "volume target": (

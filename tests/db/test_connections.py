@@ -17,9 +17,12 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import config, errors
-from ironic_lite.db import faults, migrate, nodes, session
-from ironic_lite.db.session import Connection, Database
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.db.engine import faults, session
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import migrate
 from tests.db import servers
 from tests.db.rows import add_node, get_node
 

@@ -14,8 +14,10 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import conductors, faults, models, nodes, session, sweeps
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.engine import faults, session
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import conductors, nodes, sweeps
+from ironic_lite.db.tables import models
 from tests.db.rows import NOON, add_node, get_node
 
 WRITERS = 10

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db import deploy_templates
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import deploy_templates
 from tests.db.rows import NOON, new_uuid
 from tests.statements import count_statements
 

@@ -7,7 +7,7 @@ import json
 import orjson
 import pytest
 
-from ironic_lite.db import encoding
+from ironic_lite.db.engine import encoding
 
 
 @pytest.mark.parametrize("value", [{"a": [1, -(2**63), 2**64 - 1, 0.5, None, True, "ü\n"]}, [], ""])

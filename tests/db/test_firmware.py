@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db import bios_settings, firmware_components, nodes
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import bios_settings, firmware_components, nodes
 from tests.db.rows import NOON, add_node, lock_node, new_uuid
 
 LATER = NOON + datetime.timedelta(hours=1)

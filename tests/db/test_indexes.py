@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite.api.resources import queries
-from ironic_lite.db.models.column import metadata
+from ironic_lite.db.tables.models.column import metadata
 
 COLUMN_OF = {
     "associated": "instance_uuid",

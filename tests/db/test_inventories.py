@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import inventories, models, nodes
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import inventories, nodes
+from ironic_lite.db.tables import models
 from tests.db.rows import NOON, add_node, lock_node, new_uuid
 
 FOUND: dict[str, Any] = {"memory": {"physical_mb": 98304}, "disks": [], "hostname": "Öre 😀"}

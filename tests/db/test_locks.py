@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ironic_lite import clock, errors
-from ironic_lite.db import events, nodes
-from ironic_lite.db.session import Connection, Database
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import events, nodes
 from tests.db.rows import NOON, add_node, get_node, lock_node, new_uuid
 from tests.statements import count_statements
 

@@ -6,8 +6,10 @@ import contextlib
 import itertools
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,8 +19,9 @@ from alembic import autogenerate
 from alembic.migration import MigrationContext
 
 from ironic_lite import errors
-from ironic_lite.db import migrate, models, resuming, session
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.tables import migrate, models, partial_upgrade
 from tests.db import servers
 from tests.db.rows import NOON, add_node, get_node, new_uuid
 
@@ -156,7 +159,8 @@ def test_several_processes_may_upgrade_at_once(empty_database: Database) -> None
 
 def _upgrade_in_a_process(database: Database) -> str:
     code = (
-        "import sys; from ironic_lite.db import migrate, session; "
+        "import sys; from ironic_lite.db.tables import migrate; "
+        "from ironic_lite.db.engine import session; "
         "print(migrate.upgrade(session.open_database(sys.argv[1])))"
     )
     url = database.url.render_as_string(hide_password=False)
@@ -164,6 +168,86 @@ def _upgrade_in_a_process(database: Database) -> str:
         [sys.executable, "-c", code, url], capture_output=True, text=True, timeout=120, check=False
     )
     return done.stdout.strip() or done.stderr
+
+
+_SCRATCH = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{number}"
+down_revision = "{before}"
+
+
+def upgrade() -> None:
+    with op.batch_alter_table("nodes", recreate="{recreate}") as batch:
+        batch.add_column(sa.Column("scratch", sa.String(10)))
+    {more}
+"""
+
+
+@pytest.fixture
+def scratch(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., None]]:
+    """A function that adds a migration to a copy of all, which makes the table of nodes anew."""
+    before = migrate.head()
+    folder = tmp_path / "migrations"
+    shutil.copytree(migrate.FOLDER, folder)
+    monkeypatch.setattr(migrate, "FOLDER", folder)
+
+    def add(recreate: str, more: str = "") -> None:
+        number = f"{int(before) + 1:04}"
+        text = _SCRATCH.format(number=number, before=before, recreate=recreate, more=more)
+        (folder / "versions" / f"{number}_scratch.py").write_text(text)
+        migrate.history.cache_clear()
+
+    yield add
+    monkeypatch.undo()
+    migrate.history.cache_clear()
+
+
+def _counts(conn: Connection) -> dict[str, int]:
+    return {
+        name: conn.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+        for name, table in models.metadata.tables.items()
+    }
+
+
+def test_a_table_made_anew_keeps_the_rows_that_refer_to_it(
+    empty_database: Database, scratch: Callable[..., None]
+) -> None:
+    migrate.upgrade(empty_database, "0001")
+    empty_database.write(_fill_0001)
+    migrate.upgrade(empty_database)
+    before = empty_database.read(_counts)
+    assert min(before[name] for name in ("ports", "node_traits", "runs", "run_steps")) == 1
+
+    scratch("always" if empty_database.kind == "sqlite" else "never")
+    migrate.upgrade(empty_database)
+    assert empty_database.read(_counts) == before
+    assert "scratch" in {
+        each["name"]
+        for each in empty_database.read(lambda conn: sa.inspect(conn).get_columns("nodes"))
+    }
+    # What refers to a node is held to it as ever.
+    empty_database.write(lambda conn: conn.exec_driver_sql("DELETE FROM nodes") and None)
+    after = empty_database.read(_counts)
+    assert (after["ports"], after["node_traits"], after["runs"]) == (0, 0, 0)
+
+
+def test_a_migration_that_loses_what_others_refer_to_changes_nothing(
+    sqlite_database: Database, scratch: Callable[..., None]
+) -> None:
+    node = add_node(sqlite_database, name="held")
+    port = "INSERT INTO ports (uuid, address, node_uuid, created_at) VALUES (?, ?, ?, ?)"
+    values = (new_uuid(), "52:54:00:00:00:01", node, NOON.isoformat(sep=" "))
+    sqlite_database.write(lambda conn: conn.exec_driver_sql(port, values) and None)
+    before = migrate.revision(sqlite_database)
+    scratch("always", "op.execute('DELETE FROM nodes')")
+    with pytest.raises(errors.Error, match="ports of nodes"):
+        migrate.upgrade(sqlite_database)
+    assert migrate.revision(sqlite_database) == before
+    assert get_node(sqlite_database, "held")["uuid"] == node
 
 
 def test_a_failed_upgrade_leaves_nothing_behind(
@@ -223,7 +307,7 @@ def test_an_upgrade_that_died_on_mariadb_goes_on() -> None:
         assert len(deaths) > 10  # in each migration
         assert migrate.upgrade(database) == migrate.head()
         assert database.read(_differences) == []
-        assert not database.read(resuming.broken_off)
+        assert not database.read(partial_upgrade.broken_off)
 
 
 def test_an_upgrade_that_died_at_its_very_end_is_tidied_up() -> None:
@@ -233,9 +317,9 @@ def test_an_upgrade_that_died_at_its_very_end_is_tidied_up() -> None:
     ):
         migrate.upgrade(database)
         with database.engine.begin() as conn:
-            conn.exec_driver_sql(f"CREATE TABLE {resuming.MARK.name} (since DATETIME)")
+            conn.exec_driver_sql(f"CREATE TABLE {partial_upgrade.MARK.name} (since DATETIME)")
         assert migrate.upgrade(database) == migrate.head()
-        assert not database.read(resuming.broken_off)
+        assert not database.read(partial_upgrade.broken_off)
 
 
 def test_a_database_of_somebody_else_is_refused_and_left_alone(empty_database: Database) -> None:
@@ -303,7 +387,8 @@ def test_file_names_say_what_the_migrations_say() -> None:
 
 def test_checking_a_ready_database_loads_no_migration_tool(sqlite_database: Database) -> None:
     code = (
-        "import sys; from ironic_lite.db import migrate, session; "
+        "import sys; from ironic_lite.db.tables import migrate; "
+        "from ironic_lite.db.engine import session; "
         "database = session.open_database(sys.argv[1]); "
         "migrate.check(database); migrate.upgrade(database); "
         "sys.exit('alembic' in sys.modules)"

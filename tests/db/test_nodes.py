@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock, errors, records
-from ironic_lite.db import chassis, nodes, ports, runs, traits
-from ironic_lite.db.session import Connection, Database
+from ironic_lite import errors, records
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import chassis, nodes, ports, runs, traits
 from tests.db.rows import NOON, add_node, get_node, lock_node, new_uuid
 from tests.statements import count_statements
 

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.cmd import dbsync
-from ironic_lite.db import migrate, models, online
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.tables import migrate, models, online_migrations
 from tests.db.rows import add_node, get_node
 
 OLD, NEW = "kept in capitals", "KEPT IN CAPITALS"
@@ -33,24 +33,24 @@ def _rewrite(conn: Connection, most: int) -> int:
     return conn.execute(change).rowcount
 
 
-CAPITALS = online.Change("capitals", "0999", _left, _rewrite)
+CAPITALS = online_migrations.Change("capitals", "0999", _left, _rewrite)
 
 
 @pytest.fixture
 def capitals(monkeypatch: pytest.MonkeyPatch) -> None:
     """A release that keeps descriptions in capitals."""
-    monkeypatch.setattr(online, "CHANGES", (CAPITALS,))
-    monkeypatch.setattr(online, "PART", 2)
+    monkeypatch.setattr(online_migrations, "CHANGES", (CAPITALS,))
+    monkeypatch.setattr(online_migrations, "PART", 2)
 
 
 @pytest.mark.usefixtures("capitals")
 def test_rows_are_rewritten_part_by_part_and_nothing_else(database: Database) -> None:
     old = [add_node(database, description=OLD) for _ in range(5)]
     other = add_node(database, description="another")
-    assert online.run(database, 3) == [online.Outcome("capitals", 5, 3)]
-    assert database.read(online.left) == {"capitals": 2}
-    assert online.run(database) == [online.Outcome("capitals", 2, 2)]
-    assert online.run(database) == [online.Outcome("capitals", 0, 0)]
+    assert online_migrations.run(database, 3) == [online_migrations.Outcome("capitals", 5, 3)]
+    assert database.read(online_migrations.left) == {"capitals": 2}
+    assert online_migrations.run(database) == [online_migrations.Outcome("capitals", 2, 2)]
+    assert online_migrations.run(database) == [online_migrations.Outcome("capitals", 0, 0)]
     assert {get_node(database, node)["description"] for node in old} == {NEW}
     assert get_node(database, other)["description"] == "another"
 
@@ -65,8 +65,8 @@ def test_an_upgrade_that_needs_them_refuses_to_begin(
     with pytest.raises(errors.Error, match=r"\(capitals: 1\): run .* online_data_migrations"):
         migrate.upgrade(sqlite_database)
     assert migrate.revision(sqlite_database) == known[-2].number
-    online.run(sqlite_database)
-    sqlite_database.read(lambda conn: online.refuse(conn, known[-2].number, "0999"))
+    online_migrations.run(sqlite_database)
+    sqlite_database.read(lambda conn: online_migrations.refuse(conn, known[-2].number, "0999"))
     assert get_node(sqlite_database, node)["description"] == NEW
 
 

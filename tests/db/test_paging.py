@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors, fields
-from ironic_lite.db import chassis, models, nodes, ports
-from ironic_lite.db.session import Database
+from ironic_lite import errors
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import chassis, nodes, ports
+from ironic_lite.db.tables import models
+from ironic_lite.domain import fields
 from tests.db.rows import NOON, add_node, new_uuid
 from tests.statements import count_statements
 

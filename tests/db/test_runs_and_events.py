@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db import events, models, nodes, runs
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import events, nodes, runs
+from ironic_lite.db.tables import models
 from tests.db.rows import NOON, add_node, lock_node, new_uuid
 from tests.statements import count_statements
 

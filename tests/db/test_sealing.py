@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import clock, config, errors, fields
-from ironic_lite.db import deploy_templates, models, nodes, resealing, sealing, session
-from ironic_lite.db.session import Database
+from ironic_lite import errors
+from ironic_lite.core import clock, config
+from ironic_lite.db.engine import encryption, session
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import deploy_templates, nodes
+from ironic_lite.db.tables import models, reencryption
+from ironic_lite.domain import fields
 from tests.db import rows
 from tests.statements import count_statements
 
@@ -73,6 +77,25 @@ def test_lists_read_them_as_they_were(reopen: Reopen) -> None:
     assert len(sent) == 1
 
 
+def test_each_opening_of_a_database_has_its_own_keys(reopen: Reopen) -> None:
+    """Although the columns are the same, and a driver may remember what makes JSON of values."""
+    first, second, both = reopen(NEW), reopen(OTHER), reopen(NEW, OTHER)
+    names = [rows.add_node(each, driver_info=VALUE) for each in (first, second, first)]
+    texts = [text for (text,) in stored(both, models.nodes, "driver_info")]
+    idents = [encryption.Keys([key]).first for key in (NEW, OTHER, NEW)]
+    assert [text.partition(":")[2].partition(":")[0].strip('"') for text in texts] == idents
+    assert [rows.get_node(both, name)["driver_info"] for name in names] == [VALUE] * 3
+    with pytest.raises(errors.KeyMissing):
+        rows.get_node(first, names[1])
+
+
+def test_what_looks_sealed_in_an_open_column_is_what_was_written(reopen: Reopen) -> None:
+    odd = {encryption.MARK: "none:{}"}
+    node = rows.add_node(reopen(NEW), extra=odd, driver_info=odd)
+    row = rows.get_node(reopen(NEW), node)
+    assert (row["extra"], row["driver_info"]) == (odd, odd)
+
+
 def test_a_change_is_sealed_as_well(reopen: Reopen) -> None:
     database = reopen(NEW)
     node = rows.add_node(database)
@@ -103,7 +126,7 @@ def test_keys_are_changed_while_others_read_and_write(reopen: Reopen) -> None:
     second = reopen(OLD)
     names.append(rows.add_node(second, driver_info=VALUE, name="n3"))
     all_read(first, second)
-    done = {one.table: one for one in resealing.run(second)}
+    done = {one.table: one for one in reencryption.run(second)}
     assert (done["nodes"].found, done["nodes"].done) == (4, 3)
     all_read(first, second)
 
@@ -112,8 +135,8 @@ def test_keys_are_changed_while_others_read_and_write(reopen: Reopen) -> None:
     names.append(rows.add_node(fourth, driver_info=VALUE, name="n4"))
     names.append(rows.add_node(third, driver_info=VALUE, name="n5"))
     all_read(third, fourth)
-    assert sum(one.done for one in resealing.run(fourth)) == 5
-    assert sum(one.done for one in resealing.run(fourth)) == 0
+    assert sum(one.done for one in reencryption.run(fourth)) == 5
+    assert sum(one.done for one in reencryption.run(fourth)) == 0
     all_read(reopen(NEW))
     with pytest.raises(errors.KeyMissing, match=r"\[database\]encryption_keys"):
         all_read(reopen(OLD))
@@ -121,7 +144,7 @@ def test_keys_are_changed_while_others_read_and_write(reopen: Reopen) -> None:
         all_read(reopen())
 
     open_again = reopen("none", NEW)
-    resealing.run(open_again)
+    reencryption.run(open_again)
     all_read(reopen())
 
 
@@ -129,10 +152,10 @@ def test_it_is_known_which_keys_are_needed(
     reopen: Reopen, caplog: pytest.LogCaptureFixture
 ) -> None:
     def idents(*keys: str) -> set[str]:
-        return {sealing.Keys([key]).first for key in keys}
+        return {encryption.Keys([key]).first for key in keys}
 
     def needed(database: Database) -> set[str]:
-        return database.read(resealing.used)
+        return database.read(reencryption.used)
 
     before = reopen()
     rows.add_node(before, driver_info=VALUE, instance_info={"$fernet": "odd"}, name="open")
@@ -143,10 +166,10 @@ def test_it_is_known_which_keys_are_needed(
 
     for keys in ((), ("none",), (OTHER,)):
         with pytest.raises(errors.KeyMissing, match=r"\[database\]encryption_keys"):
-            resealing.check(reopen(*keys))
-    resealing.check(reopen(OTHER, NEW, OLD))
+            reencryption.check(reopen(*keys))
+    reencryption.check(reopen(OTHER, NEW, OLD))
     assert caplog.text == ""
-    resealing.check(reopen(OLD))
+    reencryption.check(reopen(OLD))
     (told,) = caplog.messages
     assert idents(NEW).pop() in told
     assert idents(OLD).pop() not in told
@@ -155,7 +178,7 @@ def test_it_is_known_which_keys_are_needed(
     step = {**args, "step": "x", "state": "done", "args": VALUE}
     reopen(OTHER).write(lambda conn: conn.execute(models.run_steps.insert(), step) and None)
     assert needed(before) == {"none"} | idents(OLD, NEW, OTHER)
-    resealing.check(reopen(OLD, NEW))  # what is large is looked through on demand alone
+    reencryption.check(reopen(OLD, NEW))  # what is large is looked through on demand alone
 
 
 def _run(database: Database, node: str) -> str:
@@ -169,19 +192,19 @@ def test_reencrypting_changes_nothing_else(reopen: Reopen) -> None:
     first, second = reopen(OLD), reopen(NEW, OLD)
     node = rows.add_node(first, driver_info=VALUE, generation=7)
     before = rows.get_node(first, node)
-    resealing.run(second)
+    reencryption.run(second)
     assert rows.get_node(second, node) == before
 
 
 def test_many_rows_and_every_family(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resealing, "PART", 2)
+    monkeypatch.setattr(reencryption, "PART", 2)
     plain, database = reopen(), reopen(NEW)
     for place in range(5):
         rows.add_node(plain, driver_info=VALUE, name=f"n{place}")
     args = [{"interface": "deploy", "step": "x", "args": VALUE, "priority": 1}]
     template = {"uuid": rows.new_uuid(), "name": "CUSTOM_T", "steps": args, "extra": {}}
     plain.write(lambda conn: deploy_templates.insert(conn, template))
-    done = {one.table: (one.found, one.done) for one in resealing.run(database)}
+    done = {one.table: (one.found, one.done) for one in reencryption.run(database)}
     assert done["nodes"] == (5, 5)
     assert done["deploy_templates"] == (1, 1)
     assert "s3cret" not in stored(database, models.deploy_templates, "steps")[0][0]
@@ -205,7 +228,7 @@ def test_a_callers_value_of_our_form_is_a_value(reopen: Reopen, keys: tuple[str,
 def test_a_broken_token_is_told_apart_from_none(reopen: Reopen) -> None:
     database = reopen(NEW)
     node = rows.add_node(database, driver_info=VALUE)
-    ident = sealing.Keys([NEW]).seal({"a": 1})["$fernet"].partition(":")[0]
+    ident = encryption.Keys([NEW]).seal({"a": 1})["$fernet"].partition(":")[0]
     broken = '{"$fernet":"' + ident + ':nonsense"}'
     reopen().write(
         lambda conn: conn.execute(sa.text("UPDATE nodes SET driver_info = :it"), {"it": broken})
@@ -219,7 +242,7 @@ def test_a_broken_token_is_told_apart_from_none(reopen: Reopen) -> None:
 )
 def test_a_key_that_is_none_is_refused_and_not_repeated(key: str) -> None:
     with pytest.raises(config.ConfigError, match="number 2 is no Fernet key") as refusal:
-        sealing.Keys([OLD, key])
+        encryption.Keys([OLD, key])
     assert not key or key not in str(refusal.value)
 
 
@@ -238,4 +261,4 @@ def test_every_field_that_is_masked_is_sealed(
     table: sa.Table, known: tuple[fields.Field, ...]
 ) -> None:
     secret = {str(field.stored) for field in known if field.secret}
-    assert secret == set(sealing.sealed(table))
+    assert secret == set(encryption.encrypted_columns(table))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from ironic_lite.db import nodes, sweeps
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import nodes, sweeps
 from tests.db.rows import NOON, add_node, lock_node
 
 MINUTE = datetime.timedelta(minutes=1)

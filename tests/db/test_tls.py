@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite import errors
-from ironic_lite.db import session
+from ironic_lite.db.engine import session
 from tests.chaos import servers
 from tests.emulators import redfish
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db import events, runs, trimming
-from ironic_lite.db.session import Database
-from ironic_lite.db.trimming import Excess
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import events, retention, runs
+from ironic_lite.db.queries.retention import Excess
 from tests.db.rows import NOON, add_node, new_uuid
 from tests.db.test_runs_and_events import add_run, steps_of
 from tests.statements import count_statements
@@ -35,7 +35,7 @@ def ids(database: Database, node: str) -> list[int]:
 
 def excess(database: Database, node: str, entries: int, others: int, kept: int = 1) -> Excess:
     return database.read(
-        lambda conn: trimming.excess(conn, node, entries=entries, others=others, runs=kept)
+        lambda conn: retention.excess(conn, node, entries=entries, others=others, runs=kept)
     )
 
 
@@ -43,7 +43,7 @@ def remove(
     database: Database, node: str, what: Excess, limit: int = 100, before: Any = LATE
 ) -> int:
     return database.write(
-        lambda conn: trimming.remove(conn, node, what, before=before, limit=limit)
+        lambda conn: retention.remove(conn, node, what, before=before, limit=limit)
     )
 
 
@@ -112,7 +112,7 @@ def test_runs_go_with_their_steps_but_for_those_that_are_open(database: Database
 
     def act(before: datetime.datetime) -> int:
         return database.write(
-            lambda conn: trimming.remove_runs(conn, node, what, before=before, limit=10)
+            lambda conn: retention.remove_runs(conn, node, what, before=before, limit=10)
         )
 
     assert act(NOON) == 0
@@ -131,7 +131,7 @@ def test_all_who_have_events_are_met_one_after_the_other(database: Database) -> 
     for node in (*living, gone):
         add_events(database, node, ENTRY, OTHER)
     met, after = [], ""
-    while row := database.read(lambda conn, after=after: trimming.next_node(conn, after)):  # type: ignore[misc]
+    while row := database.read(lambda conn, after=after: retention.next_node(conn, after)):  # type: ignore[misc]
         met.append((row["uuid"], bool(row["exists"]), row["driver"], row["conductor_group"]))
         after = row["uuid"]
     known = [(node, True, "fake-hardware", "rack") for node in living]
@@ -140,12 +140,12 @@ def test_all_who_have_events_are_met_one_after_the_other(database: Database) -> 
 
 def test_a_node_that_is_gone_loses_all_of_its_events(database: Database) -> None:
     node, other = new_uuid(), new_uuid()
-    assert database.read(lambda conn: trimming.newest(conn, node)) is None
+    assert database.read(lambda conn: retention.newest(conn, node)) is None
     add_events(database, node, ENTRY, {**OTHER, "at": LATE}, OTHER)
     add_events(database, other, ENTRY)
-    assert database.read(lambda conn: trimming.newest(conn, node)) == NOON
+    assert database.read(lambda conn: retention.newest(conn, node)) == NOON
     sizes = [
-        database.write(lambda conn: trimming.remove_all(conn, node, limit=2)) for _ in range(3)
+        database.write(lambda conn: retention.remove_all(conn, node, limit=2)) for _ in range(3)
     ]
     assert sizes == [2, 1, 0]
     assert (ids(database, node), len(ids(database, other))) == ([], 1)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ironic_lite.db import turns as module
-from ironic_lite.db.turns import Complaints, Turns
+from ironic_lite.db.engine import fair_lock as module
+from ironic_lite.db.engine.fair_lock import FairLock
 
 
 def until(what: Callable[[], bool]) -> None:
@@ -21,7 +21,7 @@ def until(what: Callable[[], bool]) -> None:
 
 
 def test_first_come_first_served() -> None:
-    turns, served = Turns(), []
+    turns, served = FairLock(), []
 
     def write(number: int) -> None:
         assert turns.acquire(30)
@@ -41,7 +41,7 @@ def test_first_come_first_served() -> None:
     assert turns.acquire(0)
 
 
-def _waits(turns: Turns) -> tuple[threading.Thread, threading.Event]:
+def _waits(turns: FairLock) -> tuple[threading.Thread, threading.Event]:
     """Let somebody wait for a turn, take it and give it back."""
     came = threading.Event()
 
@@ -58,7 +58,7 @@ def _waits(turns: Turns) -> tuple[threading.Thread, threading.Event]:
 
 def test_nobody_overtakes_who_has_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.0)
-    turns = Turns()
+    turns = FairLock()
     assert turns.acquire(0)
     waiting, came = _waits(turns)
     turns.release()
@@ -73,7 +73,7 @@ def test_nobody_overtakes_who_has_waited_for_long(monkeypatch: pytest.MonkeyPatc
 
 def test_who_is_overtaken_has_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 3600.0)
-    turns = Turns()
+    turns = FairLock()
     assert turns.acquire(0)
     waiting, came = _waits(turns)
     with turns._guard:  # as if who gives it back took it again before the other has woken
@@ -88,7 +88,7 @@ def test_who_is_overtaken_has_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_who_gives_up_waiting_costs_nobody_a_turn() -> None:
-    turns = Turns()
+    turns = FairLock()
     assert turns.acquire(0)
     assert not turns.acquire(0.01)
     turns.release()
@@ -96,7 +96,7 @@ def test_who_gives_up_waiting_costs_nobody_a_turn() -> None:
 
 
 def test_many_writers_exclude_each_other() -> None:
-    turns, inside, most, done = Turns(), [0], [0], []
+    turns, inside, most, done = FairLock(), [0], [0], []
 
     def write() -> None:
         for _ in range(50):
@@ -114,13 +114,3 @@ def test_many_writers_exclude_each_other() -> None:
         thread.join(30)
     assert (most[0], len(done)) == (1, 8)
     assert turns.acquire(0)
-
-
-def test_a_fault_is_told_once_until_it_is_over() -> None:
-    complaints = Complaints()
-    assert complaints.new("disk full")
-    assert not complaints.new("disk full")
-    assert complaints.new("server gone")
-    with complaints:
-        pass
-    assert complaints.new("disk full")

@@ -86,7 +86,7 @@ class FakeTask:
 
     ``timers`` and ``pauses`` list the seconds asked for; no test sleeps. ``added`` are the
     addresses of ports, ``inventory`` is the last one with its plug-in data. ``agent`` is set by a
-    test, ``token`` is the one made before a boot.
+    test, ``token`` is the one made before a boot. ``confirmed`` counts questions for the lock.
     """
 
     def __init__(
@@ -107,6 +107,7 @@ class FakeTask:
         self.token: str | None = None
         self.timers: list[float] = []
         self.pauses: list[float] = []
+        self.confirmed = 0
         self.added: list[str] = []
         self.inventory: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
 
@@ -119,7 +120,7 @@ class FakeTask:
         return self._ports
 
     @property
-    def cards(self) -> base.Cards:
+    def node_ports(self) -> base.Cards:
         return FakeCards(self._ports)
 
     def add_ports(self, addresses: Iterable[str]) -> None:
@@ -156,6 +157,13 @@ class FakeTask:
 
     def wake_after(self, seconds: float) -> None:
         self.timers.append(seconds)
+
+    def confirm_lock(self) -> None:
+        self.confirmed += 1
+
+    @property
+    def lock_is_sure(self) -> bool:
+        return True
 
     def pause(self, seconds: float) -> None:
         self.pauses.append(seconds)

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors, raid
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain import raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.base import StepKind
 from tests.drivers import doubles

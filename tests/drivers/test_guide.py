@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base, registry
 from ironic_lite.drivers.fake import behaviour
 from tests.drivers import doubles, packages

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
-from ironic_lite.conductor.task import Task
-from ironic_lite.db.session import Database
-from ironic_lite.drivers.redfish import connection
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.drivers import machines
 from tests.flows import rig as rigs

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from tests.flows import rig as rigs
 from tests.flows.rig import Rig
 
@@ -25,7 +25,7 @@ def build(sqlite_database: Database) -> Iterator[Callable[..., Rig]]:
     for rig in built:
         rig.bury()
     for rig in built:
-        rig.service.desk.workers.wait_idle(5)
+        rig.service.runtime.workers.wait_idle(5)
 
 
 @pytest.fixture

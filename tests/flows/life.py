@@ -10,8 +10,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ironic_lite import states, verbs
-from ironic_lite.states import Kind, State
+from ironic_lite.domain import states, verbs
+from ironic_lite.domain.states import Kind, State
 
 S = State
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
 

@@ -18,8 +18,9 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from ironic_lite import context, errors
+from ironic_lite import errors
 from ironic_lite.conductor.service import Service
+from ironic_lite.core import context
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
-from oslo_messaging.notify import notifier as oslo_notifier
 
-from ironic_lite import config, context
 from ironic_lite.conductor.service import Service
-from ironic_lite.db import events as db_events
-from ironic_lite.db import nodes, runs
-from ironic_lite.db.session import Database
+from ironic_lite.core import config, context
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import events as db_events
+from ironic_lite.db.queries import nodes, runs
 from ironic_lite.drivers.registry import Registry, Settings
+from ironic_lite.rpc import transport
 
 _PATIENCE = 10.0  # seconds before a condition that does not come true fails the test
 _ASKED = itertools.count(1)
@@ -184,11 +184,11 @@ class Rig:
 
     def bury(self) -> None:
         """End the threads of a conductor that died: without a word to the database."""
-        self.service.desk.draining.set()
-        self.service.desk.stopping.set()
+        self.service.runtime.draining.set()
+        self.service.runtime.stopping.set()
         self.service._keepalive.stop()
         self.service._alarm.stop()
-        self.service.desk.workers.close()
+        self.service.runtime.workers.close()
 
 
 def listed(*titles: str) -> list[dict[str, Any]]:
@@ -201,8 +201,8 @@ def configure(**values: Any) -> Any:
     """Return the configuration of a test conductor; keys are ``group__option``."""
     conf = cfg.ConfigOpts()
     config.register(conf)
-    conf.register_opts(oslo_notifier._notifier_opts, group="oslo_messaging_notifications")
     conf([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
+    transport.register_notifications(conf)
     settings = {
         "DEFAULT__host": "here",
         "DEFAULT__enabled_hardware_types": ["fake-hardware"],

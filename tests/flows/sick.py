@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ironic_lite import errors
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Database
 
 
 class Sickness:

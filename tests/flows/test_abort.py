@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed
 

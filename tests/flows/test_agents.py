@@ -8,9 +8,10 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor import stepper
-from ironic_lite.db import agent_steps
-from ironic_lite.db.session import Database
+from ironic_lite.conductor.steps import stepper
+from ironic_lite.conductor.work import bounds
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import agent_steps
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed, wait_for
@@ -186,10 +187,19 @@ def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: Rig) -> None:
         return found
 
     registry = cast(Registry, mortal.Drivers(drivers(), around))
-    object.__setattr__(rig.service.desk, "registry", registry)
+    object.__setattr__(rig.service.runtime, "registry", registry)
     rig.ask("do_provisioning_action", node, action="provide")
     row = rig.reaches(node, "clean failed")
     assert "manager fake lists a step that cannot be used: priority" in row["last_error"]
+    assert copy(rig, node) is None
+
+
+def test_an_agent_that_lists_too_much_fails_the_clean_of_its_node(rig: Rig) -> None:
+    large = {**BURN, "argsinfo": {"hours": {"description": "x" * (bounds.MOST_KIB * 1024)}}}
+    node = rig.node(fake_agent=agent(clean_steps=[large]))
+    rig.ask("do_provisioning_action", node, action="provide")
+    row = rig.reaches(node, "clean failed")
+    assert "agent_steps would take 2048 KiB of JSON" in row["last_error"]
     assert copy(rig, node) is None
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.conductor.watch import alarm
+from ironic_lite import errors
+from ironic_lite.conductor.watch import timers
+from ironic_lite.core import config
 from ironic_lite.drivers.agent import client, direct, steps
 from tests.flows import mortal, ramdisks
 from tests.flows.rig import Rig, wait_for
@@ -65,7 +66,7 @@ class Breaking(ramdisks.Machine):
 @pytest.fixture
 def logs(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
     """The folder of logs; nobody is waited for longer than need be."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(steps, "SOON", 0.02)
     monkeypatch.setattr(direct, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(client, "_PAUSE", 0.02)

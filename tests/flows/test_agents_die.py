@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ironic_lite import config, states
-from ironic_lite.conductor.watch import alarm
-from ironic_lite.db import models, nodes
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.conductor.watch import timers
+from ironic_lite.core import config
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import client, direct, steps
-from ironic_lite.states import Kind
 from tests.flows import mortal, ramdisks
 from tests.flows.rig import Rig, listed, wait_for
 
@@ -66,7 +68,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody is waited for longer than need be."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(steps, "SOON", 0.02)
     monkeypatch.setattr(direct, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(client, "_PAUSE", 0.02)
@@ -119,7 +121,7 @@ class Stage:
         if not life.dead:
             return rig, node, False
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         again = self.start(mortal.Life(), heir)
         wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
         return again, node, True

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock, errors
-from ironic_lite.conductor.watch.searches import Searches
-from ironic_lite.db import allocations, models, nodes
-from ironic_lite.db.session import Database
+from ironic_lite import errors
+from ironic_lite.conductor.watch.allocation_recovery import AllocationRecovery
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import allocations, nodes
+from ironic_lite.db.tables import models
 from tests.db.rows import new_uuid
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
@@ -98,7 +100,7 @@ def test_a_second_of_the_same_name_is_refused(rig: Rig) -> None:
     with pytest.raises(errors.Duplicate, match="name web"):
         ask(rig, name="web")
     assert wait_for(lambda: not rig.endpoints.allocator.under_way)
-    assert wait_for(lambda: rig.service.desk.workers.busy == 0)
+    assert wait_for(lambda: rig.service.runtime.workers.busy == 0)
 
 
 def test_an_instance_of_another_node_gets_none(rig: Rig) -> None:
@@ -113,7 +115,7 @@ def test_an_instance_of_another_node_gets_none(rig: Rig) -> None:
 def test_a_full_pool_refuses_and_nothing_is_kept(build: Build) -> None:
     rig = build(conductor__workers_pool_size=4)
     for _ in range(4):
-        rig.service.desk.workers.claim(reserved=True)
+        rig.service.runtime.workers.claim(reserved=True)
     with pytest.raises(errors.NoFreeWorker):
         ask(rig)
     assert rig.database.read(allocations.unsettled) == []
@@ -145,7 +147,7 @@ def test_who_is_faster_in_the_last_moment_has_the_node(
     """A PATCH comes between the look and the taking: the next node will do."""
     rig = build()
     first, second = free(rig), free(rig, "CUSTOM_A")
-    inner = rig.service.desk.database
+    inner = rig.service.runtime.database
     thief = new_uuid()
 
     class Slow:
@@ -157,7 +159,7 @@ def test_who_is_faster_in_the_last_moment_has_the_node(
                 rig.edit(first, instance_uuid=thief)
             return inner.write(work, **more)
 
-    object.__setattr__(rig.service.desk, "database", Slow())
+    object.__setattr__(rig.service.runtime, "database", Slow())
     assert consistent(rig, [ask(rig)]) == [second]
     assert rig.get(first)["instance_uuid"] == thief
 
@@ -169,7 +171,7 @@ def test_a_locked_node_is_waited_for(build: Build) -> None:
         row = got(rig, ask(rig))
         assert row["state"] == "error"
         assert "could not reserve any of 1 suitable nodes" in row["last_error"]
-    rig.service.desk.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
     with rig.tasks.lock(rig.who, node):
         uuid = ask(rig)
         assert uuid in rig.endpoints.allocator.under_way
@@ -178,7 +180,7 @@ def test_a_locked_node_is_waited_for(build: Build) -> None:
 
 def test_one_that_is_removed_while_it_looks_takes_nothing(build: Build) -> None:
     rig = build(conductor__node_locked_retry_interval=0.02)
-    rig.service.desk.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
     node = free(rig)
     with rig.tasks.lock(rig.who, node):
         uuid = ask(rig)
@@ -217,7 +219,7 @@ def test_who_deletes_a_node_removes_its_allocation(rig: Rig) -> None:
 
 
 def sweep(rig: Rig) -> None:
-    Searches(rig.tasks, rig.service._fleet, rig.endpoints.allocator).sweep()
+    AllocationRecovery(rig.tasks, rig.service._fleet, rig.endpoints.allocator).sweep()
 
 
 def mortal_rig(build: Build, database: Database, life: mortal.Life, host: str) -> Rig:
@@ -260,8 +262,8 @@ def test_no_search_is_lost_and_none_ends_twice(
 
 def test_a_search_of_the_living_is_left_alone(build: Build, sqlite_database: Database) -> None:
     rig, other = build(DEFAULT__host="one"), build(DEFAULT__host="two")
-    rig.service.desk.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
-    rig.service.desk.conf.set_override("node_locked_retry_interval", 0.02, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_interval", 0.02, "conductor")
     node = free(rig)
     with rig.tasks.lock(rig.who, node):
         uuid = ask(rig)
@@ -278,7 +280,7 @@ def test_a_conductor_that_stops_leaves_its_searches(build: Build) -> None:
     node = free(rig)
     with rig.tasks.lock(rig.who, node):
         uuid = ask(rig)
-        assert wait_for(lambda: rig.service.desk.workers.busy == 1)
+        assert wait_for(lambda: rig.service.runtime.workers.busy == 1)
         rig.service.stop(0.01)
     heir = build(DEFAULT__host="two")
     free_again = models.nodes.update().values(nodes.FREE)

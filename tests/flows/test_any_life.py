@@ -18,9 +18,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ironic_lite import states, verbs
-from ironic_lite.db.session import Database
-from ironic_lite.states import Kind, State
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain import states, verbs
+from ironic_lite.domain.states import Kind, State
 from tests.flows import life
 from tests.flows.life import Model, Told
 from tests.flows.truths import Truths
@@ -293,7 +293,7 @@ class AnyLife(Truths):
 
 
 _SETTINGS = hypothesis.settings(
-    max_examples=LIVES or 40,
+    max_examples=LIVES or 20,
     stateful_step_count=40 if LIVES else 25,
     derandomize=not LIVES,
     report_multiple_bugs=bool(LIVES),

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from ironic_lite import config
-from ironic_lite.conductor import stepper
-from ironic_lite.conductor.watch import alarm
-from ironic_lite.db.session import Database
-from ironic_lite.drivers import base, switching
-from ironic_lite.drivers.redfish import bios, connection, management, power
+from ironic_lite.conductor.steps import stepper
+from ironic_lite.conductor.watch import timers
+from ironic_lite.core import config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers import base, power_switching
+from ironic_lite.drivers.redfish import bios, management, power
+from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry
 from tests.emulators import bmc
 from tests.flows import mortal
@@ -76,9 +77,9 @@ class Drivers:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody is waited for longer than need be."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(bios, "_interval", lambda: 0.02)
-    monkeypatch.setattr(switching, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(power_switching, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(connection, "LINKS", connection.Links())
     config.CONF([], default_config_files=[], default_config_dirs=[])
     yield
@@ -119,7 +120,7 @@ class Stage:
             life.disarm()
             return rig, node, False
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         again = self.start(mortal.Life(), heir)
         wait_for(lambda: at_rest(again, node), lambda: again._about(node))
         return again, node, True

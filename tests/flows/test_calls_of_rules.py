@@ -88,7 +88,7 @@ def test_a_call_that_fails_fails_the_inspection_and_nothing_of_the_rules_is_kept
     row = rig.reaches(inspected(rig)["uuid"], "inspect failed")
     assert len(cmdb.asked) == tries
     assert f"Inspection rule {uuid}: api-call: {cmdb.url} cannot be called" in row["last_error"]
-    assert f"answers {status}" in row["last_error"]
+    assert f"replies {status}" in row["last_error"]
     assert "s3same" not in row["last_error"]
     assert row["extra"] == {}
 
@@ -96,7 +96,7 @@ def test_a_call_that_fails_fails_the_inspection_and_nothing_of_the_rules_is_kept
 def test_nobody_there_fails_the_inspection(rig: Rig) -> None:
     rule(rig, call(f"http://127.0.0.1:{free_port()}", retries=0))
     row = rig.reaches(inspected(rig)["uuid"], "inspect failed")
-    assert "cannot be called: NewConnectionError" in row["last_error"]
+    assert "cannot be called: connection refused" in row["last_error"]
 
 
 def test_blocked_networks_are_not_called(build: Build, serve: Callable[..., Cmdb]) -> None:
@@ -117,11 +117,11 @@ def test_a_conductor_that_has_lost_the_node_calls_no_more(
 
     def lose() -> None:
         seize(rig.database, node, "theirs")
-        rig.service.desk.fence.doubt()
+        rig.service.runtime.fence.doubt(0)
 
     cmdb.meanwhile = lose
     rig.ask("inspect_hardware", node)
-    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(10)
     assert len(cmdb.asked) == 1
     row = rig.get(node)
     assert (row["provision_state"], row["lock_token"]) == ("inspecting", "theirs")

@@ -6,16 +6,21 @@ import contextlib
 import itertools
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import clock, errors, history
-from ironic_lite.db import events, models, nodes
-from ironic_lite.db.session import Database
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import events, nodes
+from ironic_lite.db.tables import models
+from ironic_lite.domain import history
+from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
+from tests.flows.test_locks import seize
 from tests.spec.operator import Operator
 
 pytestmark = pytest.mark.filterwarnings(
@@ -278,7 +283,7 @@ def test_a_child_in_the_middle_of_something_is_left_alone(rig: Rig, state: str) 
     row = home.run("clean", on_children("power.power_on"))
     assert row["provision_state"] == "clean failed"
     child = home.children[0]
-    said = f'on child node {child}: it is in the middle of something, in state "{state}"'
+    said = f'on child node {child}: it is busy in state "{state}"'
     assert said in row["last_error"]
     assert home.powers() == [None]
 
@@ -354,7 +359,7 @@ def _die(build: Callable[..., Rig], database: Database, **when: int) -> Family |
     steps = [on_children("bios.factory_reset"), on_children("power.power_on")]
     with contextlib.suppress(mortal.Died):
         rig.ask("do_node_clean", home.parent, clean_steps=steps)
-    wait_for(lambda: life.dead or rig.service.desk.workers.busy == 0)
+    wait_for(lambda: life.dead or rig.service.runtime.workers.busy == 0)
     rig.bury()
     return home if life.dead else None
 
@@ -399,3 +404,25 @@ def test_a_stop_leaves_the_children_free_and_the_step_to_be_run_again(
         ["bios.factory_reset"] * 2,
         ["bios.factory_reset"],
     ]
+
+
+def test_a_parent_that_is_another_conductors_by_now_leaves_its_next_child_alone(
+    build: Callable[..., Rig],
+) -> None:
+    """The new owner has the step run on all children: twice at once would be once too often."""
+    begun: list[str] = []
+
+    def around(kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "execute_clean_step":
+            begun.append(kind)
+            if len(begun) == 1:
+                seize(rig.database, some.parent, "theirs")
+                rig.service.runtime.fence.doubt(0)
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    some = family(rig, "clean", 2)
+    rig.ask("do_node_clean", some.parent, clean_steps=[on_children("bios.factory_reset")])
+    assert rig.service.runtime.workers.wait_idle(30)
+    assert len(begun) == 1
+    assert rig.get(some.parent)["lock_token"] == "theirs"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.conductor.work.workers import Place
 from tests.flows.rig import Rig, listed
 
 AUTOMATED = ["deploy.erase_devices_metadata", "deploy.erase_devices"]
@@ -72,12 +73,12 @@ def test_at_its_start_a_clean_shows_an_empty_step_and_a_null_index(
         driver_internal_info={"clean_steps": listed("raid.old"), "clean_step_index": 4},
     )
     seen: list[dict[str, Any]] = []
-    workers = rig.service.desk.workers
+    workers = rig.service.runtime.workers
     run = workers.run
 
-    def look_first(work: Callable[[], None]) -> None:
+    def look_first(work: Callable[[], None]) -> Place:
         seen.append(rig.get(node))
-        run(work)
+        return run(work)
 
     monkeypatch.setattr(workers, "run", look_first)
     rig.act("provide", node)

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import automatic
-from ironic_lite.conductor.task import Task
-from ironic_lite.db import runbooks, traits
-from ironic_lite.db.session import Database
+from ironic_lite.conductor.steps import automated
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import runbooks, traits
 from ironic_lite.drivers.fake.deploy import FakeDeploy
 from tests.db.rows import new_uuid
 from tests.flows.rig import Rig, listed
@@ -207,13 +207,13 @@ def test_a_runbook_without_a_ramdisk_asks_nothing_of_one(
 
 def test_a_runbook_is_read_once(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was checked while the caller listened is what is done."""
-    read, asked = automatic.book, list[str]()
+    read, asked = automated.book, list[str]()
 
-    def counted(task: Task) -> automatic.Book | None:
+    def counted(task: Task) -> automated.Book | None:
         asked.append(task.node.uuid)
         return read(task)
 
-    monkeypatch.setattr(automatic, "book", counted)
+    monkeypatch.setattr(automated, "book", counted)
     rig = build(**{SOURCE: "runbook", "conductor__automated_cleaning_runbook": "wipe"})
     book(rig, "wipe")
     one = node(rig)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from tests.flows.rig import wait_for
 from tests.spec.operator import Operator
 from tests.spec.wire import baremetal, listening

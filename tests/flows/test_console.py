@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.fake.console import FakeConsole
 from tests.spec.operator import Operator
 from tests.spec.wire import baremetal, listening

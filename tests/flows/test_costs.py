@@ -15,7 +15,7 @@ def cleaned(rig: Rig, steps: int) -> Statements:
     node = rig.node()
     with count_statements(rig.database) as sent:
         rig.ask("do_node_clean", node, clean_steps=listed(*["management.reset_bmc"] * steps))
-        assert rig.service.desk.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(10)
     assert rig.get(node)["provision_state"] == "manageable"
     return sent
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite import counters
-from ironic_lite.db import conductors
+from ironic_lite.core import bmc_metrics
+from ironic_lite.db.queries import conductors
 from tests.flows.rig import Rig
 from tests.statements import count_statements
 
 
 def test_the_sign_of_life_carries_the_counts(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = counters.Counters()
-    made.note("ipmi", "power", counters.OK, 0.1)
-    monkeypatch.setattr(counters, "BMCS", made)
+    made = bmc_metrics.Counters()
+    made.note("ipmi", "power", bmc_metrics.OK, 0.1)
+    monkeypatch.setattr(bmc_metrics, "BMCS", made)
     with count_statements(rig.database) as sent:
         rig.service._keepalive.beat()
     assert len(sent) == 1, str(sent)

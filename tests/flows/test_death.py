@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import clock, states
-from ironic_lite.conductor import stepper
-from ironic_lite.conductor.watch import alarm
-from ironic_lite.db import models, nodes
-from ironic_lite.db.session import Database
-from ironic_lite.states import Kind
+from ironic_lite.conductor.steps import stepper
+from ironic_lite.conductor.watch import timers
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed, wait_for
 
@@ -101,7 +103,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timers of dead conductors are looked for without delay."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
 
 
 class Theatre:
@@ -124,7 +126,7 @@ class Theatre:
             rig.ask(case.method, node, **case.args)
         wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.get(node))
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         return (rig, node) if life.dead else None
 
     def restart(self) -> Rig:
@@ -279,7 +281,7 @@ def test_an_accepted_abort_is_not_lost(
     rig.database = sqlite_database
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "deploy.erase_devices")
-    assert rig.service.desk.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(5)
     life.arm(commit=n)
     accepted = False
     with contextlib.suppress(mortal.Died):
@@ -293,7 +295,7 @@ def test_an_accepted_abort_is_not_lost(
     assert row["provision_state"] == ("clean wait" if n == 1 else "clean failed")
 
 
-def test_a_power_change_cut_short_is_told(theatre: Theatre) -> None:
+def test_an_interrupted_power_change_is_told(theatre: Theatre) -> None:
     case = Case("active", "change_node_power_state", {"target": "power on"}, {"active": None})
     for n in itertools.count(1):
         died = theatre.die(case, "commit", n)
@@ -302,5 +304,5 @@ def test_a_power_change_cut_short_is_told(theatre: Theatre) -> None:
         rig, node = theatre.restart(), died[1]
         row = rests(rig, node)
         assert row["target_power_state"] is None
-        assert row["power_state"] == "power on" or n == 1 or "cut short" in row["last_error"]
+        assert row["power_state"] == "power on" or n == 1 or "interrupted" in row["last_error"]
         rig.bury()

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ironic_lite import clock, states
-from ironic_lite.conductor.watch import alarm
+from ironic_lite.conductor.watch import timers
 from ironic_lite.conductor.watch.timeouts import Timeouts
-from ironic_lite.db import models
-from ironic_lite.db.session import Database
-from ironic_lite.states import Kind, State
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import models
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed, wait_for
 from tests.flows.test_death import Theatre
@@ -103,7 +104,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timers of dead conductors are looked for without delay."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
 
 
 class Stage:
@@ -129,7 +130,7 @@ class Stage:
             return rig.node(start, power_state="power on")
         node = rig.node(wait.before, **wait.told)
         assert rig.call(wait.method, node, **wait.args)["provision_state"] == start
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         rig.edit(node, driver_info={})  # whatever comes now takes no time
         return node
 
@@ -159,7 +160,7 @@ def settled(rig: Rig, node: str) -> bool:
     row = rig.get(node)
     busy = states.kind(State(row["provision_state"])) is Kind.BUSY
     due = row["wake_at"] is not None and row["wake_at"] <= clock.now()
-    idle = rig.service.desk.workers.busy == 0
+    idle = rig.service.runtime.workers.busy == 0
     return idle and row["reservation"] is None and not busy and not due
 
 

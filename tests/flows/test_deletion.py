@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ironic_lite import errors, states
-from ironic_lite.db import nodes
-from ironic_lite.states import Kind, State
+from ironic_lite import errors
+from ironic_lite.db.queries import nodes
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
 from tests.flows.rig import Rig
 
 AT_REST = frozenset({"enroll", "manageable", "available", "adopt failed"})

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.context import Context
+from ironic_lite.core.context import Context
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed
@@ -131,7 +131,7 @@ def refused_again(rig: Rig, who: Context, method: str, node: str, **args: Any) -
     with pytest.raises(errors.Conflict) as caught:
         getattr(rig.endpoints, method)(who, node_uuid=node, **args)
     assert who.request_id in caught.value.message
-    assert rig.service.desk.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(5)
     assert rig.get(node) == before
     assert rig.tasks.held == frozenset()
 
@@ -144,7 +144,7 @@ def test_an_order_that_comes_late_once_more_is_refused(
     node = counted.node("active", power_state="power off", raid_interface="fake")
     getattr(counted.endpoints, order.method)(who, node_uuid=node, **order.args)
     counted.settled(node)
-    assert counted.service.desk.workers.wait_idle(5)
+    assert counted.service.runtime.workers.wait_idle(5)
     once = dict(calls)
     assert order.call is None or calls[order.call] == 1
     refused_again(counted, who, order.method, node, **order.args)
@@ -162,7 +162,7 @@ def test_an_order_that_comes_twice_at_once_is_carried_out_once(
     act = getattr(counted.endpoints, order.method)
     refused = at_once(2, lambda: act(who, node_uuid=node, **order.args))
     counted.settled(node)
-    assert counted.service.desk.workers.wait_idle(5)
+    assert counted.service.runtime.workers.wait_idle(5)
     assert [type(why) for why in refused] in ([errors.NodeLocked], [errors.Conflict])
     assert order.call is None or calls[order.call] == 1
     assert counted.get(node)["last_error"] is None
@@ -233,7 +233,7 @@ def test_a_verb_that_comes_twice_at_once_and_late_is_carried_out_once(
     refused = at_once(2, lambda: act(who, node_uuid=node, **args))
     assert len(refused) == 1
     assert isinstance(refused[0], errors.Conflict | errors.NodeLocked | errors.InvalidState)
-    assert rig.service.desk.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(5)
     rig.settled(node)
     rig.edit(node, provision_state=state, target_provision_state=None)
     refused_again(rig, who, method, node, **args)

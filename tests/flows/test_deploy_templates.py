@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db import deploy_templates, traits
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import deploy_templates, traits
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers
 from tests.statements import count_statements
@@ -264,13 +264,13 @@ def test_after_any_death_the_deployment_goes_on_with_what_was_accepted(
         life.arm(commit=n)
         with contextlib.suppress(mortal.Died):
             rig.ask("do_node_deploy", node)
-        rig.service.desk.workers.wait_idle(10)
+        rig.service.runtime.workers.wait_idle(10)
         rig.bury()
         _spoil(sqlite_database, row, change)
         if not life.dead:
             break
         again = build(sqlite_database)
-        assert again.service.desk.workers.wait_idle(10)
+        assert again.service.runtime.workers.wait_idle(10)
         state = again.settled(node)["provision_state"]
         ended.add(state)
         assert set(again.started(node)) == (
@@ -296,7 +296,7 @@ def cost(rig: Rig, node: str) -> list[str]:
     """Return the statements of a whole deployment."""
     with count_statements(rig.database) as sent:
         rig.ask("do_node_deploy", node)
-        assert rig.service.desk.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(10)
     assert rig.get(node)["provision_state"] == "active"
     return list(sent)
 

@@ -11,13 +11,14 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import recovery, states
-from ironic_lite.conductor.watch import alarm
-from ironic_lite.db import models, nodes
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.conductor.watch import timers
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
+from ironic_lite.domain import recovery, states
+from ironic_lite.domain.recovery import CrashPoint
+from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers.registry import Registry
-from ironic_lite.recovery import Moment
-from ironic_lite.states import Kind, State
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
 from tests.flows.test_recovery import (
@@ -108,7 +109,7 @@ class Heirs:
     def bury(self, rig: Rig) -> None:
         """End a dead one's threads."""
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
 
 
 def _forget(conn: Connection) -> None:
@@ -121,7 +122,7 @@ def _forget(conn: Connection) -> None:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timers of dead conductors are looked for without delay."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
 
 
 @pytest.fixture
@@ -134,7 +135,7 @@ def stage(build: Build, sqlite_database: Database) -> Stage:
     return Stage(build, sqlite_database)
 
 
-def moments() -> Iterator[tuple[State, Moment, str]]:
+def moments() -> Iterator[tuple[State, CrashPoint, str]]:
     """Give each moment of each state in which somebody works, and by what it is reached."""
     for state, moment in cells():
         for what in ("commit", "call"):
@@ -145,7 +146,7 @@ def moments() -> Iterator[tuple[State, Moment, str]]:
 @pytest.mark.parametrize(("who", "again"), DEATHS)
 @pytest.mark.parametrize("left", list(moments()), ids=lambda left: "-".join(map(str, left)))
 def test_work_is_gone_on_with_though_its_recovery_dies_too(
-    stage: Stage, heirs: Heirs, left: tuple[State, Moment, str], who: str, again: str
+    stage: Stage, heirs: Heirs, left: tuple[State, CrashPoint, str], who: str, again: str
 ) -> None:
     state, moment, what = left
     second, third = HEIRS[who]
@@ -183,7 +184,7 @@ def test_what_an_abort_has_left_is_put_away_though_its_recovery_dies_too(
         first, life = stage.start()
         node = first.node(scene.before, **scene.told)
         assert first.call(scene.method, node, **scene.args)["provision_state"] == state
-        stage.doom(life, node, (failed, Moment.DURING), "commit")
+        stage.doom(life, node, (failed, CrashPoint.DURING), "commit")
         with contextlib.suppress(mortal.Died):
             first.ask(ACT, node, action="abort")
         assert stage.ended(first, life, node)
@@ -219,16 +220,16 @@ def test_where_nobody_works_locks_go_and_what_was_cut_short_is_told_though_its_r
         found = {state: locked(rig, state, target_power_state="power on") for state in resting}
         rig.bury()
         heir, life = heirs.die(second, "commit", m)
-        assert heir.service.desk.workers.wait_idle(5)
+        assert heir.service.runtime.workers.wait_idle(5)
         dead = life.dead
         heirs.bury(heir)
         rig = heirs.live(third) if dead else heir
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         for state, node in found.items():
             row = rig.get(node)
             assert (row["provision_state"], row["reservation"]) == (state, None)
             assert row["target_power_state"] is None
-            assert "cut short" in row["last_error"]
+            assert "interrupted" in row["last_error"]
             assert len(rig.events(node, "power")) == 1
             assert states.kind(state) is not Kind.BUSY
         if not dead:

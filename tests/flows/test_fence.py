@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import clock
-from ironic_lite.conductor import fence
-from ironic_lite.db import nodes
+from ironic_lite import errors
+from ironic_lite.conductor.work import fence
+from ironic_lite.core import clock, config
+from ironic_lite.db.queries import nodes
+from ironic_lite.drivers.ipmi import command
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers
@@ -52,7 +54,7 @@ def paused(
     rig = build(registry=registry, conductor__heartbeat_interval=1000)
     node = rig.node("active")
     rig.ask("do_node_tear_down", node)
-    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(10)
     return rig, node, pause
 
 
@@ -112,9 +114,91 @@ def test_a_pause_in_which_nobody_took_over_costs_nothing(
     assert len(pause.called) > 3
 
 
+def test_a_pause_inside_a_driver_method_ends_with_the_lock_lost(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = build(conductor__heartbeat_interval=1000)
+    node = rig.node()
+    with rig.tasks.lock(rig.who, node) as task:
+        task.pause(0)
+        seize(rig)
+        later = fence.steady() + HOUR
+        monkeypatch.setattr(fence, "steady", lambda: later)
+        for ask in (task.confirm_lock, lambda: task.pause(0)):
+            with pytest.raises(errors.LockLost):
+                ask()
+
+
+def test_a_lease_that_is_asked_for_is_renewed(
+    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who finds the lock as it was a lease ago may take it over at once, whoever has read it."""
+    rig = build(conductor__heartbeat_interval=1000)
+    node = rig.node()
+    with rig.tasks.lock(rig.who, node) as task:
+        seen = nodes.Lease.seen(rig.get(node))
+        later = fence.steady() + HOUR
+        monkeypatch.setattr(fence, "steady", lambda: later)
+        task.confirm_lock()
+
+        def steal(conn: Any) -> bool:
+            return nodes.lock(
+                conn, node, host="other", token="theirs", expires=clock.after(60), steal=seen
+            )
+
+        assert not rig.database.write(steal)
+
+
+def test_nothing_is_sent_after_the_locks_were_given_up(rig: Rig) -> None:
+    node = rig.node()
+    with rig.tasks.lock(rig.who, node) as task:
+        rig.service._let_go()
+        with pytest.raises(errors.Stopping):
+            task.confirm_lock()
+        assert rig.get(node)["lock_expires"] == nodes.ENDED
+
+
+def test_no_order_is_begun_shortly_before_a_lease_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    leases, now = fence.Fence(80), fence.steady()
+    leases.renewed(now)
+    monkeypatch.setattr(fence, "steady", lambda: now + 59)
+    assert leases.holds(0)
+    monkeypatch.setattr(fence, "steady", lambda: now + 61)
+    assert not leases.holds(0)
+
+
+def test_ipmitool_gives_a_silent_bmc_up_before_a_lease_ends(rig: Rig) -> None:
+    timeout = config.CONF.conductor.heartbeat_timeout
+    assert fence.MARGIN * timeout > command.SILENT_SECONDS
+
+
+@pytest.mark.parametrize("lost", [seize, lambda rig: rig.service._let_go()])
+def test_an_order_under_way_may_not_go_on_when_the_lock_may_be_lost(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, lost: Callable[[Rig], None]
+) -> None:
+    node = rig.node()
+    with rig.tasks.lock(rig.who, node) as task:
+        assert task.lock_is_sure
+        lost(rig)
+        later = fence.steady() + HOUR
+        monkeypatch.setattr(fence, "steady", lambda: later)
+        assert not task.lock_is_sure
+
+
+def test_a_clock_that_stood_still_counts_when_the_one_on_the_wall_is_put_right() -> None:
+    wall, steady = [1000.0], [5.0]
+    ahead = clock.Ahead(lambda: wall[0], lambda: steady[0])
+    wall[0], steady[0] = 1010.0, 15.0
+    assert ahead.read() == 15
+    wall[0] = 1310.0
+    assert ahead.read() == 315
+    wall[0], steady[0] = 10.0, 16.0
+    assert ahead.read() == 316
+
+
 def test_who_was_not_paused_does_not_ask(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(fence.Hold, "confirm", lambda self: asked.append("a statement"))
+    monkeypatch.setattr(fence.HeldLock, "confirm", lambda self: asked.append("a statement"))
     node = rig.node()
     rig.clean(node, "bios.factory_reset")
     assert asked == []

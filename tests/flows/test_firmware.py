@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db import bios_settings, firmware_components
+from ironic_lite.db.queries import bios_settings, firmware_components
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import bios, firmware
 from tests.flows.rig import Rig

@@ -11,9 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import clock, errors
+from ironic_lite import errors
 from ironic_lite.conductor.endpoints import agent
-from ironic_lite.db import nodes as db_nodes
+from ironic_lite.core import clock
+from ironic_lite.db.queries import nodes as db_nodes
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake.deploy import FakeDeploy
 from ironic_lite.drivers.registry import Registry
@@ -121,7 +122,7 @@ def test_a_heartbeat_costs_three_statements_at_most(rig: Rig, state: str) -> Non
         rig.edit(node, driver_internal_info={**told(rig, node), f"{kind}_step_index": 0})
     with count_statements(rig.database) as sent:
         beat(rig, node)
-        assert rig.service.desk.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(10)
     assert len(sent) <= 3, str(sent)
     assert told(rig, node)["agent_url"] == URL
 
@@ -236,7 +237,7 @@ def test_to_ask_the_agent_after_a_heartbeat_costs_no_further_statement(
     rig, node = asked(build)
     with count_statements(rig.database) as sent:
         beat(rig, node)
-        assert rig.service.desk.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(10)
     assert len(sent) == 3, str(sent)
     found = rig.get(node)
     assert found["driver_internal_info"]["driver_notes"] == {"asked": 1}
@@ -270,12 +271,12 @@ def test_a_heartbeat_that_ends_nothing_takes_no_lock(rig: Rig) -> None:
         beat(rig, node)
     assert [line.split()[0] for line in sent] == ["SELECT", "UPDATE"]
     assert "reservation" not in sent[1].partition("WHERE")[0]
-    assert rig.service.desk.workers.busy == 0
+    assert rig.service.runtime.workers.busy == 0
 
 
 def test_a_flood_for_a_locked_node_takes_no_worker_and_writes_nothing(rig: Rig) -> None:
     node = waiting(rig)
-    workers = rig.service.desk.workers
+    workers = rig.service.runtime.workers
     while workers.busy < 19:  # of 20: one is kept for requests
         workers.claim()
     with rig.tasks.lock(rig.who, node), count_statements(rig.database) as sent:
@@ -292,7 +293,7 @@ def test_those_who_need_no_login_wait_for_locks_in_small_numbers(
 ) -> None:
     """Each that waits holds a thread: one for a node, so many in all; the others come again."""
     monkeypatch.setattr(agent, "MOST_WAIT", 2)
-    rig.service.desk.conf.set_override("node_locked_retry_interval", 600, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_interval", 600, "conductor")
     nodes = [rig.node("inspect wait") for _ in range(3)]
     report: Json = {"inventory": {}, "plugin_data": {}}
 
@@ -319,7 +320,7 @@ def test_those_who_need_no_login_wait_for_locks_in_small_numbers(
             with pytest.raises(errors.NodeLocked):
                 rig.ask("continue_inspection", node, **report)
     rig.ask("get_node_with_token", nodes[2])  # nobody works on it any more
-    rig.service.desk.stopping.set()
+    rig.service.runtime.stopping.set()
     for one in waiting:
         one.join(10)
     assert rig.endpoints.room._waiting == set()

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ironic_lite import clock, history
-from ironic_lite.conductor.flows import listed as lists
-from ironic_lite.db import events, nodes
-from ironic_lite.steps import StepKind
+from ironic_lite.conductor.steps import requested as lists
+from ironic_lite.core import clock
+from ironic_lite.db.queries import events, nodes
+from ironic_lite.domain import history
+from ironic_lite.domain.steps import StepKind
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed
 

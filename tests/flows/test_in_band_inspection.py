@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config, context, errors
+from ironic_lite import errors
 from ironic_lite.conductor.watch.timeouts import Timeouts
-from ironic_lite.db import inventories, ports
-from ironic_lite.db.session import Database
+from ironic_lite.core import config, context
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import inventories, ports
 from ironic_lite.drivers.fake.boot import FakeBoot
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers
@@ -170,7 +171,7 @@ def test_what_the_ramdisk_says_of_its_failure_is_told(
 
 @pytest.mark.parametrize(
     ("found", "said"),
-    [({}, "sent no inventory"), (inventory(cpu={}), "does not tell cpu_arch")],
+    [({}, "sent no inventory"), (inventory(cpu={}), "does not have cpu_arch")],
     ids=["nothing", "too little"],
 )
 def test_a_report_nothing_can_be_made_of_leaves_all_as_it_was(
@@ -231,7 +232,7 @@ def test_logs_that_are_none_stop_nothing(
     node = waiting(rig)
     with caplog.at_level(logging.WARNING):
         assert reports(rig, node, logs="no base64!")["provision_state"] == "manageable"
-    assert "no logs of its ramdisk were kept" in caplog.text
+    assert "cannot keep the logs of its ramdisk" in caplog.text
 
 
 # -- giving up -------------------------------------------------------------------------------
@@ -349,9 +350,9 @@ def test_a_conductor_may_die_at_any_moment(
         life.arm(**{what: n})
         with contextlib.suppress(mortal.Died):
             rig.ask("inspect_hardware", node)
-            assert rig.service.desk.workers.wait_idle(5)
+            assert rig.service.runtime.workers.wait_idle(5)
             rig.ask("continue_inspection", node, inventory=inventory(mac), plugin_data={})
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         rig.bury()
         if heir != "here":
             sqlite_database.write(forget)

@@ -11,7 +11,7 @@ import pytest
 from oslo_utils import secretutils
 
 from ironic_lite import errors
-from ironic_lite.db import nodes, ports
+from ironic_lite.db.queries import nodes, ports
 from tests.flows.rig import Rig
 
 FOUND = {"cpu_arch": "x86_64", "cpus": 8, "memory_mb": 16384, "local_gb": 100}
@@ -72,7 +72,7 @@ def test_inspection_adds_ports_for_cards_that_no_node_has(
     told = rig.events(node, "port_created")
     assert [event["data"]["port"] for event in told] == [port.uuid for port in cards]
     assert {event["requester"] for event in told} == {"tester"}
-    assert "a network card without a port: 'n/a'" in caplog.text
+    assert "no port is added for a network card with the address 'n/a'" in caplog.text
 
 
 def test_whoever_lost_the_lock_adds_no_ports(rig: Rig) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db import inspection_rules, inventories, ports, traits
+from ironic_lite.db.queries import inspection_rules, inventories, ports, traits
 from tests.db.rows import new_uuid
 from tests.flows.rig import Rig
 
@@ -90,7 +90,7 @@ def test_a_driver_that_cannot_drive_the_node_fails_the_inspection(rig: Rig, want
     fakes = {f"{kind}_interface": "fake" for kind in ("power", "management", "inspect")}
     row = rig.reaches(inspected(rig, **fakes)["uuid"], "inspect failed")
     assert row["driver"] == "fake-hardware"
-    assert "A rule wants the driver" in row["last_error"]
+    assert "A rule sets the driver" in row["last_error"]
 
 
 def test_a_driver_that_can_drive_the_node_is_kept(rig: Rig) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.task import Task
-from ironic_lite.db import inventories, nodes, ports
-from ironic_lite.db.session import Database
+from ironic_lite.conductor.work import bounds
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import inventories, nodes, ports
 from ironic_lite.drivers.fake import inspect
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers
@@ -56,6 +57,18 @@ def test_the_next_inspection_replaces_it(rig: Rig) -> None:
     assert set(cards(rig, node)) == {CARD, OTHER}
 
 
+def test_one_that_is_too_large_to_be_kept_fails(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = rig.node(fake_ports=[CARD])
+    rig.call("inspect_hardware", node)
+    before = inventory(rig, node)
+    monkeypatch.setattr(bounds, "MOST_KIB", 0)
+    rig.edit(node, driver_info={"fake_ports": [OTHER]})
+    rig.ask("inspect_hardware", node)
+    row = rig.reaches(node, "inspect failed")
+    assert "inventory would take" in row["last_error"]
+    assert inventory(rig, node) == before
+
+
 def test_one_that_fails_leaves_the_last_one(rig: Rig) -> None:
     node = rig.node(fake_fail_verbs={"inspect": "no"})
     rig.call("inspect_hardware", node)
@@ -86,7 +99,7 @@ def test_a_conductor_that_dies_leaves_all_or_nothing_and_no_port_twice(
         life.arm(**{what: n})
         with contextlib.suppress(mortal.Died):
             rig.ask("inspect_hardware", node)
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         rig.bury()
         row = rig.get(node)
         ended = row["inspection_finished_at"] is not None
@@ -121,9 +134,9 @@ def test_a_card_of_another_node_is_told_of_and_stays_there(
         assert rig.call("inspect_hardware", node)["provision_state"] == "manageable"
         rig.call("inspect_hardware", other)
     assert (set(cards(rig, node)), set(cards(rig, other))) == ({OTHER}, {CARD})
-    said = [line for line in caplog.messages if "gets no port here" in line]
+    said = [line for line in caplog.messages if "no port is added" in line]
     assert said == [
-        f"Node {node}: the network card {CARD} gets no port here: it is a port of node {other}."
+        f"Node {node}: no port is added for network card {CARD}: it is a port of node {other}."
     ]
 
 

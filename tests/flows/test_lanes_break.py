@@ -6,7 +6,7 @@ import threading
 import types
 from typing import cast
 
-from ironic_lite.conductor.watch import lanes
+from ironic_lite.conductor.watch import node_queue
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.records import Node
 
@@ -23,7 +23,7 @@ def test_a_lane_goes_on_after_an_exit() -> None:
         asked.append(node.uuid)
         raise SystemExit
 
-    lane = lanes.Lane(act, most=1, halted=threading.Event())
+    lane = node_queue.BackgroundQueue(act, most=1, halted=threading.Event())
     for name in ("a", "b"):
         lane.put(node(name))
         assert lane.wait_idle(10)
@@ -38,7 +38,7 @@ def test_a_queue_is_worked_through_after_an_exit() -> None:
         raise SystemExit
 
     queue = iter([node(name) for name in "abc"])
-    lanes.go_through(queue, act, most=1, halted=threading.Event())
+    node_queue.go_through(queue, act, most=1, halted=threading.Event())
     assert asked == ["a", "b", "c"]
 
 

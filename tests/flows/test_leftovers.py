@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_lite import config
-from ironic_lite.conductor.watch import leftovers
-from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import ports
-from ironic_lite.db.session import Database
+from ironic_lite.conductor.watch import file_cleanup
+from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.core import config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import ports
 from ironic_lite.drivers.boot import dnsmasq, loaders
 from ironic_lite.drivers.registry import Registry, Settings
-from ironic_lite.images import leftovers as files
+from ironic_lite.images import node_files as files
 from ironic_lite.images import published
 from tests.flows import rig
 
@@ -43,7 +43,7 @@ def conductor(sqlite_database: Database) -> Iterator[rig.Rig]:
 @pytest.fixture
 def aged(monkeypatch: pytest.MonkeyPatch) -> None:
     """All files are old enough."""
-    monkeypatch.setattr(leftovers, "OLD_SECONDS", -60.0)
+    monkeypatch.setattr(file_cleanup, "OLD_SECONDS", -60.0)
 
 
 def sweep(conductor: rig.Rig) -> None:
@@ -195,7 +195,7 @@ def test_a_card_is_ignored_while_a_node_has_it_and_forgotten_with_its_port(
     others.write_text("52:54:00:aa:00:09,ignore\n")
     sweep(conductor)
     assert said(hosts) == IGNORED
-    monkeypatch.setattr(Fleet, "mine", lambda self, row: False)  # another conductor has it now
+    monkeypatch.setattr(Ownership, "mine", lambda self, row: False)  # another conductor has it now
     sweep(conductor)
     assert (said(hosts), others.exists()) == (None, True)
 

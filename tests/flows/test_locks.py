@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import clock, errors
-from ironic_lite.db import models, nodes
-from ironic_lite.db.session import Connection, Database
+from ironic_lite import errors
+from ironic_lite.conductor.work import locks
+from ironic_lite.core import clock, context
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
 from ironic_lite.drivers.registry import Registry
-from ironic_lite.pulse import Pulses
+from ironic_lite.membership.liveness import FailureDetector
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed, wait_for
 
@@ -60,19 +64,19 @@ def seize(database: Database, node: str, token: str) -> None:
 
 def test_a_locked_node_names_its_holder_after_some_tries(rig: Rig) -> None:
     node = rig.node()
-    rig.service.desk.conf.set_override("node_locked_retry_interval", 0, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_interval", 0, "conductor")
     seize(rig.database, node, "other")
     before = rig.get(node)
     with pytest.raises(errors.NodeLocked, match="there"):
         rig.act("provide", node)
     assert rig.get(node) == before
-    assert rig.service.desk.workers.busy == 0
+    assert rig.service.runtime.workers.busy == 0
     assert rig.tasks.held == frozenset()
 
 
 def test_a_lock_given_back_meanwhile_is_taken(rig: Rig) -> None:
-    rig.service.desk.conf.set_override("node_locked_retry_interval", 0, "conductor")
-    rig.service.desk.conf.set_override("node_locked_retry_attempts", 2, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_interval", 0, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_attempts", 2, "conductor")
     node = rig.node()
     seize(rig.database, node, "other")
     tries: list[int] = []
@@ -86,6 +90,29 @@ def test_a_lock_given_back_meanwhile_is_taken(rig: Rig) -> None:
 
     rig.tasks._take = second_time
     assert rig.act("provide", node)["provision_state"] == "available"
+
+
+def test_waiters_for_locks_leave_threads_for_other_calls(rig: Rig) -> None:
+    rig.service.runtime.conf.set_override("node_locked_retry_interval", 600, "conductor")
+    node = rig.node()
+    seize(rig.database, node, "other")
+    refused: list[errors.NodeLocked] = []
+
+    def ask() -> None:
+        try:
+            with rig.tasks.lock(context.Context("req-1"), node):
+                raise AssertionError("the lock is another's")
+        except errors.NodeLocked as why:
+            refused.append(why)
+
+    waiters = [threading.Thread(target=ask) for _ in range(locks.MOST_WAIT + 1)]
+    for waiter in waiters:
+        waiter.start()
+    wait_for(lambda: len(refused) == 1)  # the one too many
+    rig.service.runtime.stopping.set()
+    for waiter in waiters:
+        waiter.join()
+    assert len(refused) == len(waiters)
 
 
 def test_a_node_that_is_not_there_is_told_at_once(rig: Rig) -> None:
@@ -113,7 +140,7 @@ def test_a_worker_that_lost_its_lock_stops_and_writes_nothing_more(
     before, events = rig.get(node), rig.events(node)
     steps = rig.run(node)
     gate.opened.set()
-    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(10)
     assert rig.get(node) == before
     assert rig.events(node) == events
     assert rig.run(node) == steps
@@ -134,7 +161,7 @@ def test_a_worker_that_lost_its_lock_does_not_tear_down_what_another_works_on(
     rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
     node = rig.node()
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
-    wait_for(lambda: rig.service.desk.workers.busy == 0)
+    wait_for(lambda: rig.service.runtime.workers.busy == 0)
     assert called[-1] == "execute_clean_step"
     row = rig.get(node)
     assert (row["provision_state"], row["lock_token"]) == ("cleaning", "other")
@@ -177,7 +204,7 @@ VERBS = [
 def test_a_full_pool_refuses_and_nothing_has_changed(
     rig: Rig, state: str, method: str, args: dict[str, Any]
 ) -> None:
-    workers = rig.service.desk.workers
+    workers = rig.service.runtime.workers
     node = rig.node(state)
     before = rig.get(node)
     for _ in range(20):
@@ -196,7 +223,7 @@ def test_the_reserve_is_for_callers(build: Callable[..., Rig]) -> None:
         conductor__reserved_workers_pool_percentage=20,
         conductor__periodic_max_workers=1,
     )
-    workers = rig.service.desk.workers
+    workers = rig.service.runtime.workers
     for _ in range(8):
         workers.claim()
     with pytest.raises(errors.NoFreeWorker):
@@ -213,7 +240,7 @@ def test_a_verb_accepted_while_the_pool_closes_is_left_to_the_next_owner(
 ) -> None:
     rig = build()
     busy, powered = rig.node(), rig.node("active")
-    rig.service.desk.workers._pool.shutdown()
+    rig.service.runtime.workers._pool.shutdown()
     rig.ask("do_provisioning_action", busy, action="provide")
     with pytest.raises(errors.NoFreeWorker):
         rig.ask("change_node_power_state", powered, target="power on")
@@ -221,7 +248,7 @@ def test_a_verb_accepted_while_the_pool_closes_is_left_to_the_next_owner(
     assert (row["target_power_state"], row["reservation"]) == (None, None)
     assert "workers" in row["last_error"]
     assert rig.get(busy)["provision_state"] == "cleaning"
-    assert rig.service.desk.workers.busy == 0
+    assert rig.service.runtime.workers.busy == 0
     rig.bury()
     build().reaches(busy, "available")
 
@@ -283,7 +310,7 @@ def test_callers_at_once_of_two_conductors_do_not_exceed_a_limit(
         thread.join()
     assert len(refused) == 4
     gate.opened.set()
-    assert all(rig.service.desk.workers.wait_idle(10) for rig in rigs)
+    assert all(rig.service.runtime.workers.wait_idle(10) for rig in rigs)
 
 
 def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
@@ -334,6 +361,22 @@ def test_a_conductor_that_renews_too_late_has_lost_its_lock(
     assert slow.started(node) == ["bios.factory_reset"] * 2
 
 
+def test_a_conductor_that_has_renewed_nothing_since_its_start_takes_nothing_over(
+    build: Callable[..., Rig], gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fills up right after its start keeps it from writing, and the living as well."""
+    slow = build(registry=gate.registry())
+    other = build(DEFAULT__host="there", conductor__heartbeat_interval=1000)
+    node = slow.node()
+    slow.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
+    assert gate.reached.wait(10)
+    monkeypatch.setattr(other.tasks.leases, "_steady", lambda: time.monotonic() + 3600)
+    assert lease_ends(slow, other, monkeypatch, lambda: None) == []
+    gate.opened.set()
+    assert slow.reaches(node, "manageable")["last_error"] is None
+    assert slow.started(node) == ["bios.factory_reset"]
+
+
 def lease_ends(
     slow: Rig, other: Rig, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]
 ) -> list[str]:
@@ -342,8 +385,10 @@ def lease_ends(
     :param meanwhile: what happens between its look and its taking over.
     """
     passed, tried = [0.0], []
-    timeout = other.service.desk.conf.conductor.heartbeat_timeout
-    monkeypatch.setattr(other.tasks.leases, "_pulses", Pulses(timeout / 4, lambda: passed[0]))
+    timeout = other.service.runtime.conf.conductor.heartbeat_timeout
+    monkeypatch.setattr(
+        other.tasks.leases, "_pulses", FailureDetector(timeout / 4, lambda: passed[0])
+    )
     monkeypatch.setattr(other.service._fleet, "mine", lambda _row: True)
     adopt = other.service._orphans._adopt
 

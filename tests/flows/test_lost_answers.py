@@ -13,10 +13,11 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.task import Task
-from ironic_lite.conductor.watch import alarm
-from ironic_lite.db import models, nodes
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.conductor.watch import timers
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
 from tests.flows.rig import Rig, listed, wait_for
 
 HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
@@ -115,7 +116,7 @@ def begins(rig: Rig, case: Case) -> str:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timers are looked for without delay."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
 
 
 @pytest.fixture
@@ -190,13 +191,13 @@ def end_leases(conn: Connection) -> None:
 
 def settled(rig: Rig, node: str, case: Case) -> dict[str, Any] | None:
     row = rig.get(node)
-    idle = rig.service.desk.workers.busy == 0 and row["reservation"] is None
+    idle = rig.service.runtime.workers.busy == 0 and row["reservation"] is None
     return row if idle and row["provision_state"] in (case.before, case.end) else None
 
 
 def at_rest(rig: Rig, node: str, row: dict[str, Any]) -> None:
     """Check that nothing is left of the request."""
-    assert rig.service.desk.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(5)
     assert rig.tasks.held == frozenset()
     assert (row["lock_token"], row["target_power_state"]) == (None, None)
     assert not {"order", "untidied", "begun"} & row["driver_internal_info"].keys()
@@ -216,5 +217,5 @@ def test_the_lock_of_a_heartbeat_whose_answer_is_lost_is_known_as_ours(
     rig.tasks.go_on(seen, done.append)
     losing.heal()
     assert rig.settled(node)["provision_state"] == "clean wait"
-    assert rig.service.desk.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(5)
     assert [task.node.uuid for task in done] == [node]

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock
-from ironic_lite.db import nodes, sweeps
-from ironic_lite.db.session import Database
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import nodes, sweeps
 from tests.flows.rig import Rig
 
 

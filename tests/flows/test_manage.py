@@ -62,7 +62,7 @@ def test_who_has_lost_the_node_notes_nothing_and_switches_nothing(
     rig = build(registry=lost, conductor__power_off_after_verify=True)
     node = rig.node("enroll", power_state="power on")
     rig.ask("do_provisioning_action", node, action="manage")
-    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(10)
     assert name in calls
     assert "set_power_state" not in calls
     assert rig.get(node)["provision_state"] == "verifying"
@@ -218,4 +218,4 @@ def test_a_machine_that_does_not_say_whether_it_is_on_is_not_taken(
     node = rig.node("enroll")
     row = rig.act("manage", node)
     assert row["provision_state"] == "enroll"
-    assert "does not say whether the machine is on or off" in row["last_error"]
+    assert "does not report whether the machine is on or off" in row["last_error"]

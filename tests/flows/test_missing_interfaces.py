@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock, errors
-from ironic_lite.conductor.watch import orphans, powersync, timeouts
-from ironic_lite.db import nodes
-from ironic_lite.db.session import Database
+from ironic_lite import errors
+from ironic_lite.conductor.watch import orphans, power_sync, timeouts
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import nodes
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.flows import rig as rigs
@@ -136,7 +137,7 @@ def test_no_sweep_stumbles_over_it(build: Build, caplog: pytest.LogCaptureFixtur
     rig = build(conductor__force_power_state_during_sync=False)
     gone = rig.node("available", power_interface=GONE, power_state="power off")
     there = rig.node("available", power_state="power on", driver_info={})
-    power = powersync.PowerSync(rig.tasks, rig.service._fleet)
+    power = power_sync.PowerSync(rig.tasks, rig.service._fleet)
     power.sweep()
     assert power.settle(30)  # on a slow machine, what was slow is compared apart
     orphans.Orphans(rig.tasks, rig.service._fleet).sweep()

@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock, config, errors, ring
-from ironic_lite.conductor.watch import moved
-from ironic_lite.db import ports
-from ironic_lite.db.session import Database
+from ironic_lite import errors
+from ironic_lite.conductor.watch import local_state
+from ironic_lite.core import clock, config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import ports
 from ironic_lite.drivers.boot import network
 from ironic_lite.drivers.fake.console import FakeConsole
 from ironic_lite.drivers.registry import Registry, Settings
+from ironic_lite.membership import ring
 from tests.flows import rig
 
 OPTIONS: dict[str, Any] = {"DEFAULT__enabled_boot_interfaces": ["fake", "ipxe"]}
@@ -76,13 +78,13 @@ def sweep(conductor: rig.Rig) -> None:
     idle(conductor)
 
 
-def look(watch: moved.Moved, conductor: rig.Rig) -> None:
+def look(watch: local_state.LocalState, conductor: rig.Rig) -> None:
     watch.sweep()
     idle(conductor)
 
 
 def idle(conductor: rig.Rig) -> None:
-    assert conductor.service.desk.workers.wait_idle(10)
+    assert conductor.service.runtime.workers.wait_idle(10)
 
 
 def scripts(root: pathlib.Path) -> list[str]:
@@ -151,7 +153,7 @@ def test_what_cannot_be_rebuilt_now_is_tried_again(
 ) -> None:
     conductor = start("here")
     node, other = waiting(conductor, tmp_path), waiting(conductor, tmp_path)
-    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
     with conductor.tasks.lock(conductor.who, node):
         look(watch, conductor)
         assert [path.name for path in root.iterdir() if path.name in {node, other}] == [other]
@@ -182,7 +184,7 @@ def test_a_node_is_looked_at_once_per_owner(
 ) -> None:
     conductor = start("here")
     waiting(conductor, tmp_path)
-    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
     look(watch, conductor)
     (script,) = scripts(root)
     (root / "pxelinux.cfg" / script).unlink()
@@ -197,7 +199,7 @@ def test_a_node_that_another_one_has_moved_is_looked_at_again(
     conductor, stand_in = start("here"), start("there")
     assert stand_in.service.stop(), "the ring knows one owner all the time"
     node = waiting(conductor, tmp_path)
-    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
     look(watch, conductor)
     (script,) = scripts(root)
     with stand_in.tasks.lock(stand_in.who, node) as task:
@@ -224,7 +226,7 @@ def test_a_console_that_was_started_is_started_by_the_new_owner(
     node = conductor.node(state, console_interface="fake", console_enabled=True)
     conductor.node(state, console_interface="fake")
     conductor.node(state, console_interface="no-console", console_enabled=True)
-    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
     for _ in range(3):
         look(watch, conductor)
     assert asked == [node, node], "once in vain, and no more than once well"
@@ -237,7 +239,7 @@ def test_a_console_that_was_started_is_started_by_the_new_owner(
         conductor.edit(node, console_enabled=enabled)
         look(watch, conductor)
     assert asked == [node] * 3, "it was started anew, perhaps elsewhere"
-    look(moved.Moved(conductor.tasks, conductor.service._fleet), conductor)
+    look(local_state.LocalState(conductor.tasks, conductor.service._fleet), conductor)
     assert asked == [node] * 4, "another one knows nothing of that"
 
 
@@ -276,7 +278,7 @@ def test_a_slow_machine_holds_up_neither_the_sweep_nor_the_others(
     conductor = start("here")
     slow, *others = (waiting(conductor, tmp_path) for _ in range(4))
     machines = Slow(monkeypatch, slow)
-    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
     watch.sweep()
     rig.wait_for(lambda: set(machines.begun) == {slow, *others})
     rig.wait_for(lambda: all(conductor.get(one)["reservation"] is None for one in others))
@@ -298,7 +300,7 @@ def test_who_may_boot_soonest_comes_first(
     nodes = {state: waiting(conductor, tmp_path, state) for state in given}
     machines = Slow(monkeypatch)
     machines.go_on.set()
-    look(moved.Moved(conductor.tasks, conductor.service._fleet), conductor)
+    look(local_state.LocalState(conductor.tasks, conductor.service._fleet), conductor)
     order = ("clean wait", "service wait", "clean hold", "active", "rescue")
     assert machines.begun == [nodes[state] for state in order]
     assert machines.most == 1
@@ -313,7 +315,7 @@ def test_so_many_at_once_and_no_more(
     conductor = start("here", conductor__periodic_max_workers=3)
     nodes = {waiting(conductor, tmp_path) for _ in range(9)}
     machines = Slow(monkeypatch)
-    watch = moved.Moved(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
     watch.sweep()
     rig.wait_for(lambda: len(machines.begun) == 3)
     watch.sweep()

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed

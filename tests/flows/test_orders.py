@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain.states import UNSTABLE, State
 from ironic_lite.drivers.registry import Registry
-from ironic_lite.states import UNSTABLE, State
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
 
@@ -100,7 +100,7 @@ def test_who_has_lost_the_node_before_it_is_set_does_not_set_it(
     node = rig.node()
     method, args = order
     rig.ask(method, node, **args)
-    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(10)
     assert asked in calls
     assert set_ not in calls
 
@@ -178,7 +178,7 @@ def test_a_node_under_work_is_locked(
     rig: Rig, method: str, args: dict[str, Any], call: str
 ) -> None:
     node = rig.node("active")
-    rig.service.desk.conf.set_override("node_locked_retry_attempts", 1, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1, "conductor")
     with rig.tasks.lock(rig.who, node), pytest.raises(errors.NodeLocked):
         rig.ask(method, node, **args)
     assert told(rig, node) == []
@@ -198,8 +198,8 @@ def test_an_order_whose_conductor_died_ends_in_last_error(rig: Rig) -> None:
     rig.service._orphans.take_back().join(10)
     row = rig.settled(node)
     assert row["last_error"] == (
-        "Failed to set the boot mode to uefi: the conductor here went away. "
-        "Look at the machine and repeat the request."
+        "Failed to set the boot mode to uefi: the conductor here was lost. "
+        "Check the machine and repeat the request."
     )
     assert row["driver_internal_info"] == {}
 
@@ -208,7 +208,7 @@ def test_an_order_that_a_stop_cuts_short_says_so(rig: Rig) -> None:
     node = rig.node("active", fake_step_seconds=600)
     rig.ask("change_node_boot_mode", node, mode="uefi")
     assert rig.get(node)["driver_internal_info"] == {"order": "set the boot mode to uefi"}
-    rig.service.desk.stopping.set()
+    rig.service.runtime.stopping.set()
     assert "the conductor was stopped meanwhile" in rig.settled(node)["last_error"]
 
 
@@ -299,7 +299,7 @@ def test_an_order_outlives_its_conductor_as_done_or_as_an_error(
             doomed.ask(method, node, **args)
         wait_for(lambda: life.dead or doomed.get(node)["reservation"] is None)  # noqa: B023
         doomed.bury()
-        assert doomed.service.desk.workers.wait_idle(5)
+        assert doomed.service.runtime.workers.wait_idle(5)
         rig = build(sqlite_database)
         row = rig.settled(node)
         asked = [event for event, _ in told(rig, node)]

@@ -10,9 +10,10 @@ from typing import Any, cast
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite.conductor import outage
-from ironic_lite.db import models, nodes
-from ironic_lite.db.session import Database
+from ironic_lite.conductor.work import db_retry
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal, sick
 from tests.flows.rig import Rig, drivers, wait_for
@@ -24,8 +25,8 @@ NAMES = ["manual clean", "deploy", "delete", "verify", "failing clean", "rescue"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a database looks often."""
-    monkeypatch.setattr(outage, "_FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(outage, "_LONGEST_PAUSE", 0.005)
+    monkeypatch.setattr(db_retry, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(db_retry, "_LONGEST_PAUSE", 0.005)
 
 
 class Stage:
@@ -55,7 +56,7 @@ class Stage:
         """Play a case to its end; return all that must not depend on the sickness."""
         rig, node = self.play(case, sickness)
         row = rests(rig, node)
-        assert rig.service.desk.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(10)
         rig.bury()
         told = [(one["kind"], one["event"], one["after"]) for one in rig.events(node)]
         runs = [
@@ -116,7 +117,7 @@ def test_who_lost_the_node_meanwhile_stops_without_a_word(
         row = rests(other, node)
         told, calls = other.events(node), list(stage.calls)
         sickness.heal()
-        assert rig.service.desk.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(10)
         assert row["provision_state"] == "manageable"
         assert [other.get(node), other.events(node), stage.calls] == [row, told, calls]
         assert other.run(node)["state"] == "done"
@@ -128,7 +129,7 @@ def test_a_stop_waits_for_no_database(stage: Stage) -> None:
     sickness = sick.Sickness("write", 2, None)
     rig, node = stage.play(CASES["manual clean"], sickness)
     assert sickness.begun.wait(10)
-    rig.service.desk.stopping.set()
-    assert rig.service.desk.workers.wait_idle(10)
+    rig.service.runtime.stopping.set()
+    assert rig.service.runtime.workers.wait_idle(10)
     assert rig.get(node)["provision_state"] == "cleaning"
     assert rig.run(node)["state"] == "running"

@@ -10,7 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from ironic_lite.db import migrate, session
+from ironic_lite.db.engine import session
+from ironic_lite.db.tables import migrate
 from tests.db import servers
 from tests.flows.rig import Rig
 
@@ -44,7 +45,7 @@ def test_a_clean_survives_the_end_of_each_second_commit(build: Callable[..., Rig
         assert rig.started(node) == ["bios.factory_reset", "raid.delete_configuration"]
         assert rig.run(node)["state"] == "done"
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(10)
     assert len(ended) > 2
 
 
@@ -67,5 +68,5 @@ def test_callers_hear_nothing_of_the_end_of_each_second_commit(build: Callable[.
         assert rig.run(node)["state"] == "done"
         assert [one["event"] for one in rig.events(node, "management")] == ["end"]
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(10)
+        assert rig.service.runtime.workers.wait_idle(10)
     assert len(ended) > 2

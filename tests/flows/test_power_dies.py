@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.watch import alarm, powersync
-from ironic_lite.db import models
-from ironic_lite.db.session import Database
-from ironic_lite.drivers import patience
+from ironic_lite.conductor.watch import power_sync, timers
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.tables import models
+from ironic_lite.drivers import deadline
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, wait_for
@@ -37,7 +37,7 @@ FAULT = "power failure"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timers of dead conductors are looked for without delay."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
 
 
 class Machine:
@@ -82,8 +82,8 @@ class Machine:
     def _look(self) -> str:
         if self.silent:
             raise errors.BmcUnreachable(address="192.0.2.1", reason="silent")
-        if self.late and patience.within(60.0) <= powersync.QUICK:
-            self.late.wasted += powersync.QUICK
+        if self.late and deadline.within(60.0) <= power_sync.QUICK:
+            self.late.wasted += power_sync.QUICK
             raise errors.BmcUnreachable(address="192.0.2.1", reason="late")
         return self.power
 
@@ -226,7 +226,7 @@ def stage(build: Callable[..., Rig], sqlite_database: Database) -> Stage:
 
 def rests(rig: Rig, node: str) -> dict[str, Any]:
     """Wait until nobody works on the node, and return it."""
-    workers = rig.service.desk.workers
+    workers = rig.service.runtime.workers
 
     def at_rest() -> bool:
         return workers.busy == 0 and rig.get(node)["reservation"] is None
@@ -248,7 +248,7 @@ def test_whenever_a_conductor_dies_in_a_sweep_the_next_one_ends_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, name: str, what: str, host: str
 ) -> None:
     case, deaths, clock = SYNCS[name], 0, Clock()
-    monkeypatch.setattr(powersync, "time", clock)
+    monkeypatch.setattr(power_sync, "time", clock)
     for n in itertools.count(1):
         machine = Machine(case.power)
         rig, life = stage.mortal(machine, **case.options)
@@ -309,7 +309,7 @@ def test_a_power_change_that_dies_with_its_conductor_is_told_and_can_be_asked_fo
             rig.ask("change_node_power_state", node, target=target, timeout=timeout)
         wait_for(functools.partial(ended, rig, life, node))
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         heir = stage.heir(host, machine)
         rests(heir, node)
         cut_short += judge_request(heir, node, machine, before=before, end=end)
@@ -328,7 +328,7 @@ def test_a_power_change_that_dies_with_its_conductor_is_told_and_can_be_asked_fo
 
 
 def ended(rig: Rig, life: mortal.Life, node: str) -> bool:
-    return life.dead or (not rig.service.desk.workers.busy and not rig.get(node)["reservation"])
+    return life.dead or (not rig.service.runtime.workers.busy and not rig.get(node)["reservation"])
 
 
 def judge_request(rig: Rig, node: str, machine: Machine, *, before: str, end: str) -> bool:
@@ -338,7 +338,7 @@ def judge_request(rig: Rig, node: str, machine: Machine, *, before: str, end: st
     assert row["target_power_state"] is None
     told = [one for one in traces(rig, node) if one != "changed"]
     if row["last_error"] is not None:
-        assert "The power change was cut short: the conductor here went away" in row["last_error"]
+        assert "The power change was interrupted: the conductor here was lost" in row["last_error"]
         assert (told, row["power_state"]) == (["start", "fail"], before)
         return True
     assert told in ([], ["start", "end"])

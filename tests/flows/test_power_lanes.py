@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.conductor.watch import lanes, powersync
-from ironic_lite.drivers import patience
+from ironic_lite.conductor.watch import node_queue, power_sync
+from ironic_lite.drivers import deadline
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.records import Node
 from tests.flows import mortal
@@ -54,14 +54,14 @@ class Bmcs:
         self.asked[node] += 1
         if node in self.slow:
             self.clock.wasted += 3.0
-        if node in self.late and patience.within(60.0) <= powersync.QUICK:
-            self.clock.wasted += powersync.QUICK
+        if node in self.late and deadline.within(60.0) <= power_sync.QUICK:
+            self.clock.wasted += power_sync.QUICK
             raise errors.BmcUnreachable(address="192.0.2.1", reason="late")
         if node in self.refusing:
             raise errors.BmcUnreachable(address="192.0.2.1", reason="connection refused")
         if node in self.silent:
-            self.clock.wasted += patience.within(60.0)
-            if patience.within(60.0) > powersync.QUICK:
+            self.clock.wasted += deadline.within(60.0)
+            if deadline.within(60.0) > power_sync.QUICK:
                 self.waiting.release()
                 assert self.wake.wait(30)
             raise errors.BmcUnreachable(address="192.0.2.1", reason="silent")
@@ -71,7 +71,7 @@ class Bmcs:
 @pytest.fixture
 def bmcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bmcs]:
     made = Bmcs()
-    monkeypatch.setattr(powersync, "time", made.clock)
+    monkeypatch.setattr(power_sync, "time", made.clock)
     yield made
     made.wake.set()
 
@@ -111,7 +111,7 @@ def test_silent_machines_hold_no_thread_of_the_others(few: Rig, bmcs: Bmcs) -> N
 def test_a_machine_that_was_hurried_is_given_its_time_before_a_failure_counts(
     few: Rig, bmcs: Bmcs
 ) -> None:
-    few.service.desk.conf.set_override("power_state_sync_max_retries", 0, "conductor")
+    few.service.runtime.conf.set_override("power_state_sync_max_retries", 0, "conductor")
     hurried, refusing = machine(few), machine(few)
     bmcs.silent, bmcs.refusing = {hurried}, {refusing}
     bmcs.wake.clear()
@@ -126,7 +126,7 @@ def test_a_machine_that_was_hurried_is_given_its_time_before_a_failure_counts(
 
 
 def test_a_silent_machine_fails_once_in_a_sweep(few: Rig, bmcs: Bmcs) -> None:
-    few.service.desk.conf.set_override("power_state_sync_max_retries", 1, "conductor")
+    few.service.runtime.conf.set_override("power_state_sync_max_retries", 1, "conductor")
     node = machine(few)
     bmcs.silent = {node}
     for asked, fault in ((2, None), (3, "power failure")):
@@ -146,7 +146,7 @@ def test_a_slow_machine_is_compared_in_its_own_lane_until_it_is_quick_again(
     assert few.get(slow)["power_state"] == ON
     assert not few.get(slow)["maintenance"]
     bmcs.slow.clear()
-    assert lanes_of(few, bmcs, slow, 4) == ["doubtful"] * powersync.CALM + ["quick"]
+    assert lanes_of(few, bmcs, slow, 4) == ["doubtful"] * power_sync.CALM + ["quick"]
 
 
 def lanes_of(rig: Rig, bmcs: Bmcs, node: str, rounds: int = 3) -> list[str]:
@@ -163,7 +163,7 @@ def lanes_of(rig: Rig, bmcs: Bmcs, node: str, rounds: int = 3) -> list[str]:
 
 
 def test_a_flapping_machine_stays_doubtful_and_out_of_maintenance(few: Rig, bmcs: Bmcs) -> None:
-    few.service.desk.conf.set_override("power_state_sync_max_retries", 1, "conductor")
+    few.service.runtime.conf.set_override("power_state_sync_max_retries", 1, "conductor")
     node = machine(few)
     for told in ({node}, set(), {node}, set()):
         bmcs.refusing = set(told)
@@ -235,7 +235,7 @@ def test_a_stopping_service_asks_no_more(few: Rig, bmcs: Bmcs) -> None:
     bmcs.wake.clear()
     few.service.power.sweep()
     assert bmcs.waiting.acquire(timeout=10)
-    few.service.desk.draining.set()
+    few.service.runtime.draining.set()
     bmcs.wake.set()
     assert few.service.power.settle(10)
     assert sorted(bmcs.asked.values()) == [1, 1, 2]
@@ -249,7 +249,7 @@ def test_a_machine_that_is_long_in_switching_holds_no_thread_of_the_others(
 
     def around(_kind: str, name: str, call: Any) -> Any:
         if name in limited:
-            limited[name].append(patience.limited())
+            limited[name].append(deadline.limited())
         if name == "set_power_state":
             switching.release()
             assert done.wait(30)
@@ -276,17 +276,17 @@ def test_a_sweep_is_spread_over_a_share_of_its_interval(
         machine(rig)
     rig.service.power.sweep()
     assert rig.service.power.settle(10)
-    rig.service.desk.conf.set_override("sync_power_state_interval", 100, "conductor")
+    rig.service.runtime.conf.set_override("sync_power_state_interval", 100, "conductor")
     begun: list[float] = []
     now = [0.0]
-    monkeypatch.setattr(lanes, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(node_queue, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def wait(seconds: float) -> bool:
         now[0] += seconds
         begun.append(now[0])
         return False
 
-    monkeypatch.setattr(rig.service.desk.draining, "wait", wait)
+    monkeypatch.setattr(rig.service.runtime.draining, "wait", wait)
     rig.service.power.sweep()
     assert [int(at // 4) for at in begun] == [0, 1, 2, 3, 4]  # 20 s, a share of 4 s for each
 
@@ -294,13 +294,13 @@ def test_a_sweep_is_spread_over_a_share_of_its_interval(
 def test_threads_begin_as_long_as_there_is_somebody_to_ask() -> None:
     together = threading.Barrier(3)
     nodes = iter([Node({"uuid": str(n)}) for n in range(3)])
-    lanes.go_through(nodes, lambda _node: wait(together), most=5, halted=threading.Event())
+    node_queue.go_through(nodes, lambda _node: wait(together), most=5, halted=threading.Event())
 
 
 def test_failures_are_remembered_however_long_a_lane_is(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(lanes, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    records = lanes.Records(3)
+    monkeypatch.setattr(node_queue, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    records = node_queue.Records(3)
     for count in (1, 2, 3):
         assert records.doubtful("ill") is (count > 1)  # a sweep puts it into the lane, and ends
         records.forget(3600)
@@ -320,24 +320,29 @@ def rare(threads: int) -> SimpleNamespace:
                 raise RuntimeError("can't start new thread")
             super().start()
 
-    kept = {name: getattr(threading, name) for name in ("Lock", "Condition", "Event")}
+    names = ("Lock", "Condition", "Event", "current_thread")
+    kept = {name: getattr(threading, name) for name in names}
     return SimpleNamespace(Thread=Thread, **kept)
 
 
 def test_fewer_threads_than_wanted_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "threading", rare(2))
+    monkeypatch.setattr(node_queue, "threading", rare(2))
     asked: list[str] = []
     queue = iter([Node({"uuid": str(n)}) for n in range(9)])
-    lanes.go_through(queue, lambda node: asked.append(node.uuid), most=5, halted=threading.Event())
+    node_queue.go_through(
+        queue, lambda node: asked.append(node.uuid), most=5, halted=threading.Event()
+    )
     assert len(asked) == 9
 
 
 def test_a_lane_that_got_no_thread_gets_one_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    lane = lanes.Lane(lambda node: asked.append(node.uuid), most=1, halted=threading.Event())
+    lane = node_queue.BackgroundQueue(
+        lambda node: asked.append(node.uuid), most=1, halted=threading.Event()
+    )
     node = Node({"uuid": "1"})
     with monkeypatch.context() as patched:
-        patched.setattr(lanes, "threading", rare(0))
+        patched.setattr(node_queue, "threading", rare(0))
         with pytest.raises(RuntimeError):
             lane.put(node)
     assert lane.wait_idle(0)
@@ -353,7 +358,7 @@ def test_a_lane_outlives_what_it_does() -> None:
         asked.append(node.uuid)
         raise ZeroDivisionError("a bug")
 
-    lane = lanes.Lane(act, most=1, halted=threading.Event())
+    lane = node_queue.BackgroundQueue(act, most=1, halted=threading.Event())
     for uuid in ("1", "2"):
         lane.put(Node({"uuid": uuid}))
         assert lane.wait_idle(10)
@@ -366,7 +371,7 @@ def wait(barrier: threading.Barrier) -> None:
 
 
 def test_what_is_remembered_is_only_of_machines_in_trouble() -> None:
-    records = lanes.Records(2)
+    records = node_queue.Records(2)
     records.answered("well", quick=True)
     assert len(records) == 0
     assert [records.failed("ill"), records.failed("ill")] == [1, 2]
@@ -388,7 +393,7 @@ def test_a_queue_that_breaks_off_is_the_business_of_who_asked_for_it() -> None:
 
     asked: list[str] = []
     with pytest.raises(errors.Unavailable):
-        lanes.go_through(
+        node_queue.go_through(
             broken(), lambda node: asked.append(node.uuid), most=3, halted=threading.Event()
         )
     assert asked == ["1"]

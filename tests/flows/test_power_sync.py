@@ -190,7 +190,7 @@ def test_many_nodes_that_agree_cost_one_statement_a_page(
     build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = build(conductor__hash_ring_reset_interval=3600)
-    monkeypatch.setattr("ironic_lite.conductor.watch.powersync._PAGE", 20)
+    monkeypatch.setattr("ironic_lite.conductor.watch.power_sync._PAGE", 20)
     for _ in range(50):
         machine(rig, ON, ON)
     rig.service._fleet.members()

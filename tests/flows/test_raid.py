@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
-from ironic_lite.conductor.watch import alarm
-from ironic_lite.db.session import Database
-from ironic_lite.drivers.redfish import connection, jobs
+from ironic_lite.conductor.watch import timers
+from ironic_lite.core import config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers.redfish.bmc import connection, jobs
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators import bmc
 from tests.flows import mortal
@@ -34,7 +34,7 @@ STEP = {"interface": "raid", "step": "create_configuration", "args": {"delete_ex
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No pause between looks at a task; timers of dead conductors are looked for at once."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(connection, "LINKS", connection.Links())
     options = {"raid_config_status_interval": 0, "connection_retry_interval": 0, "read_timeout": 5}
     for name, value in options.items():
@@ -158,7 +158,7 @@ class Stage:
             rig.ask("do_node_clean", node, clean_steps=[STEP])
         wait_for(lambda: life.dead or ended(rig, node), lambda: rig._about(node))
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         return node if life.dead else None
 
     def restart(self) -> Rig:

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ironic_lite import clock, history, recovery, states
-from ironic_lite.conductor import stepper
-from ironic_lite.conductor.watch import alarm
-from ironic_lite.db import models, nodes, runs
-from ironic_lite.db.session import Connection, Database
-from ironic_lite.recovery import Act, Moment
-from ironic_lite.states import Kind, State
+from ironic_lite.conductor.steps import stepper
+from ironic_lite.conductor.watch import timers
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes, runs
+from ironic_lite.db.tables import models
+from ironic_lite.domain import history, recovery, states
+from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
+from ironic_lite.domain.states import Kind, State
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed, wait_for
 
@@ -70,7 +72,7 @@ WAITS: dict[State, Scene] = {
     S.INSPECTWAIT: SCENES[S.INSPECTING]._replace(told=SLOW),
     S.RESCUEWAIT: SCENES[S.RESCUING]._replace(told=SLOW),
 }
-NO_CALL = {(S.SERVICING, Moment.BEFORE)}  # without a ramdisk nothing is prepared
+NO_CALL = {(S.SERVICING, CrashPoint.BEFORE)}  # without a ramdisk nothing is prepared
 TIDYING = {  # the driver's call that an abort ends with
     S.CLEANWAIT: "deploy.tear_down_cleaning",
     S.DEPLOYWAIT: "deploy.clean_up",
@@ -83,13 +85,13 @@ TIDYING = {  # the driver's call that an abort ends with
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timers of dead conductors are looked for without delay."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
 
 
 # -- the stage -------------------------------------------------------------------------------
 
 
-def stands(database: Database, node: str, what: str) -> tuple[State, Moment]:
+def stands(database: Database, node: str, what: str) -> tuple[State, CrashPoint]:
     """Return where a node stands and how far its conductor has come, by what is in the tables.
 
     :param what: what has just happened, a ``commit`` or a ``call``: verbs without steps are begun
@@ -99,12 +101,14 @@ def stands(database: Database, node: str, what: str) -> tuple[State, Moment]:
     state, info = State(row["provision_state"]), row["driver_internal_info"]
     kind = history.STEPPING.get(state)
     if kind is None:
-        return state, Moment.DURING if what == "call" or info.get("untidied") else Moment.BEFORE
+        return state, CrashPoint.DURING if what == "call" or info.get(
+            "untidied"
+        ) else CrashPoint.BEFORE
     index = info.get(f"{kind}_step_index")
     if index is None:
-        return state, Moment.BEFORE
+        return state, CrashPoint.BEFORE
     recorded = database.read(lambda conn: runs.steps(conn, row["run_uuid"]))
-    return state, Moment.AFTER if recorded[index]["state"] == "done" else Moment.DURING
+    return state, CrashPoint.AFTER if recorded[index]["state"] == "done" else CrashPoint.DURING
 
 
 class Stage:
@@ -123,7 +127,7 @@ class Stage:
         rig.database = self._database
         return rig, life
 
-    def doom(self, life: mortal.Life, node: str, at: tuple[State, Moment], what: str) -> None:
+    def doom(self, life: mortal.Life, node: str, at: tuple[State, CrashPoint], what: str) -> None:
         """Let it die right after the first commit, or driver call, that finds the node there."""
         life.doom = lambda done: done == what and stands(self._database, node, done) == at
 
@@ -131,7 +135,7 @@ class Stage:
         """Wait until it is dead, or the node rests; tell whether it is dead."""
         wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig._about(node))
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         return bool(life.dead)
 
     def heir(self, host: str) -> Rig:
@@ -172,19 +176,19 @@ def at_rest(rig: Rig, node: str) -> bool:
 def rests(rig: Rig, node: str) -> dict[str, Any]:
     """Wait until the node rests, and return it."""
     wait_for(lambda: at_rest(rig, node), lambda: rig._about(node))
-    assert rig.service.desk.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(5)
     return rig.get(node)
 
 
 # -- busy states -----------------------------------------------------------------------------
 
 
-def cells() -> Iterator[tuple[State, Moment]]:
+def cells() -> Iterator[tuple[State, CrashPoint]]:
     """Give each moment of each state in which somebody works."""
-    for state, moment in itertools.product(sorted(recovery.WORKED_IN), Moment):
-        steps = recovery.TABLE[state].after is Act.GO_ON
+    for state, moment in itertools.product(sorted(recovery.WORKED_IN), CrashPoint):
+        steps = recovery.TABLE[state].after is RecoveryAction.GO_ON
         # Without steps, the end of the work is recorded by leaving the state.
-        if steps or moment is not Moment.AFTER:
+        if steps or moment is not CrashPoint.AFTER:
             yield state, moment
 
 
@@ -196,7 +200,7 @@ def test_there_is_a_scene_for_every_state_that_anybody_works_in() -> None:
 @pytest.mark.parametrize("host", ["here", "there"])
 @pytest.mark.parametrize(("state", "moment"), cells())
 def test_work_is_gone_on_with_as_the_table_says(
-    stage: Stage, state: State, moment: Moment, host: str
+    stage: Stage, state: State, moment: CrashPoint, host: str
 ) -> None:
     for what in ("commit", "call"):
         if not possible(state, moment, what):
@@ -213,31 +217,34 @@ def test_work_is_gone_on_with_as_the_table_says(
         assert (run["uuid"], run["state"]) == (before["run_uuid"], "done")
         assert run["conductor"] == host
         index = before["driver_internal_info"].get(f"{history.STEPPING.get(state)}_step_index")
-        repeated = recovery.TABLE[state].at(moment) in (Act.REPEAT, Act.REPEAT_IF_HARMLESS)
+        repeated = recovery.TABLE[state].at(moment) in (
+            RecoveryAction.REPEAT,
+            RecoveryAction.REPEAT_IF_HARMLESS,
+        )
         wanted = [2 if repeated and at == index else 1 for at in range(len(run["steps"]))]
         assert [step["attempt"] for step in run["steps"]] == wanted
         again.bury()
 
 
-def possible(state: State, moment: Moment, what: str) -> bool:
+def possible(state: State, moment: CrashPoint, what: str) -> bool:
     """Tell whether a conductor can die there: the end of a step is recorded by a commit, and verbs
     without steps are begun by a call."""
-    steps = recovery.TABLE[state].after is Act.GO_ON
-    if moment is Moment.AFTER:
+    steps = recovery.TABLE[state].after is RecoveryAction.GO_ON
+    if moment is CrashPoint.AFTER:
         return what == "commit"
     if not steps:
-        return (what == "call") is (moment is Moment.DURING)
+        return (what == "call") is (moment is CrashPoint.DURING)
     return what == "commit" or (state, moment) not in NO_CALL
 
 
-def killed(stage: Stage, state: State, moment: Moment, what: str) -> tuple[Rig, str]:
+def killed(stage: Stage, state: State, moment: CrashPoint, what: str) -> tuple[Rig, str]:
     """Return a dead conductor and the node that it has left there."""
     scene = SCENES[state]
     rig, life = stage.start()
-    waits = moment is Moment.AFTER and state is not State.VERIFYING
+    waits = moment is CrashPoint.AFTER and state is not State.VERIFYING
     node = rig.node(scene.before, **({"fake_async_steps": ["*"]} if waits else {}))
-    forged = moment is Moment.AFTER and not waits
-    at = (state, Moment.DURING if forged else moment)
+    forged = moment is CrashPoint.AFTER and not waits
+    at = (state, CrashPoint.DURING if forged else moment)
     stage.doom(life, node, at, what)
     with contextlib.suppress(mortal.Died):
         rig.ask(scene.method, node, **scene.args)
@@ -252,13 +259,17 @@ def killed(stage: Stage, state: State, moment: Moment, what: str) -> tuple[Rig, 
 @pytest.mark.parametrize("host", ["here", "there"])
 @pytest.mark.parametrize(
     "state",
-    [state for state, rule in recovery.TABLE.items() if rule.during is Act.REPEAT_IF_HARMLESS],
+    [
+        state
+        for state, rule in recovery.TABLE.items()
+        if rule.during is RecoveryAction.REPEAT_IF_HARMLESS
+    ],
 )
 def test_a_step_that_must_not_be_run_twice_fails_its_run(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, state: State, host: str
 ) -> None:
     monkeypatch.setattr(stepper, "_rerunnable", lambda *_: False)
-    _, node = killed(stage, state, Moment.DURING, "call")
+    _, node = killed(stage, state, CrashPoint.DURING, "call")
     again = stage.heir(host)
     row = rests(again, node)
     assert row["provision_state"] == states.follow(state, "fail")
@@ -289,16 +300,16 @@ def locked(rig: Rig, state: State, **values: Any) -> str:
     return rig.node(state, **lock, **values)
 
 
-LEFT: dict[Moment, dict[str, Any]] = {
-    Moment.BEFORE: {},
-    Moment.DURING: {"target_power_state": "power on"},
-    Moment.AFTER: {"power_state": "power on"},
+LEFT: dict[CrashPoint, dict[str, Any]] = {
+    CrashPoint.BEFORE: {},
+    CrashPoint.DURING: {"target_power_state": "power on"},
+    CrashPoint.AFTER: {"power_state": "power on"},
 }
 
 
-@pytest.mark.parametrize("moment", Moment)
+@pytest.mark.parametrize("moment", CrashPoint)
 def test_where_nobody_works_the_lock_goes_and_what_was_under_way_is_told(
-    rig: Rig, moment: Moment
+    rig: Rig, moment: CrashPoint
 ) -> None:
     timer = clock.after(3600)
     found = {}
@@ -306,15 +317,15 @@ def test_where_nobody_works_the_lock_goes_and_what_was_under_way_is_told(
         waits = {"wake_at": timer} if states.kind(state) is Kind.WAIT else {}
         found[state] = locked(rig, state, **waits, **LEFT[moment])
     rig.service._orphans.sweep()
-    assert rig.service.desk.workers.wait_idle(5)
+    assert rig.service.runtime.workers.wait_idle(5)
     for state, node in found.items():
         row, act = rig.get(node), recovery.TABLE[state].at(moment)
         assert row["provision_state"] == state
         assert (row["reservation"], row["target_power_state"]) == (None, None)
-        told = moment is Moment.DURING
+        told = moment is CrashPoint.DURING
         assert (row["last_error"] is not None) is told, state
-        assert not told or "cut short: the conductor gone went away" in row["last_error"]
-        assert (row["wake_at"] == timer) is (act is Act.AWAIT)
+        assert not told or "interrupted: the conductor gone was lost" in row["last_error"]
+        assert (row["wake_at"] == timer) is (act is RecoveryAction.AWAIT)
 
 
 @pytest.mark.parametrize("host", ["here", "there"])
@@ -325,11 +336,11 @@ def test_what_an_abort_has_left_is_put_away(stage: Stage, state: State, host: st
     node = rig.node(scene.before, **scene.told)
     assert rig.call(scene.method, node, **scene.args)["provision_state"] == state
     failed = states.follow(state, "abort")
-    stage.doom(life, node, (failed, Moment.DURING), "commit")
+    stage.doom(life, node, (failed, CrashPoint.DURING), "commit")
     with contextlib.suppress(mortal.Died):
         rig.ask(ACT, node, action="abort")
     assert stage.ended(rig, life, node)
-    assert recovery.TABLE[failed].during is Act.TIDY
+    assert recovery.TABLE[failed].during is RecoveryAction.TIDY
     again = stage.heir(host)
     row = rests(again, node)
     assert row["provision_state"] == ("active" if state is S.SERVICEWAIT else failed)

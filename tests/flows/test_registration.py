@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db import conductors, models
+from ironic_lite import errors
+from ironic_lite.db.queries import conductors
+from ironic_lite.db.tables import models
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed
 
@@ -16,7 +18,7 @@ Build = Callable[..., Rig]
 
 def remove(rig: Rig) -> None:
     """Remove the conductor's row, and with it what it can drive."""
-    host = rig.service.desk.host
+    host = rig.service.runtime.host
     gone = models.conductors.delete().where(models.conductors.c.hostname == host)
     rig.database.write(lambda conn: conn.execute(gone))
     assert host not in known(rig)
@@ -47,14 +49,14 @@ def test_it_registers_again_with_all_it_can_drive_and_says_so_once(
     assert [after[name] for name in same] == [before[name] for name in same]
     assert offered(rig) == drives
     assert rig.database.read(lambda conn: conductors.get(conn, "here"))["version"]
-    said = [line for line in caplog.messages if "removed the row of conductor here" in line]
+    said = [line for line in caplog.messages if "row of conductor here was removed" in line]
     assert len(said) == 1
 
 
 def test_one_that_drains_does_not_come_back(build: Build) -> None:
     rig = build()
     remove(rig)
-    rig.service.desk.draining.set()
+    rig.service.runtime.draining.set()
     rig.service._keepalive.beat()
     assert known(rig) == {}
 
@@ -81,10 +83,24 @@ def test_what_it_works_on_stays_its_own(build: Build) -> None:
 
 def test_it_asks_for_its_locks_before_it_goes_on(build: Build) -> None:
     rig = build()
-    fence = rig.service.desk.fence
+    fence = rig.service.runtime.fence
     assert fence.holds(0)
     remove(rig)
     rig.service._keepalive.beat()
     assert not fence.holds(0), "who removes rows may have removed locks"
     rig.service._keepalive.beat()
     assert fence.holds(0)
+
+
+def test_one_whose_name_another_process_has_writes_and_sends_nothing_more(build: Build) -> None:
+    first = build()
+    node = first.node()
+    with first.tasks.lock(first.who, node) as task:
+        second = build()
+        first.service._keepalive.beat()
+        with pytest.raises(errors.Stopping):
+            task.confirm_lock()
+    first.service.stop(timeout=5)
+    assert known(second)["here"]["online"]
+    second.service._keepalive.beat()
+    assert second.service.runtime.fence.holds(0)

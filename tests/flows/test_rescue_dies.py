@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import config, states
-from ironic_lite.conductor.watch import alarm
-from ironic_lite.db.session import Database
+from ironic_lite.conductor.watch import timers
+from ironic_lite.core import config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import client, deploy, rescue
 from ironic_lite.drivers.registry import Registry
-from ironic_lite.states import Kind
 from tests.flows import mortal, ramdisks
 from tests.flows.rig import Rig, drivers, wait_for
 from tests.flows.test_agents_die import forget
@@ -70,7 +71,7 @@ class Drivers:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody is waited for longer than need be."""
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(client, "_PAUSE", 0.02)
     config.CONF([], default_config_files=[], default_config_dirs=[])
     yield
@@ -125,7 +126,7 @@ class Stage:
             life.disarm()
             return rig, node, False
         rig.bury()
-        assert rig.service.desk.workers.wait_idle(5)
+        assert rig.service.runtime.workers.wait_idle(5)
         again = self.start(mortal.Life(), heir)
         wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
         return again, node, True

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
-from ironic_lite.conductor.watch import alarm
+from ironic_lite.conductor.watch import timers
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import client, direct, steps
 from tests.flows import mortal, ramdisks
@@ -35,7 +35,7 @@ class Forgetful(ramdisks.Machine):
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forgetful]:
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     monkeypatch.setattr(steps, "SOON", 0.02)
     monkeypatch.setattr(direct, "_LOOK_SECONDS", 0.02)
     monkeypatch.setattr(client, "_PAUSE", 0.02)

@@ -10,7 +10,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.conductor.watch import sensors
-from ironic_lite.context import Context
+from ironic_lite.core.context import Context
 from ironic_lite.drivers.fake.management import FakeManagement
 from ironic_lite.rpc import notifier
 from tests.flows.rig import Rig, wait_for
@@ -222,10 +222,12 @@ def test_readings_go_out_as_notifications_of_oslo_messaging(
     build: Build, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = build(sensor_data__send_sensor_data=True, oslo_messaging_notifications__driver=["log"])
-    assert isinstance(rig.service._metrics, notifier.Sender)
+    sender = rig.service._metrics
+    assert isinstance(sender, notifier.Sender)
     node = rig.node("active", **USED)
     with caplog.at_level("INFO", "oslo.messaging.notification"):
         rig.service.sensors.sweep()
         wait_for(lambda: node in caplog.text)
+    sender.close()
     (record,) = [one for one in caplog.records if node in one.getMessage()]
     assert "hardware.fake-hardware.metrics" in record.name + record.getMessage()

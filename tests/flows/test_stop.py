@@ -9,9 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import errors, recovery
+from ironic_lite import errors
 from ironic_lite.conductor import service
-from ironic_lite.db import conductors
+from ironic_lite.db.queries import conductors
+from ironic_lite.domain import recovery
 from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
@@ -57,7 +58,7 @@ def test_a_step_that_no_conductor_outlives_fails_in_the_end(build: Callable[...,
         assert rig.service.stop(timeout=0.05) is False
         rig = build()
     row = rig.reaches(node, "clean failed")
-    assert "10 times a conductor went away in the middle of it" in row["last_error"]
+    assert "10 times a conductor was lost during this step" in row["last_error"]
     assert (row["maintenance"], row["fault"]) == (True, "clean failure")
     assert len(rig.started(node)) == recovery.MOST_ATTEMPTS
     assert rig.step_states(node) == ["failed"]
@@ -118,7 +119,7 @@ def test_what_will_not_end_is_left_to_others_at_once(
     other.service._orphans.sweep()
     assert other.reaches(node, "manageable")["last_error"] is None
     opened.set()
-    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(10)
     assert other.get(node)["provision_state"] == "manageable"
 
 
@@ -163,4 +164,4 @@ def test_a_stop_goes_on_when_the_database_does_not_answer(
     with monkeypatch.context() as patch:
         patch.setattr(conductors, "offline", away)
         assert rig.service.stop() is True
-    assert rig.service.desk.stopping.is_set()
+    assert rig.service.runtime.stopping.is_set()

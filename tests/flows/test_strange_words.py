@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import errors, texts
-from ironic_lite.db.session import Database
+from ironic_lite import errors
+from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry
+from ironic_lite.errors import unicode_text
 from tests.db.conftest import database, server_urls
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed
@@ -27,7 +28,7 @@ def plain_tracebacks(monkeypatch: pytest.MonkeyPatch) -> None:
     formatted = logging.Formatter.formatException
 
     def plain(self: logging.Formatter, info: Any) -> str:
-        return texts.clean(formatted(self, info))
+        return unicode_text.clean(formatted(self, info))
 
     monkeypatch.setattr(logging.Formatter, "formatException", plain)
 

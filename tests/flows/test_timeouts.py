@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import clock
-from ironic_lite.conductor.watch import alarm, timeouts
+from ironic_lite.conductor.watch import timeouts, timers
+from ironic_lite.core import clock
+from ironic_lite.domain.steps import WAIT
 from ironic_lite.drivers.registry import Registry
-from ironic_lite.steps import WAIT
 from tests.flows import mortal
 from tests.flows.rig import Rig, drivers, listed, wait_for
 
@@ -88,7 +88,7 @@ def sweep(rig: Rig) -> None:
     """Look at all waits once, and let the workers finish."""
     plan = {one.name: one for one in rig.service._plan()}
     plan["time-outs"].act()
-    assert rig.service.desk.workers.wait_idle(10)
+    assert rig.service.runtime.workers.wait_idle(10)
 
 
 @pytest.mark.parametrize(("state", "target", "option", "end", "words", "fault"), WAITS)
@@ -236,7 +236,7 @@ def test_no_wait_times_out_because_the_clock_was_set_forward(rig: Rig, wrong: Wr
 def test_a_timer_rings_in_time_whatever_the_clock_is_set_to(
     rig: Rig, wrong: Wrong, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    monkeypatch.setattr(alarm, "_LOOK_EVERY", 0.02)
+    monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     early = rig.node(fake_async_steps=["*"], fake_step_seconds=600)
     soon = rig.node(fake_async_steps=["*"], fake_step_seconds=1)
     for node in (early, soon):

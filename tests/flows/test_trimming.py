@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock
-from ironic_lite.conductor.watch import trimming
+from ironic_lite.conductor.watch import retention
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
-from ironic_lite.db import events, models, runs
-from ironic_lite.db.session import Connection
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events, runs
+from ironic_lite.db.tables import models
 from tests.flows.rig import Rig
 from tests.statements import count_statements
 
@@ -76,7 +77,7 @@ def test_other_events_are_bounded_too(build: Build) -> None:
     sweep(rig)
     left = kept(rig, node)
     assert [kind for kind in left if kind != "node_updated"] == ["flow_started", "flow_ended"]
-    assert left.count("node_updated") == 2 * trimming.EVENTS_PER_ENTRY
+    assert left.count("node_updated") == 2 * retention.EVENTS_PER_ENTRY
 
 
 def test_portions_are_small_and_the_sweep_goes_on_until_all_is_gone(build: Build) -> None:
@@ -172,7 +173,7 @@ def test_a_service_that_stops_leaves_the_rest_for_the_next_time(build: Build) ->
     rig = build(conductor__node_history_max_entries=1)
     node = cleaned(rig, 2)
     before = kept(rig, node)
-    rig.service.desk.draining.set()
+    rig.service.runtime.draining.set()
     sweep(rig)
     assert kept(rig, node) == before
 

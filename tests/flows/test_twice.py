@@ -161,7 +161,7 @@ def test_an_orphan_is_taken_over_once(build: Callable[..., Rig]) -> None:
     for node in orphans:
         rig.reaches(node, "manageable")
         assert rig.started(node) == ["bios.factory_reset", "power.cycle"]
-    wait_for(lambda: all(each.service.desk.workers.busy == 0 for each in hosts))
+    wait_for(lambda: all(each.service.runtime.workers.busy == 0 for each in hosts))
     taken = [rig.events(node, "taken_over") for node in orphans]
     assert {len(one) for one in taken} == {1}
     assert len({one[0]["conductor"] for one in taken}) > 1

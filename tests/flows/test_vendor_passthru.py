@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import context, errors
+from ironic_lite import errors
+from ironic_lite.core import context
 from tests.flows.rig import Rig, wait_for
 
 
@@ -57,7 +58,7 @@ def test_an_asynchronous_method_that_fails_is_told_of(rig: Rig) -> None:
 
 def test_only_methods_that_look_run_beside_other_work(rig: Rig) -> None:
     node = rig.node("active")
-    rig.service.desk.conf.set_override("node_locked_retry_attempts", 1, "conductor")
+    rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1, "conductor")
     with rig.tasks.lock(rig.who, node):
         assert call(rig, node, "echo", "GET")["return"] == {"verb": "GET", "info": {}}
         for method in ("remember", "blink"):

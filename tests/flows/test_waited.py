@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import types
 from typing import Any
 
+import oslo_messaging
 import pytest
 from oslo_config import cfg
 
 from ironic_lite.conductor import service
-from ironic_lite.conductor.endpoints.waited import Waited
-from ironic_lite.drivers import patience
+from ironic_lite.conductor.endpoints.with_deadline import WithDeadline
+from ironic_lite.drivers import deadline
 from ironic_lite.drivers.fake import management
-from ironic_lite.rpc import server
+from ironic_lite.rpc import server, transport
 from tests.flows.rig import Rig
 
 
@@ -23,7 +23,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
 
     def boot_device(*_: Any) -> dict[str, Any]:
-        found.append(patience.left())
+        found.append(deadline.left())
         return {}
 
     monkeypatch.setattr(management.FakeManagement, "get_boot_device", boot_device)
@@ -35,13 +35,13 @@ def test_a_driver_has_less_time_than_its_caller_and_a_worker_has_all(
     rig: Rig, left: list[float]
 ) -> None:
     node = rig.node("active")
-    endpoints = Waited(rig.endpoints, 50.0)
+    endpoints = WithDeadline(rig.endpoints, 50.0)
     endpoints.get_boot_device(rig.who, node_uuid=node)
     assert 0 < left.pop() <= 50
     endpoints.change_node_boot_mode(rig.who, node_uuid=node, mode="uefi")
     rig.settled(node)
     assert left == [math.inf]
-    assert patience.left() == math.inf
+    assert deadline.left() == math.inf
 
 
 def test_calls_over_rpc_have_it_from_the_time_of_rpc(
@@ -49,11 +49,13 @@ def test_calls_over_rpc_have_it_from_the_time_of_rpc(
 ) -> None:
     served: list[Any] = []
     monkeypatch.setattr(service, "Server", lambda _transport, _host, door: served.append(door))
-    transport = types.SimpleNamespace(conf=cfg.ConfigOpts())
-    transport.conf([], default_config_files=[], default_config_dirs=[])
-    server.answer_seconds(transport)
-    transport.conf.set_override("rpc_response_timeout", 20)
-    desk = rig.service.desk
-    service.Service(desk.conf, desk.database, desk.registry, transport)
+    conf = cfg.ConfigOpts()
+    conf([], default_config_files=[], default_config_dirs=[])
+    url = oslo_messaging.TransportURL.parse(conf, "fake:///")
+    messaging = transport.Messaging(oslo_messaging.get_rpc_transport(conf, url), url)
+    server.answer_seconds(messaging)
+    conf.set_override("rpc_response_timeout", 20)
+    runtime = rig.service.runtime
+    service.Service(runtime.conf, runtime.database, runtime.registry, messaging)
     served[0].get_boot_device(rig.who, node_uuid=rig.node("active"))
     assert 15 < left.pop() <= 18

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, invariant
 
-from ironic_lite import states
-from ironic_lite.states import Kind, State
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
 from tests.flows import life
 from tests.flows.life import Model
 from tests.flows.world import World
@@ -50,7 +50,7 @@ class Truths(RuleBasedStateMachine):
         assert kind is not Kind.BUSY
         assert row["wake_at"] is None or kind is Kind.WAIT
         assert self.world.rig.tasks.held == frozenset()
-        assert self.world.rig.service.desk.workers.wait_idle(5)
+        assert self.world.rig.service.runtime.workers.wait_idle(5)
 
     @invariant()
     def a_failure_is_explained(self) -> None:

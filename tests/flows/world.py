@@ -11,14 +11,15 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from ironic_lite import clock
 from ironic_lite.api import app
 from ironic_lite.conductor.watch.timeouts import Timeouts
-from ironic_lite.db import models, nodes
-from ironic_lite.db.session import Database
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
+from ironic_lite.domain.steps import WAIT
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import interface
-from ironic_lite.steps import WAIT
 from tests.api.client import Client, Response
 from tests.flows import mortal, rig
 from tests.flows.rig import Rig, wait_for
@@ -43,7 +44,7 @@ class World:
         self.accepted: Counter[str] = Counter()  # verbs, by name
         self.rested: Counter[str] = Counter()  # states found after each act
         self.begin(self.host)
-        self.api = Client(app.build(database, self, self.rig.service.desk.conf))
+        self.api = Client(app.build(database, self, self.rig.service.runtime.conf))
 
     def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
         """Stand for ``rpc.client.Client``: return the living conductor."""
@@ -62,7 +63,7 @@ class World:
     def bury(self) -> None:
         """End the threads of the conductor, dead or not."""
         self.rig.bury()
-        assert self.rig.service.desk.workers.wait_idle(10)
+        assert self.rig.service.runtime.workers.wait_idle(10)
 
     def inherit(self, *, elsewhere: bool) -> None:
         """Let the dead conductor be followed by itself, or by another after its leases ended."""
@@ -102,7 +103,7 @@ class World:
         wait_for(lambda: self.life.dead or self._rests(node), lambda: self.row(node))
 
     def _rests(self, node: str) -> bool:
-        idle = self.rig.service.desk.workers.busy == 0
+        idle = self.rig.service.runtime.workers.busy == 0
         row = self.row(node)
         due = row["wake_at"] is not None and row["wake_at"] <= clock.after(_LONG / 2)
         return idle and row["reservation"] is None and not due

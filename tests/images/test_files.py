@@ -8,13 +8,15 @@ import os
 import pathlib
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 
 import pytest
 import requests
 
-from ironic_lite import config, errors
+from ironic_lite import errors
 from ironic_lite.conductor import fileserver, service
+from ironic_lite.core import config
 from ironic_lite.images import cache, published
 from tests.emulators import images
 from tests.emulators.redfish import certificate
@@ -39,7 +41,6 @@ def root(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 def server(root: pathlib.Path) -> Iterator[str]:
     """The address of a running server of ``root``."""
     running = fileserver.FileServer("127.0.0.1", 0, CONNECTIONS)
-    running._server.expiration_interval = 0.02  # how often it looks whether it is to stop
     running.start()
     yield f"http://127.0.0.1:{running.port}"
     running.stop()
@@ -122,6 +123,25 @@ def test_clients_that_say_nothing_leave_room_for_others(root: pathlib.Path, serv
         assert requests.get(f"{server}/a", timeout=10).content == b"x"
 
 
+def test_a_stop_amid_downloads_is_silent_and_closes_all(
+    root: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    published.reached(root)
+    with (root / "a.iso").open("wb") as file:
+        file.truncate(64 * 1024 * 1024)
+    running = fileserver.FileServer("127.0.0.1", 0, CONNECTIONS)
+    running.start()
+    with contextlib.ExitStack() as opened:
+        for _ in range(3):
+            client = opened.enter_context(socket.create_connection(("127.0.0.1", running.port)))
+            client.sendall(b"GET /a.iso HTTP/1.1\r\nHost: here\r\n\r\n")
+            assert client.recv(1)
+        running.stop()
+        descriptors = pathlib.Path("/proc/self/fd").iterdir()
+        assert str(root / "a.iso") not in {os.path.realpath(one) for one in descriptors}
+    assert not [one for one in caplog.records if one.levelname in {"WARNING", "ERROR"}]
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_nothing_can_be_changed(root: pathlib.Path, server: str, method: str) -> None:
     published.reached(root)
@@ -138,11 +158,9 @@ def test_a_link_that_stays_inside_is_followed(root: pathlib.Path, server: str) -
     assert requests.get(f"{server}/b", timeout=10).content == b"x"
 
 
-def test_an_address_that_is_taken_is_a_fault_of_the_configuration(
-    root: pathlib.Path, server: str
-) -> None:
+def test_an_address_that_is_taken_may_be_free_later(root: pathlib.Path, server: str) -> None:
     other = fileserver.FileServer("127.0.0.1", int(server.rpartition(":")[2]), 8)
-    with pytest.raises(config.ConfigError, match=r"\[deploy\]http_host, http_port: cannot listen"):
+    with pytest.raises(errors.OpenError, match=r"\[deploy\]http_host, http_port: cannot listen"):
         other.start()
 
 
@@ -258,7 +276,7 @@ def test_what_is_not_there_is_said_without_its_password(root: pathlib.Path, serv
     with pytest.raises(errors.DownloadFailed, match=r"answers 404") as why:
         cache.fetch(f"{url}/none")
     assert "hidden" not in why.value.message
-    with pytest.raises(errors.DownloadFailed, match=r"ConnectionError"):
+    with pytest.raises(errors.DownloadFailed, match=r"connection refused"):
         cache.fetch("http://127.0.0.1:1/none")
     with pytest.raises(errors.LocalFileError, match=r"No such file"):
         cache.fetch("file:///no/such/file", "[conductor]x")
@@ -340,7 +358,6 @@ def test_files_are_given_over_tls_in_parts_too(root: pathlib.Path, tls: tuple[st
     published.reached(root / "media")
     (root / "media/a.iso").write_bytes(CONTENT)
     running = fileserver.FileServer("127.0.0.1", 0, CONNECTIONS, tls=tls)
-    running._server.expiration_interval = 0.02
     running.start()
     address = ("127.0.0.1", running.port)
     try:
@@ -378,3 +395,136 @@ def test_a_certificate_with_another_s_key_stops_the_start(
     _, key = certificate(tmp_path / "other")
     with pytest.raises(config.ConfigError, match="http_ssl_cert_file"):
         fileserver.FileServer("127.0.0.1", 0, CONNECTIONS, tls=(tls[0], str(key)))
+
+
+# -- slow and odd clients ---------------------------------------------------------------------
+
+
+def talk(server: str, text: bytes) -> bytes:
+    """Send bytes, and return everything that comes until the server closes the connection."""
+    host, _, port = server.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(text)
+        client.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+@pytest.fixture
+def roomy(root: pathlib.Path) -> Iterator[fileserver.FileServer]:
+    """A server with the usual number of connections."""
+    running = fileserver.FileServer("127.0.0.1", 0, 400)
+    running.start()
+    yield running
+    running.stop()
+
+
+def test_two_hundred_slow_clients_cost_no_thread_and_hold_up_nobody(
+    root: pathlib.Path, roomy: fileserver.FileServer
+) -> None:
+    """Half of them send a head in drips, half take a large file in drips."""
+    published.reached(root)
+    (root / "small").write_bytes(b"x")
+    with (root / "large").open("wb") as file:
+        file.truncate(1 << 28)
+    before = threading.active_count()
+    with contextlib.ExitStack() as slow:
+        for number in range(200):
+            client = socket.create_connection(("127.0.0.1", roomy.port))
+            slow.enter_context(client)
+            client.sendall(
+                b"GET /small HTTP/1.1\r\nX"
+                if number % 2
+                else b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
+            )
+        url = f"http://127.0.0.1:{roomy.port}/small"
+        assert requests.get(url, timeout=10).content == b"x"
+        assert threading.active_count() <= before + 5
+
+
+def test_more_connections_than_allowed_take_the_places_of_silent_ones(
+    root: pathlib.Path, server: str
+) -> None:
+    published.reached(root)
+    (root / "a").write_bytes(b"x")
+    where = ("127.0.0.1", int(server.rpartition(":")[2]))
+    with contextlib.ExitStack() as silent:
+        for _ in range(CONNECTIONS * 5):
+            silent.enter_context(socket.create_connection(where)).sendall(b"GET /a HTTP/1.1\r\n")
+        assert requests.get(f"{server}/a", timeout=10).content == b"x"
+
+
+@pytest.mark.parametrize(
+    ("wish", "status", "body"),
+    [
+        ("bytes=0-0", 206, b"a"),
+        ("bytes=2-", 206, b"cdef"),
+        ("bytes=-2", 206, b"ef"),
+        ("bytes=-99", 206, b"abcdef"),
+        ("bytes=4-99", 206, b"ef"),
+        ("bytes=6-", 416, b""),
+        ("bytes=-0", 416, b""),
+        ("bytes=4-2", 200, b"abcdef"),
+        ("bytes=0-1,3-4", 200, b"abcdef"),
+        ("bytes=-", 200, b"abcdef"),
+        ("bytes=a-b", 200, b"abcdef"),
+        ("bytes=\u0661-2", 200, b"abcdef"),
+        ("bytes=" + "9" * 500 + "-", 200, b"abcdef"),
+        ("pages=1-2", 200, b"abcdef"),
+    ],
+)
+def test_a_range_is_given_refused_or_ignored(
+    root: pathlib.Path, server: str, wish: str, status: int, body: bytes
+) -> None:
+    published.reached(root)
+    (root / "a").write_bytes(b"abcdef")
+    request = f"GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nRange: {wish}\r\n\r\n"
+    said = talk(server, request.encode())
+    assert said.startswith(f"HTTP/1.1 {status} ".encode())
+    assert said.partition(b"\r\n\r\n")[2] == body
+
+
+def test_a_range_of_another_version_is_the_whole_file(root: pathlib.Path, server: str) -> None:
+    published.reached(root)
+    (root / "a").write_bytes(b"abcdef")
+    first = requests.get(f"{server}/a", timeout=10)
+    for condition, status in ((first.headers["ETag"], 206), ('"other"', 200)):
+        asked = {"Range": "bytes=1-2", "If-Range": condition}
+        assert requests.get(f"{server}/a", headers=asked, timeout=10).status_code == status
+    since = {"If-Modified-Since": first.headers["Last-Modified"]}
+    assert requests.get(f"{server}/a", headers=since, timeout=10).status_code == 304
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"GET /a HTTP/1.1\r\n\r\n",
+        b"GET /a HTTP/2.0\r\nHost: x\r\n\r\n",
+        b"GET  /a HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nHost : x\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nHost: x\r\n folded\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nGET /",
+        b"GET /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /a HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 70_000 + b"\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_for_a_file_is_refused_and_the_connection_closed(
+    root: pathlib.Path, server: str, text: bytes
+) -> None:
+    published.reached(root)
+    (root / "a").write_bytes(b"secret")
+    said = b""
+    with contextlib.suppress(ConnectionError):  # it may close before all of it was sent
+        said = talk(server, text + b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert said.startswith(b"HTTP/1.1 400 ")
+    assert b"secret" not in said
+
+
+def test_requests_that_come_together_are_answered_in_turn(root: pathlib.Path, server: str) -> None:
+    published.reached(root)
+    for name in ("a", "b"):
+        (root / name).write_text(name * 3)
+    texts = [f"GET /{name} HTTP/1.1\r\nHost: x\r\n\r\n".encode() for name in ("a", "b", "no", "a")]
+    said = talk(server, b"".join(texts))
+    bodies = [part.partition(b"\r\n\r\n")[2] for part in said.split(b"HTTP/1.1 ")[1:]]
+    assert bodies == [b"aaa", b"bbb", b"", b"aaa"]

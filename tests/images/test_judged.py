@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.images import checksums, judged
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.images import checksums, verification
 
 MIB = 1024 * 1024
 
@@ -45,7 +46,7 @@ def _qcow2(file: pathlib.Path, backing: bytes = b"") -> pathlib.Path:
 
 def _check(file: pathlib.Path, said: str | None = None) -> str:
     checksum = checksums.Checksum("sha256", checksums.digest(file, "sha256"))
-    return judged.check(file, checksum, said=said, shown="http://images.example/x")
+    return verification.check(file, checksum, said=said, shown="http://images.example/x")
 
 
 def test_a_format_is_told_by_the_content(tmp_path: pathlib.Path) -> None:
@@ -84,15 +85,15 @@ def test_another_file_under_the_same_name_is_read_again(tmp_path: pathlib.Path) 
     """What is remembered is of the file as it was."""
     file = _raw(tmp_path / "a")
     first = checksums.Checksum("sha256", checksums.digest(file, "sha256"))
-    judged.check(file, first, said=None, shown="x")
+    verification.check(file, first, said=None, shown="x")
     shutil.copy(_gpt(tmp_path / "b"), file)
     with pytest.raises(errors.ImageUnusable, match="sha256"):
-        judged.check(file, first, said=None, shown="x")
+        verification.check(file, first, said=None, shown="x")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
     """As a fault of the conductor's machine."""
     with pytest.raises(errors.LocalFileError, match="none"):
-        judged.check(
+        verification.check(
             tmp_path / "none", checksums.Checksum("sha256", "0" * 64), said=None, shown="x"
         )

@@ -1,4 +1,4 @@
-"""What must not end because a clock was set asks ``ironic_lite.clock`` how much time was lived."""
+"""Durations come from ``ironic_lite.core.clock``, which does not jump when a clock is set."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ EXTRAS = {
     "keystone": {
         "ironic_lite/api/policy/checks.py",
         "ironic_lite/api/policy/enforcer.py",
-        "ironic_lite/api/login/keystone.py",
+        "ironic_lite/api/auth/keystone.py",
     },
 }
 """Modules that are loaded only where the extra is."""

@@ -7,10 +7,10 @@ import pathlib
 import re
 from collections.abc import Iterator
 
-from ironic_lite import options
+from ironic_lite.core import options
 
 ROOT = pathlib.Path(__file__).parents[2]
-TABLES = ROOT / "ironic_lite/options"
+TABLES = ROOT / "ironic_lite/core/options"
 
 
 def trees() -> Iterator[tuple[str, ast.AST]]:

@@ -11,11 +11,11 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2] / "ironic_lite"
 WRITERS = {
     # A new node has a state that it has not moved to.
-    "provision_state": {"conductor/task.py", "api/resources/enrolment.py"},
-    "target_provision_state": {"conductor/task.py"},
+    "provision_state": {"conductor/work/task.py", "api/resources/enrolment.py"},
+    "target_provision_state": {"conductor/work/task.py"},
     # An agent is shown it with less in it than there is.
     "driver_internal_info": {
-        "conductor/notes.py",
+        "conductor/work/notes.py",
         "drivers/agent/about.py",
         "api/controllers/lookup.py",
     },

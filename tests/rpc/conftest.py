@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()
 
@@ -13,10 +13,10 @@ import tempfile  # noqa: E402
 from collections.abc import Callable, Iterator  # noqa: E402
 from typing import Any  # noqa: E402
 
+import oslo_messaging  # noqa: E402
 import pytest  # noqa: E402
-from oslo_messaging import server as messaging_server  # noqa: E402
 
-from ironic_lite import config, context  # noqa: E402
+from ironic_lite.core import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
 from ironic_lite.rpc.local import options  # noqa: E402
 from tests import rabbit  # noqa: E402
@@ -117,7 +117,9 @@ def spawn() -> Iterator[Callable[[str, str], subprocess.Popen[str]]]:
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Servers carry out one call at a time."""
-    config.CONF.register_opts(messaging_server._pool_opts)
+    target = oslo_messaging.Target(topic="any", server="any")
+    fake = oslo_messaging.get_rpc_transport(config.CONF, url="fake:///")
+    oslo_messaging.get_rpc_server(fake, target, [])  # registers the option
     config.CONF.set_override("executor_thread_pool_size", 1)
     yield
     config.CONF.clear_override("executor_thread_pool_size")

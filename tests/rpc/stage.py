@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ironic_lite import threads
+from ironic_lite.core import threads
 
 threads.native()
 
@@ -17,8 +17,9 @@ import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
-from ironic_lite import config, errors  # noqa: E402
-from ironic_lite.context import Context  # noqa: E402
+from ironic_lite import errors  # noqa: E402
+from ironic_lite.core import config  # noqa: E402
+from ironic_lite.core.context import Context  # noqa: E402
 from ironic_lite.rpc import server, transport  # noqa: E402
 
 SECONDS = 20.0
@@ -118,7 +119,7 @@ def process(url: str, host: str) -> subprocess.Popen[str]:
 CALLER = """
 import json, sys
 from tests.rpc import stage
-from ironic_lite import config, context
+from ironic_lite.core import config, context
 from ironic_lite.rpc import client, transport
 url, method, timeout, args = sys.argv[1:]
 config.CONF([], default_config_files=[], default_config_dirs=[])

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.context import Context
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface
 from tests.rpc import stage
 from tests.rpc.conftest import Serve
@@ -241,12 +242,12 @@ def test_a_conductor_killed_during_a_call_is_no_conductor_long_before_the_time_o
     caller = connect(url)
     assert caller.call(ctxt, "who", host="victim") == "victim"
     killer = _kill_when_busy(process, caller, ctxt)
-    with pytest.raises(errors.ConductorSilent, match="victim"):
+    with pytest.raises(errors.ConductorUnresponsive, match="victim"):
         caller.call(ctxt, "held", host="victim", timeout=3600)
     killer()
     process.wait()
     # Behind a broker its queue is still there: the next message may be taken by its next life.
-    gone = errors.ConductorAbsent if url.startswith("local") else errors.ConductorSilent
+    gone = errors.ConductorNotListening if url.startswith("local") else errors.ConductorUnresponsive
     with pytest.raises(gone, match="victim"):
         caller.call(ctxt, "who", host="victim", timeout=3600)
 

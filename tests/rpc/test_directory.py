@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.context import Context
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, server, transport
 from ironic_lite.rpc.local import addresses
 from tests.rpc import stage
@@ -134,8 +135,8 @@ def test_two_living_conductors_cannot_have_one_name(
 ) -> None:
     serve(local, "one", stage.Endpoint("first"))
     second = server.Server(transport.build(local), "one", stage.Endpoint("second"))
-    with pytest.raises(config.ConfigError, match=r"\[DEFAULT\]host"):
-        second.start()
+    with pytest.raises(errors.Unavailable, match=r"\[DEFAULT\]host"):
+        second.start()  # perhaps the first is about to stop: another try may succeed
     assert connect(local).call(ctxt, "who", host="one") == "first"
 
 
@@ -180,6 +181,14 @@ def test_without_any_conductor_a_call_fails_and_a_fanout_does_not(
     with pytest.raises(errors.NoConductor):
         caller.call(ctxt, "who", host=None)
     caller.fanout(ctxt, "note", word=1)
+
+
+def test_a_refusal_of_the_system_is_no_bad_configuration(folder: pathlib.Path) -> None:
+    """A full disk, a lack of descriptors or of rights may pass: only then status 1 means retry."""
+    (folder / "rpc").mkdir(mode=0o700)
+    (folder / "rpc" / "lock").mkdir()
+    with pytest.raises(errors.Unavailable, match=f"cannot listen at {folder}/rpc/channel@one: "):
+        addresses.Directory(f"{folder}/rpc").claim("channel", "one")
 
 
 @pytest.mark.parametrize("url", ["local://host/path", "local://host"])

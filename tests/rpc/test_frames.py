@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite.rpc.local import faults, frames
+from ironic_lite.rpc.local import frames, transport_errors
 
 LIMIT = 2**20
 
@@ -41,22 +41,22 @@ def test_a_reader_asks_for_more_within_a_large_frame() -> None:
 
 def test_a_frame_that_announces_too_much_is_refused_before_it_comes() -> None:
     reader = frames.Reader(LIMIT)
-    with pytest.raises(faults.FrameTooLarge, match=r"2\.0 MiB.*1 MiB.*frame_limit_mib"):
+    with pytest.raises(transport_errors.FrameTooLarge, match=r"2\.0 MiB.*1 MiB.*frame_limit_mib"):
         list(reader.feed(frames.HEADER.pack(2 * LIMIT)))
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"[]", b"1", b"null", b"\xff\xfe", b'{"a": NaN}'])
 def test_what_is_no_json_object_is_refused(payload: bytes) -> None:
     reader = frames.Reader(LIMIT)
-    with pytest.raises(faults.BadFrame):
+    with pytest.raises(transport_errors.BadFrame):
         list(reader.feed(frames.HEADER.pack(len(payload)) + payload))
 
 
 def test_a_refusal_tells_sizes_and_reason() -> None:
-    why = faults.FrameTooLarge(2 * LIMIT, LIMIT, "answer")
+    why = transport_errors.FrameTooLarge(2 * LIMIT, LIMIT, "answer")
     (body,) = frames.Reader(LIMIT).feed(frames.refusal(why, 7))
     assert body["id"] == 7
     assert str(frames.refused(body)) == str(why)
-    (body,) = frames.Reader(LIMIT).feed(frames.refusal(faults.BadFrame("no")))
-    assert isinstance(frames.refused(body), faults.BadFrame)
+    (body,) = frames.Reader(LIMIT).feed(frames.refusal(transport_errors.BadFrame("no")))
+    assert isinstance(frames.refused(body), transport_errors.BadFrame)
     assert frames.refused({"id": 1, "result": None}) is None

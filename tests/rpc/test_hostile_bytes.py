@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.context import Context
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.core.context import Context
 from ironic_lite.rpc import client
 from ironic_lite.rpc.local import frames, options
 from tests.rpc import stage

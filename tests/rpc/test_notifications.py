@@ -9,7 +9,7 @@ from typing import Any
 import oslo_messaging
 import pytest
 
-from ironic_lite import config
+from ironic_lite.core import config
 from tests.rpc import stage
 
 Seen = list[tuple[str, Any]]

@@ -15,11 +15,12 @@ from typing import Any
 import oslo_messaging
 import pytest
 from oslo_config import cfg
-from oslo_messaging.notify import notifier as oslo_notifier
 
-from ironic_lite import config, errors, fields
-from ironic_lite.context import Context
-from ironic_lite.rpc import notifier, transport
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.core.context import Context
+from ironic_lite.domain import fields
+from ironic_lite.rpc import notifier, send_failures, transport
 from tests import rabbit
 from tests.rpc import stage
 
@@ -72,7 +73,7 @@ def conf(topic: str, folder: pathlib.Path) -> Iterator[cfg.ConfigOpts]:
     own = cfg.ConfigOpts()
     config.register(own)
     own([], project=config.PROJECT, default_config_files=[], default_config_dirs=[])
-    own.register_opts(oslo_notifier._notifier_opts, group=notifier.GROUP)
+    transport.register_notifications(own)
     own.set_override("host", "here")
     own.set_override("state_path", str(folder))
     own.set_override("notification_level", "info")
@@ -151,7 +152,7 @@ def test_a_level_without_a_driver_is_off_and_says_so(
 
 def test_a_driver_that_nobody_knows_is_refused_at_start(build: Build, conf: cfg.ConfigOpts) -> None:
     conf.set_override("driver", ["pigeon"], group=notifier.GROUP)
-    with pytest.raises(config.ConfigError, match=r"\]driver: pigeon is none of .*messagingv2"):
+    with pytest.raises(config.ConfigError, match=r"\]driver: pigeon is not one of .*messagingv2"):
         build()
 
 
@@ -334,6 +335,66 @@ def test_with_an_end_of_tries_what_is_lost_is_counted_and_an_outage_is_told_once
     assert "sesame" not in caplog.text
 
 
+def test_two_topics_and_a_log_get_one_each_however_often_the_broker_is_tried(
+    *,
+    build: Build,
+    conf: cfg.ConfigOpts,
+    listen: Callable[[str], Ear],
+    logged: Callable[[], list[str]],
+    rabbit_url: str,
+    topic: str,
+) -> None:
+    conf.set_override("driver", ["log", "messagingv2"], group=notifier.GROUP)
+    conf.set_override("versioned_notifications_topics", ["another", topic])
+    ear = listen(rabbit_url)
+    with Door() as door:
+        told = build(door.url(rabbit_url))
+        told.tell(WHO, [CREATED], NODE)
+        stage.until(logged)
+        door.open()
+        stage.until(lambda: ear.types == ["create.end"], 60)
+        told.tell(WHO, [FAILED], NODE)
+        stage.until(lambda: len(ear.seen) == 2)
+        told.close()
+    assert logged() == ["create.end", "provision_set.error"]
+
+
+def test_failures_are_seen_whatever_is_logged(
+    build: Build, conf: cfg.ConfigOpts, nobody: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = logging.getLogger("oslo_messaging.notify.messaging")
+    monkeypatch.setattr(theirs, "level", logging.CRITICAL)
+    theirs.setLevel(logging.CRITICAL)  # as [DEFAULT]default_log_levels would
+    conf.set_override("retry", 0, group=notifier.GROUP)
+    told = build(f"rabbit://guest:guest@127.0.0.1:{nobody}/")
+    assert isinstance(told, notifier.Sender)
+    told.tell(WHO, [CREATED], NODE)
+    stage.until(lambda: told._lost == 1)
+
+
+def test_records_of_other_threads_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    send_failures.watch()
+    theirs = logging.getLogger("oslo_messaging.notify.messaging")
+
+    def other() -> None:
+        try:
+            raise ValueError("other")
+        except ValueError:
+            theirs.exception("Could not send")
+
+    def send() -> None:
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+
+    assert send_failures.of(send) is None
+    assert [record.message for record in caplog.records] == ["Could not send"]
+    other()
+    assert len(caplog.records) == 2
+    assert isinstance(send_failures.of(other), ValueError)
+    assert len(caplog.records) == 2
+
+
 def test_what_waits_is_sent_when_the_broker_is_back(
     build: Build, listen: Callable[[str], Ear], rabbit_url: str
 ) -> None:
@@ -427,5 +488,5 @@ def _carry(source: socket.socket, sink: socket.socket) -> None:
 
 def test_the_transport_of_rpc_keeps_its_own_exchange(conf: cfg.ConfigOpts, local: str) -> None:
     conf.set_override("transport_url", local, group=notifier.GROUP)
-    assert transport.notifications(conf)._driver._default_exchange == "ironic"
-    assert transport.build(local)._driver._default_exchange == "ironic_lite"
+    assert transport.notifications(conf).conf.control_exchange == "ironic"
+    assert transport.build(local).bus.conf.control_exchange == "ironic_lite"

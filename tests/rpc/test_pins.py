@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, context, errors
+from ironic_lite import errors
 from ironic_lite.conductor.service import Endpoints
+from ironic_lite.core import config, context
 from ironic_lite.rpc import client, interface, pins
 from tests.rpc.conftest import Serve
 
@@ -132,7 +133,7 @@ def test_an_api_asks_older_conductors_only_what_they_know(
         call = functools.partial(asked._ask, name, "old", None)
         args = dict.fromkeys((*about["needs"], *about["takes"]), "x")
         if name not in known:
-            with pytest.raises(errors.Pinned, match=f"from release 0.0 .*do not know {name};"):
+            with pytest.raises(errors.Pinned, match=f"from release 0.0 .*do not support {name};"):
                 call(ctxt, **args)
             continue
         expected = {*known[name]["needs"], *known[name]["takes"], "self", "context"}
@@ -171,5 +172,5 @@ def test_names_of_releases(named: Callable[[str], None], name: str, found: str |
 
 def test_a_release_that_never_was_is_refused(named: Callable[[str], None]) -> None:
     named("0.7")
-    with pytest.raises(config.ConfigError, match=r"pin_release_version: 0\.7 is no release"):
+    with pytest.raises(config.ConfigError, match=r"pin_release_version: 0\.7 is not a release"):
         pins.pinned(config.CONF)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import pathlib
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent import futures
 
+import oslo_messaging
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.context import Context
-from ironic_lite.rpc import client, server, transport
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.core.context import Context
+from ironic_lite.rpc import client, interface, server, transport
+from ironic_lite.rpc.serializer import Serializer
 from tests.rpc import stage
 
 
@@ -84,7 +87,7 @@ def test_transport_url_says_where_else(state: pathlib.Path) -> None:
 
 def test_a_process_has_one_transport(state: pathlib.Path) -> None:
     assert transport.get() is transport.get()
-    assert transport.is_local(transport.get())
+    assert transport.get().local
 
 
 @pytest.mark.parametrize("url", ["nonsense", "pigeon://post", "://"])
@@ -94,15 +97,21 @@ def test_a_transport_that_is_none_is_a_configuration_error(url: str) -> None:
         transport.build()
 
 
-def test_calls_run_on_the_standard_library_s_threads(local: str) -> None:
-    """Fails when oslo.messaging moves the private name by which the server chooses them."""
+def test_a_server_that_has_stopped_leaves_no_thread(local: str, ctxt: Context) -> None:
+    before = set(threading.enumerate())
     one = server.Server(transport.build(local), "one", stage.Endpoint())
     one.start()
-    assert isinstance(one._server._work_executor, futures.ThreadPoolExecutor)
+    monitored = oslo_messaging.get_rpc_client(
+        transport.build(local).bus,
+        oslo_messaging.Target(exchange=interface.EXCHANGE, topic=interface.TOPIC, server="one"),
+        serializer=Serializer(encode=False),
+        call_monitor_timeout=2,
+    )
+    assert monitored.call(ctxt, "who") == "one"
+    assert set(threading.enumerate()) > before
     one.stop()
     assert one.wait(stage.SECONDS)
-    left = [each.name for each in threading.enumerate()]
-    assert not [name for name in left if name.startswith(("rpc-call", "rpc-listener"))]
+    stage.until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_a_broker_that_is_away_is_no_conductor_and_not_an_endless_wait(ctxt: Context) -> None:
@@ -141,13 +150,37 @@ def _python(script: str) -> str:
     return done.stdout.strip()
 
 
+def test_a_broker_that_says_nothing_is_no_conductor_and_not_an_endless_wait() -> None:
+    # In a process of its own: the library tries such a broker for ever.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        said = _python(f"""
+from ironic_lite.core import threads
+threads.native()
+import os, threading
+from ironic_lite.core import config, context; from ironic_lite import errors
+from ironic_lite.rpc import client, opening, transport
+config.CONF([], default_config_files=[], default_config_dirs=[])
+opening._PATIENCE = 0.5
+url = "rabbit://guest:guest@127.0.0.1:{silent.getsockname()[1]}/"
+caller = client.Client(transport.build(url))
+for attempt in (caller.call, caller.cast):
+    try:
+        attempt(context.internal("test"), "who", host="one")
+    except errors.NoConductor as why:
+        print(why.facts["reason"])
+print([one.name for one in threading.enumerate()].count("rpc-opening"), flush=True)
+os._exit(0)
+""")
+    assert said.splitlines() == ["the message broker takes no connection"] * 2 + ["1"]
+
+
 def test_no_eventlet_and_no_broker_library_is_ever_imported(folder: pathlib.Path) -> None:
     loaded = _python(f"""
-from ironic_lite import threads
+from ironic_lite.core import threads
 threads.native()
 threads.native()
 import sys
-from ironic_lite import config, context
+from ironic_lite.core import config, context
 from ironic_lite.rpc import client, server, transport
 from tests.rpc import stage
 config.CONF([], default_config_files=[], default_config_dirs=[])
@@ -164,13 +197,26 @@ print([name for name in sys.modules if name.startswith(unwanted)])
     assert loaded == "[]"
 
 
+def test_the_public_choice_of_threads_alone_still_lets_eventlet_in() -> None:
+    """If this fails, the libraries have improved: `threads.native` can do without its entry."""
+    loaded = _python("""
+import warnings
+warnings.simplefilter("ignore")
+from oslo_service import backend
+backend.init_backend(backend.BackendType.THREADING)
+import oslo_messaging, sys
+print("eventlet.hubs" in sys.modules)
+""")
+    assert loaded == "True"
+
+
 def test_native_threads_leave_a_program_alone_that_has_loaded_eventlet() -> None:
     assert (
         _python("""
 import warnings
 warnings.simplefilter("ignore")
 import eventlet
-from ironic_lite import threads
+from ironic_lite.core import threads
 threads.native()
 threads.native()
 import oslo_messaging, sys
@@ -187,7 +233,7 @@ import warnings
 warnings.simplefilter("ignore")
 from oslo_service import backend
 backend.init_backend(backend.BackendType.EVENTLET)
-from ironic_lite import threads
+from ironic_lite.core import threads
 threads.native()
 print(backend.get_backend_type().value)
 """)

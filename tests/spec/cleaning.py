@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, cast
 
-from ironic_lite import clock
+from ironic_lite.core import clock
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.flows import mortal
 from tests.flows.rig import configure, drivers

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.drivers import packages
 from tests.flows.rig import configure

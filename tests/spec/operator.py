@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from tests.api.client import Client, Response
 from tests.flows.rig import listed
 from tests.whole import Whole
@@ -96,7 +96,7 @@ class Operator:
         """Do once all that conductors do by themselves now and then, and wait for its end."""
         for one in self.rig.service._plan():
             one.act()
-        assert self.rig.service.desk.workers.wait_idle(10)
+        assert self.rig.service.runtime.workers.wait_idle(10)
 
     # -- the ramdisk -------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ironic_lite import fields
 from ironic_lite.api.resources import queries
+from ironic_lite.domain import fields
 from tests.spec.operator import Operator
 
 Json = dict[str, Any]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config, states
+from ironic_lite.core import config
+from ironic_lite.domain import states
 from tests.flows.rig import wait_for
 from tests.spec.cleaning import AUTOMATED, begun, enroll_waiting, ring, stored, watched
 from tests.spec.operator import Json, Operator

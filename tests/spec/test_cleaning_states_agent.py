@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ironic_lite import steps
+from ironic_lite.domain import steps
 from tests.flows.rig import listed
 from tests.spec.cleaning import begun, stored, watched
 from tests.spec.operator import Json, Operator

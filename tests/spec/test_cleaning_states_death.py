@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from ironic_lite import clock
-from ironic_lite.db import models, nodes
-from ironic_lite.db.session import Connection, Database
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection, Database
+from ironic_lite.db.queries import nodes
+from ironic_lite.db.tables import models
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import drivers, listed, wait_for
@@ -70,7 +71,7 @@ class Stage:
             first.asks(node, target, **body)
         wait_for(lambda: life.dead)
         first.rig.bury()
-        assert first.rig.service.desk.workers.wait_idle(5)
+        assert first.rig.service.runtime.workers.wait_idle(5)
         return node
 
     def restarted(self) -> Operator:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ironic_lite import options, plans
+from ironic_lite.core import options
+from ironic_lite.domain import step_planning
+from ironic_lite.domain.steps import StepKind, collect
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry, Settings
-from ironic_lite.steps import StepKind, collect
 from tests.flows.rig import configure
 from tests.spec.pages import lacks, section
 
@@ -16,7 +17,7 @@ def test_s2_33_how_cleaning_works_and_how_it_is_steered() -> None:
     how = section(CLEANING, "Cleaning")
     assert lacks(how, "after ``deleted``", "``provide``", "priority is above 0", "``clean``") == []
     automated = section(CLEANING, "Automated cleaning")
-    ranks = sorted(plans.RANKS[StepKind.CLEAN].items(), key=lambda each: -each[1])
+    ranks = sorted(step_planning.RANKS[StepKind.CLEAN].items(), key=lambda each: -each[1])
     places = [automated.index(f"``{kind}``") for kind, _ in ranks]
     assert places == sorted(places)  # equal priorities, in their true order
     assert lacks(automated, "falling priority", "logs an error", "0 leaves a step out") == []
@@ -31,7 +32,7 @@ def test_s2_33_how_cleaning_works_and_how_it_is_steered() -> None:
 
 
 def test_s2_33_what_the_steps_do_and_how_interfaces_differ() -> None:
-    text = section(CLEANING, "What differs between the interfaces")
+    text = section(CLEANING, "Differences between interfaces")
     conf = configure(DEFAULT__enabled_hardware_types=["fake-hardware", "redfish"])
     registry = Registry.load(Settings.read(conf))
     rows = [

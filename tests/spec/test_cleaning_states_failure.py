@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ironic_lite import errors, verbs
+from ironic_lite import errors
+from ironic_lite.domain import verbs
 from tests.flows.rig import listed
 from tests.spec.cleaning import (
     AUTOMATED,

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain.steps import collect
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry, Settings
-from ironic_lite.steps import collect
 from tests.drivers import packages
 from tests.flows.rig import configure, listed
 from tests.spec import makers

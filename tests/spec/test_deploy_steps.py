@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors, options, steps
+from ironic_lite import errors
+from ironic_lite.core import options
+from ironic_lite.domain import steps
 from ironic_lite.drivers import base, registry
 from tests.spec.operator import Json, Operator
 

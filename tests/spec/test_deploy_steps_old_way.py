@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import clock, config
-from ironic_lite.db import conductors
+from ironic_lite.core import clock, config
+from ironic_lite.db.queries import conductors
 from ironic_lite.rpc import pins
 from tests.spec import wire
 from tests.spec.operator import Json, Operator
@@ -178,8 +178,6 @@ def test_s3_23_the_command_line_shows_the_step(operator: Operator) -> None:
 
 def test_s3_23_the_documentation_speaks_of_the_field() -> None:
     page = " ".join((DOCS / "deploying.rst").read_text().split())
-    assert (
-        "``deploy_step`` The step under way, ``{}`` if there is none; from API version 1.44" in page
-    )
+    assert "``deploy_step`` The step under way, ``{}`` without one; from API version 1.44" in page
     assert "``deploy_steps`` is the list, ``deploy_step_index`` the place in it" in page
     assert "stay to be looked at, until the next ``active``, ``rebuild`` or ``deleted``" in page

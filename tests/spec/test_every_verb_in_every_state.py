@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock, states, verbs
 from ironic_lite.conductor.watch import orphans, timeouts
-from ironic_lite.db import nodes
-from ironic_lite.states import Kind, State
-from ironic_lite.verbs import Verb
+from ironic_lite.core import clock
+from ironic_lite.db.queries import nodes
+from ironic_lite.domain import states, verbs
+from ironic_lite.domain.states import Kind, State
+from ironic_lite.domain.verbs import Verb
 from tests.api.test_provision import states_of
 from tests.flows.rig import Rig, listed
 from tests.spec.operator import Json, Operator
@@ -47,7 +48,7 @@ def test_a_verb_is_accepted_where_it_is_specified_and_changes_nothing_elsewhere(
             first = rig.events(node, "provision")[0]
             moved = (first["event"], first["before"], first["after"])
             assert moved == (verb.event, state, states.follow(state, verb.event))
-            assert rig.service.desk.workers.wait_idle(10)
+            assert rig.service.runtime.workers.wait_idle(10)
         else:
             said = operator.refused(node, verb.target, 400, **body)
             assert f'"{verb.target}"' in said and f'"{state}"' in said, state
@@ -112,7 +113,7 @@ def test_the_sweep_for_orphans_knows_every_busy_state() -> None:
 def test_a_busy_node_without_an_owner_is_brought_to_rest(operator: Operator, state: State) -> None:
     node = parked(operator.rig, state)
     operator.rig.service._orphans.sweep()
-    assert operator.rig.service.desk.workers.wait_idle(10)
+    assert operator.rig.service.runtime.workers.wait_idle(10)
     shown = operator.shows(node)
     assert states.kind(State(shown["provision_state"])) in (Kind.STABLE, Kind.FAIL)
     assert shown["reservation"] is None
@@ -122,7 +123,7 @@ def test_every_wait_state_has_a_time_out_that_is_on_unless_switched_off(
     operator: Operator,
 ) -> None:
     assert timeouts.LIMITS.keys() == states.of_kind(Kind.WAIT)
-    settings = operator.rig.service.desk.conf.conductor
+    settings = operator.rig.service.runtime.conf.conductor
     assert {getattr(settings, limit.option) for limit in timeouts.LIMITS.values()} == {1800}
 
 

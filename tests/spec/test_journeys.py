@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ironic_lite import clock, states
-from ironic_lite.states import Kind, State
+from ironic_lite.core import clock
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
 from tests.flows.rig import listed, wait_for
 from tests.spec.operator import Json, Operator
 from tests.spec.witness import Witness
@@ -108,7 +109,7 @@ def befall(operator: Operator, node: str, act: str | Json) -> None:
         assert operator.api.delete(f"/v1/nodes/{node}/maintenance").status == 202
     else:
         operator.provision(node, act.partition(",")[0], **BODIES.get(act, {}))
-    rig.service.desk.workers.wait_idle(10)
+    rig.service.runtime.workers.wait_idle(10)
     wait_for(lambda: rested(operator, node))
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
+from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
-from ironic_lite.states import State
 from tests.flows.rig import listed
 from tests.spec.operator import Operator
 

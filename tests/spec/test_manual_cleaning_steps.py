@@ -320,5 +320,5 @@ def test_s1_38_the_page_on_cleaning_tells_the_two_kinds_apart_and_how_to_have_ea
     # Automated off for all, off or on for one node; manual in any case, single steps forbidden.
     off = ("[conductor]automated_clean_enable = false", "/automated_clean", "``clean_nodes``")
     assert lacks(by_itself, *off, "Manual cleaning works either way", "disallow_clean_steps") == []
-    listing = section(page, "Which steps there are")
+    listing = section(page, "Available steps")
     assert lacks(listing, "cleaning/steps", "min_priority", "Retry-Request-After", "``-1``") == []

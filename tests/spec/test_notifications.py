@@ -12,8 +12,9 @@ import oslo_messaging
 import pytest
 
 from docs import requirements
-from ironic_lite import config, context, errors
-from ironic_lite.db import nodes
+from ironic_lite import errors
+from ironic_lite.core import config, context
+from ironic_lite.db.queries import nodes
 from tests import rabbit
 from tests.flows import rig as rigs
 from tests.spec.operator import Operator
@@ -427,7 +428,7 @@ def test_the_example_of_the_documentation_has_the_form_of_a_real_one(
     operator: Operator, ear: Ear, node: str
 ) -> None:
     page = (requirements.DOCS / "notifications.rst").read_text()
-    block = page.split(".. code-block:: json\n")[1].split("\nWhat is guaranteed")[0]
+    block = page.split(".. code-block:: json\n")[1].split("\nGuarantees")[0]
     shown = json.loads(block)
     operator.clean(node, "deploy.erase_devices")
     (begun,) = ear.hears("node.provision_set.start")

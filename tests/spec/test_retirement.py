@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from ironic_lite import states
-from ironic_lite.db import migrate, session
-from ironic_lite.states import State
+from ironic_lite.db.engine import session
+from ironic_lite.db.tables import migrate
+from ironic_lite.domain import states
+from ironic_lite.domain.states import State
 from tests.spec.cleaning import AUTOMATED, Gate, begun, enroll_waiting, ring, stored, watched
 from tests.spec.operator import Json, Operator
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ironic_lite import fields, states, verbs
-from ironic_lite.db import allocations
-from ironic_lite.states import Kind, State
+from ironic_lite.db.queries import allocations
+from ironic_lite.domain import fields, states, verbs
+from ironic_lite.domain.states import Kind, State
 from tests.db.rows import new_uuid
 from tests.flows.rig import listed, wait_for
 from tests.spec.cleaning import overdue, sweep, watched
@@ -167,7 +167,7 @@ def _settled(operator: Operator, uuid: str) -> Json | None:
 def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) -> None:
     rounds = {one.name for one in operator.rig.service._plan()}
     leave_it_out = {"power sync", "power recovery", "sensors", "allocations"}
-    see_it = {"time-outs", "orphans", "consoles", "moved nodes", "joins and leaves"}
+    see_it = {"time-outs", "orphans", "consoles", "moved nodes", "joins and leaves", "hanging work"}
     assert rounds - {"old history", "old files"} == leave_it_out | see_it
 
 

@@ -11,10 +11,11 @@ import pytest
 import sqlalchemy as sa
 from oslo_messaging.notify import _impl_test as notified
 
-from ironic_lite import config
 from ironic_lite.api import controllers
-from ironic_lite.api.wire import exchange
-from ironic_lite.db import models, sealing
+from ironic_lite.api.wire import request as wire_request
+from ironic_lite.core import config
+from ironic_lite.db.engine import encryption
+from ironic_lite.db.tables import models
 from tests.api.client import Client
 from tests.spec import planting
 from tests.spec.operator import Operator
@@ -41,7 +42,7 @@ class Answers:
         self.said: list[tuple[str, int, str]] = []
         self.sent: set[tuple[str, str]] = set()
 
-    def __call__(self, environ: exchange.Environ, start: Any) -> list[bytes]:
+    def __call__(self, environ: wire_request.Environ, start: Any) -> list[bytes]:
         told: list[str] = []
 
         def note(status: str, headers: Any, *rest: Any) -> Any:
@@ -50,7 +51,7 @@ class Answers:
 
         given = environ["wsgi.input"].getvalue().decode()
         body = b"".join(self._inner(environ, note))
-        route = environ[exchange.CALL].route
+        route = environ[wire_request.CALL].route
         if self._planter.found(given):
             self.sent.add((environ["REQUEST_METHOD"], route))
         request = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
@@ -216,7 +217,10 @@ def _check_tables(operator: Operator, planter: Planter) -> None:
     for table in models.metadata.sorted_tables:
         for column in table.columns:
             found = planter.found(_stored(operator, column))
-            assert found <= _OPEN or isinstance(column.type, sealing.Sealed), (column, found)
+            assert found <= _OPEN or isinstance(column.type, encryption.EncryptedJSON), (
+                column,
+                found,
+            )
             held |= found
     # They are there: what was searched could have shown them.
     everything = {

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import states
-from ironic_lite.db import nodes
-from ironic_lite.states import Kind, State
+from ironic_lite.db.queries import nodes
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
 from tests.flows.rig import listed, wait_for
 from tests.spec.operator import Json, Operator
 from tests.spec.witness import Witness

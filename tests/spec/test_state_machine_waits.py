@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock
+from ironic_lite.core import clock
 from tests.flows.rig import listed
 from tests.spec.operator import Json, Operator
 

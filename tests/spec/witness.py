@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from ironic_lite.db import nodes
+from ironic_lite.db.queries import nodes
 from ironic_lite.drivers.registry import Registry
 from tests.flows import mortal
 from tests.flows.rig import drivers
@@ -47,7 +47,7 @@ class Witness:
 
     def _around(self, kind: str, name: str, call: Callable[[], Any]) -> Any:
         task = cast(Any, call).args[0]
-        row = task.desk.database.read(functools.partial(nodes.get, ident=task.node.uuid))
+        row = task.runtime.database.read(functools.partial(nodes.get, ident=task.node.uuid))
         title = f"{kind}.{name}"
         self.calls.append(Call(title, row))
         if title in self._stopped:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.conductor.notes import Notes
+from ironic_lite.conductor.work.notes import Notes
 from tests.drivers.doubles import node
 
 AT = datetime.datetime(2026, 1, 1).isoformat()

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import allocations, errors
-from ironic_lite.allocations import Offer, Tally
+from ironic_lite import errors
+from ironic_lite.domain import allocations
+from ironic_lite.domain.allocations import Offer, Tally
 
 UUID = "11111111-2222-4333-8444-555555555555"
 NODE = "22222222-2222-4333-8444-555555555555"

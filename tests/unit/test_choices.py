@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.drivers import base, choices
+from ironic_lite.drivers import base, interface_selection
 from ironic_lite.drivers.fake.hardware import FakeHardware
 from ironic_lite.drivers.ipmi.hardware import IpmiHardware, ManualManagementHardware
 from ironic_lite.drivers.redfish.hardware import RedfishHardware
@@ -58,7 +58,7 @@ CASES = {
         "broken",
         (
             errors.InterfaceNotFound,
-            "broken is enabled but could not be loaded: the conductor's log says why.",
+            "broken is enabled but could not be loaded: see the conductor's log.",
         ),
     ),
     "a name of other machines": Case(
@@ -137,7 +137,9 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_node_gets(case: Case) -> None:
-    offered = choices.choice("rack", case.hardware_type, case.kind, case.loaded, case.configured)
+    offered = interface_selection.choice(
+        "rack", case.hardware_type, case.kind, case.loaded, case.configured
+    )
     if isinstance(case.outcome, str):
         assert offered.pick(case.wanted, case.loaded, ["broken"]) == case.outcome
         return
@@ -209,4 +211,6 @@ def test_a_hardware_type_works_with_something_installed_of_every_kind(name: str)
     for kind in base.KINDS:
         group = f"ironic_lite.hardware.interfaces.{kind}"
         installed = [point.name for point in importlib.metadata.entry_points(group=group)]
-        assert choices.choice(name, ORDERS[name][0], kind, installed, None).default, kind
+        assert interface_selection.choice(name, ORDERS[name][0], kind, installed, None).default, (
+            kind
+        )

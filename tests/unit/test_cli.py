@@ -146,7 +146,7 @@ def test_a_202_without_a_message_is_told_in_our_words(body: Any) -> None:
 
 @pytest.mark.parametrize("body", [{}, None, b"<html>"])
 def test_an_answer_that_is_no_list_is_an_error(body: Any) -> None:
-    with pytest.raises(exc.CommandError, match="no list"):
+    with pytest.raises(exc.CommandError, match="is not a list"):
         listing(Service(200, body), "n")
 
 

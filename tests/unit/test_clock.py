@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import clock
+from ironic_lite.core import clock
 
 NOON = datetime.datetime(2026, 1, 1, 12)
 HOUR = 3600

@@ -10,7 +10,9 @@ from collections.abc import Callable
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config, options, versions
+from ironic_lite import errors
+from ironic_lite.core import config, options
+from ironic_lite.domain import versions
 
 Load = Callable[[str], cfg.ConfigOpts]
 
@@ -102,13 +104,7 @@ def test_no_override_is_an_empty_set_of_priorities(load: Load) -> None:
         ("[api]\npublic_endpoint = here", "[api]public_endpoint: not a URL of http or https"),
         ("[api]\ndefault_version = 1.116", "[api]default_version: '1.116' is not of the form"),
         ("[api]\nssl_cert_file = /dev/null", "[api]ssl_key_file: must be set too"),
-        (
-            "[api]\nssl_cert_file = /dev/null\nssl_key_file = /no/key",
-            "[api]ssl_key_file: cannot read /no/key: No such file or directory",
-        ),
         ("[fake]\nstep_seconds = x", "[fake]step_seconds: 'x' is not a number"),
-        ("[DEFAULT]\nlog_file = /no/such/log", "cannot set up logging"),
-        ("[DEFAULT]\nstate_path = /dev/null/x", "[DEFAULT]state_path: cannot make /dev/null/x"),
         ("[database]\nconnection = x://u:$secret@h", "[database]connection: a $name in it is no"),
         (
             "[conductor]\nclean_step_priority_override = erase:5",
@@ -134,6 +130,26 @@ def test_a_wrong_value_is_one_line_that_names_it(load: Load, text: str, said: st
     line = refusal(load, text)
     assert said in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "[api]\nssl_cert_file = /dev/null\nssl_key_file = /no/key",
+            "[api]ssl_key_file: cannot read /no/key: No such file or directory",
+        ),
+        ("[DEFAULT]\nlog_file = /no/such/log", "[DEFAULT]log_file, log_dir: cannot log: "),
+        ("[DEFAULT]\nstate_path = /dev/null/x", "[DEFAULT]state_path: cannot make /dev/null/x"),
+    ],
+)
+def test_what_cannot_be_opened_now_is_one_line_and_no_fault_of_the_configuration(
+    load: Load, text: str, said: str
+) -> None:
+    with pytest.raises(errors.OpenError) as caught:
+        load(text)
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message
 
 
 def test_a_wrong_value_of_a_command_line_option_ends_with_status_2_as_well(
@@ -166,7 +182,7 @@ def test_log_lines_go_to_standard_error_or_to_the_file_that_is_named(
 ) -> None:
     code = (
         "import logging, sys\n"
-        "from ironic_lite import config\n"
+        "from ironic_lite.core import config\n"
         "config.load('ironic-lite', sys.argv[1:])\n"
         "logging.getLogger('ironic_lite').warning('hear me')"
     )
@@ -328,7 +344,7 @@ def test_the_sample_file_itself_loads(tmp_path: pathlib.Path) -> None:
 
 def test_loading_options_brings_no_rpc_library_and_no_eventlet() -> None:
     code = (
-        "import sys, ironic_lite.config\n"
+        "import sys, ironic_lite.core.config\n"
         "heavy = {'eventlet', 'oslo_messaging', 'oslo_service', 'sqlalchemy', 'pecan'}\n"
         "sys.exit(','.join(sorted(heavy & set(sys.modules))) or 0)"
     )

@@ -90,14 +90,14 @@ def test_the_content_of_an_address_is_for_its_reader_to_judge() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"metadata": {}}, "has metadata; there are meta_data, "),
+        ({"metadata": {}}, "has the unknown key metadata; known are meta_data, "),
         ({"meta_data": "text"}, "meta_data must be an object"),
         (7, "must be an object, a URL, or a file system"),
         ("file:///etc/shadow", "must be of http or https"),
         ("ftp://drives.example/1.gz", "must begin with one of"),
         ("AAAA", "is no file system as gzip in base64"),
         ("not base64", "is no file system as gzip in base64"),
-        (_packed(b"a file system, and not a short one")[:-24], "breaks off"),
+        (_packed(b"a file system, and not a short one")[:-24], "is truncated"),
         (_packed(bytes(configdrive.MOST_BYTES + 1)), "more than 64 MiB"),
     ],
 )

@@ -8,7 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import context
+from ironic_lite.core import context
 
 TEXT = st.none() | st.text(max_size=8)
 

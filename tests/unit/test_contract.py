@@ -6,7 +6,7 @@ import importlib
 import pathlib
 from collections.abc import Iterator
 
-from ironic_lite import fields
+from ironic_lite.domain import fields
 from ironic_lite.drivers import base, contract
 
 PROMISED = """

@@ -10,16 +10,23 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import options, states, verbs
+from ironic_lite.core import options
+from ironic_lite.domain import states, verbs
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SAMPLE = ROOT / "etc/ironic-lite/ironic-lite.conf.sample"
 PAGES = sorted(DOCS.glob("*.rst"))
+EVERY_PAGE = [*PAGES, *(ROOT / f"{name}.rst" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
 
 _LINK = re.compile(r"`[^`<]+\s+<(?P<to>[^`>]+)>`__?", re.DOTALL)
 _ROLE = re.compile(r":(?P<role>[a-z]+):`[^`]*`")
 _OPTION = re.compile(r"\[(?P<group>[a-zA-Z_]+)\](?P<name>[a-z][a-z0-9_]*)")
+_DEVELOPERS = ("architecture", "flow", "glossary")
+_MODULE = re.compile(
+    r"``(?P<path>(?:api|conductor|core|db|domain|drivers|endpoints|errors|flows|images|membership"
+    r"|rpc|steps|tests|watch|work)/[a-z_/]+(?:\.py)?)``"
+)
 _TITLE = re.compile(r"^(?P<title>\S.*)\n(?P<line>([=\-~^])\3+)$", re.MULTILINE)
 
 
@@ -48,7 +55,7 @@ def anchors(page: pathlib.Path) -> set[str]:
     return {re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") for title, _ in titles(page)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)
 def test_every_link_to_a_file_leads_to_one(page: pathlib.Path) -> None:
     for found in _LINK.finditer(page.read_text()):
         path, _, anchor = re.sub(r"\s", "", found["to"]).partition("#")
@@ -60,19 +67,19 @@ def test_every_link_to_a_file_leads_to_one(page: pathlib.Path) -> None:
         assert not anchor or anchor in anchors(target), found["to"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)
 def test_pages_are_plain_rst_that_any_viewer_shows(page: pathlib.Path) -> None:
     assert [found[0] for found in _ROLE.finditer(page.read_text())] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)
 def test_every_option_that_is_named_exists(page: pathlib.Path) -> None:
     named = {(found["group"], found["name"]) for found in _OPTION.finditer(page.read_text())}
     # Groups of packaging, as in "ironic_lite[postgresql]", stand before no option.
     assert named - known_options() == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)
 def test_a_title_is_underlined_in_its_full_length(page: pathlib.Path) -> None:
     assert [title for title, line in titles(page) if len(line) < len(title)] == []
 
@@ -111,13 +118,18 @@ def test_the_diagram_has_every_transition() -> None:
     assert drawn == table
 
 
-def test_a_page_on_the_flow_names_modules_that_exist() -> None:
-    page = (DOCS / "flow.rst").read_text()
-    named = re.findall(r"``((?:api|conductor|rpc|db|flows|endpoints)/[a-z_/]+)``", page)
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "CONTRIBUTING.rst", *(DOCS / f"{name}.rst" for name in _DEVELOPERS)],
+    ids=lambda page: page.name,
+)
+def test_pages_for_developers_name_modules_that_exist(page: pathlib.Path) -> None:
+    named = {found["path"] for found in _MODULE.finditer(page.read_text())}
     package = ROOT / "ironic_lite"
-    places = (package, package / "conductor")
-    missing = [
-        name for name in named if not any((place / f"{name}.py").exists() for place in places)
-    ]
+    places = (ROOT, package, package / "conductor", package / "domain")
     assert named
-    assert missing == []
+    assert {name for name in named if not any(is_module(place / name) for place in places)} == set()
+
+
+def is_module(path: pathlib.Path) -> bool:
+    return path.exists() or path.with_suffix(".py").exists()

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config
+from ironic_lite.core import config
 
 ROOT = pathlib.Path(__file__).parents[2]
 UNITS = sorted((ROOT / "etc/systemd").glob("*.service")) + sorted(

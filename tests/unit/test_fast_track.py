@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors, fast_track, states
+from ironic_lite import errors
+from ironic_lite.domain import fast_track, states
 
 
 @pytest.mark.parametrize(

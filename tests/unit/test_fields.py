@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite import errors, fields
-from ironic_lite.db import models
+from ironic_lite import errors
+from ironic_lite.db.tables import models
+from ironic_lite.domain import fields
 
 TABLES = [
     (fields.NODE, models.nodes),

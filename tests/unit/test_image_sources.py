@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import requests
 
 from ironic_lite import errors
+from ironic_lite.core import config, networks
 from ironic_lite.images import reach, sources
 
 PATH = "instance_info/image_source"
+SEEN: list[str | None] = []
+"""The Authorization headers that the web server has seen."""
 
 
 @pytest.mark.parametrize(
@@ -102,13 +104,31 @@ def test_a_local_file_must_really_lie_in_an_allowed_folder(tmp_path: pathlib.Pat
 )
 def test_a_blocked_network_is_told_by_address(address: str, inside: bool) -> None:
     """Also when an IPv4 address wears an IPv6 coat."""
-    nets = sources.networks(["169.254.0.0/16", " fe80::/10 ", ""])
-    assert (sources.closed(address, nets) is not None) is inside
+    nets = networks.parse(["169.254.0.0/16", " fe80::/10 ", ""])
+    assert (networks.containing(address, nets) is not None) is inside
+
+
+@pytest.mark.parametrize(
+    ("address", "blocked"),
+    [
+        ("169.254.169.254", True),
+        ("fe80::a9fe:a9fe", True),
+        ("100.100.100.200", True),
+        ("::ffff:100.100.100.200", True),
+        ("fd00:ec2::254", True),
+        ("100.100.100.201", False),
+        ("fd00:ec2::1", False),
+        ("127.0.0.1", False),  # an operator who serves no images there lists it
+    ],
+)
+def test_metadata_services_are_blocked_by_default(address: str, blocked: bool) -> None:
+    nets = networks.parse(config.CONF.conductor.image_blocked_networks)
+    assert (networks.containing(address, nets) is not None) is blocked
 
 
 def test_an_address_written_in_the_url_is_refused_at_once() -> None:
     """Names wait until they are looked up."""
-    nets = sources.networks(["169.254.0.0/16"])
+    nets = networks.parse(["169.254.0.0/16"])
     sources.refuse_closed(sources.read("http://metadata.example/x", PATH), nets, PATH)
     with pytest.raises(errors.InvalidParameter, match="image_blocked_networks"):
         sources.refuse_closed(sources.read("http://169.254.169.254/x", PATH), nets, PATH)
@@ -122,11 +142,15 @@ def server() -> Iterator[tuple[int, list[str]]]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
+            SEEN.append(self.headers["Authorization"])
             if self.path == "/away":
                 self.send_response(302)
                 self.send_header(
                     "Location", f"http://127.0.0.2:{self.headers['Host'].rpartition(':')[2]}/inside"
                 )
+            elif self.path == "/circle":
+                self.send_response(302)
+                self.send_header("Location", "/circle")
             else:
                 self.send_response(200)
             self.send_header("Content-Length", "0")
@@ -144,8 +168,10 @@ def server() -> Iterator[tuple[int, list[str]]]:
     thread.join()
 
 
-def session(blocked: list[str]) -> requests.Session:
-    return reach.session(sources.networks(blocked), seconds=30, size=1 << 20)
+def status(url: str, blocked: list[str]) -> int:
+    terms = reach.Terms(networks.parse(blocked), reach.trusted("true"), 10, 10, 30, 1 << 20)
+    with reach.get(url, terms, {}) as answer:
+        return answer.status
 
 
 @pytest.mark.parametrize(
@@ -154,11 +180,8 @@ def session(blocked: list[str]) -> requests.Session:
 def test_nothing_is_sent_into_a_blocked_network(server: tuple[int, list[str]], url: str) -> None:
     """The connection is judged by where it leads."""
     port, asked = server
-    with (
-        session(["127.0.0.0/8", "::1/128"]) as opened,
-        pytest.raises(requests.ConnectionError, match="image_blocked_networks"),
-    ):
-        opened.get(url.format(port), timeout=10)
+    with pytest.raises(reach.FetchFailed, match="image_blocked_networks"):
+        status(url.format(port), ["127.0.0.0/8", "::1/128"])
     assert asked == []
 
 
@@ -168,8 +191,25 @@ def test_a_redirection_into_a_blocked_network_is_not_followed(
     """The first address is open, the second is not; a proxy of the environment changes nothing."""
     port, asked = server
     monkeypatch.setenv("http_proxy", f"http://127.0.0.2:{port}")
-    with session(["127.0.0.2/32"]) as opened:
-        assert opened.get(f"http://127.0.0.1:{port}/x", timeout=10).status_code == 200
-        with pytest.raises(requests.ConnectionError, match="image_blocked_networks"):
-            opened.get(f"http://127.0.0.1:{port}/away", timeout=10)
+    assert status(f"http://127.0.0.1:{port}/x", ["127.0.0.2/32"]) == 200
+    with pytest.raises(reach.FetchFailed, match="image_blocked_networks"):
+        status(f"http://127.0.0.1:{port}/away", ["127.0.0.2/32"])
     assert asked == ["/x", "/away"]
+
+
+def test_a_password_in_a_url_does_not_follow_a_redirection_to_another_host(
+    server: tuple[int, list[str]],
+) -> None:
+    """User and password of an address are for its host alone."""
+    port, _ = server
+    SEEN.clear()
+    assert status(f"http://me:p%40w@127.0.0.1:{port}/away", []) == 200
+    assert SEEN == ["Basic bWU6cEB3", None]
+
+
+def test_redirections_in_a_circle_end(server: tuple[int, list[str]]) -> None:
+    """Five are followed."""
+    port, asked = server
+    with pytest.raises(reach.FetchFailed, match="redirects more than 5 times"):
+        status(f"http://127.0.0.1:{port}/circle", [])
+    assert asked == ["/circle"] * 6

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import capabilities, errors, inspection, options
+from ironic_lite import errors
+from ironic_lite.core import options
+from ironic_lite.domain import capabilities, inspection
 
 Json = dict[str, Any]
 A, B = "52:54:00:00:00:0a", "52:54:00:00:00:0b"
@@ -54,7 +56,7 @@ def test_options_offer_what_there_is() -> None:
 def test_cards_become_ports(add_ports: str, pxe: Any, found: dict[str, bool] | None) -> None:
     inventory: Json = {"interfaces": CARDS, "boot": {"pxe_interface": pxe}}
     if found is None:
-        with pytest.raises(errors.HardwareError, match=r"eth0, eth1 is one .*add_ports"):
+        with pytest.raises(errors.HardwareError, match=r"eth0, eth1 matches .*add_ports"):
             ports(add_ports, **inventory)
     else:
         assert ports(add_ports, **inventory) == found
@@ -76,7 +78,7 @@ def test_loops_are_no_cards_and_odd_ones_are_told_of() -> None:
     found = inspection.run(["ports"], case("all", interfaces=[*loops, *odd, *CARDS]))
     assert list(found.ports) == [A, B]
     assert len(found.remarks) == len(odd)
-    assert any("'zero' has no address to use" in remark for remark in found.remarks)
+    assert any("'zero' has no usable address" in remark for remark in found.remarks)
 
 
 def test_plug_in_data_tells_of_the_cards() -> None:
@@ -130,14 +132,14 @@ def test_properties_are_those_of_the_inventory() -> None:
 def test_what_is_not_told_may_be_known(told: Json) -> None:
     known = {"cpu_arch": "x86_64"}
     assert inspection.run(["architecture"], case(properties=known, **told)).properties == known
-    with pytest.raises(errors.HardwareError, match="does not tell cpu_arch"):
+    with pytest.raises(errors.HardwareError, match="does not have cpu_arch"):
         inspection.run(["architecture"], case(**told))
 
 
 @pytest.mark.parametrize("told", ["x" * 256, -1, -(2**63)], ids=["long", "negative", "least"])
 def test_what_no_property_can_be_is_not_told(told: Any) -> None:
     """Lists of nodes carry their properties along."""
-    with pytest.raises(errors.HardwareError, match="does not tell cpu_arch"):
+    with pytest.raises(errors.HardwareError, match="does not have cpu_arch"):
         inspection.run(["architecture"], case(cpu={"architecture": told}))
 
 

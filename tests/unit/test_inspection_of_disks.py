@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import disks, errors, inspection, options
+from ironic_lite import errors
+from ironic_lite.core import options
+from ironic_lite.domain import inspection, root_device
 
 Json = dict[str, Any]
-GIB = disks.GIB
+GIB = root_device.GIB
 SMALL = {"name": "/dev/sda", "size": 32 * GIB, "serial": "S1", "rotational": True, "model": "A B"}
 LARGE = {"name": "/dev/sdb", "size": 960 * GIB + 7, "serial": "S2", "rotational": False}
 DISKS = [SMALL, LARGE]
@@ -42,18 +44,18 @@ def case(properties: Json | None = None, inventory: Json | None = None, **more: 
     ids=str,
 )
 def test_all_hints_must_fit(hints: Json, found: Json | None) -> None:
-    assert disks.matching(DISKS, hints) == found
+    assert root_device.matching(DISKS, hints) == found
 
 
 def test_a_hint_nobody_knows_is_named() -> None:
     with pytest.raises(ValueError, match="colour"):
-        disks.matching(DISKS, {"serial": "S1", "colour": "red"})
+        root_device.matching(DISKS, {"serial": "S1", "colour": "red"})
 
 
 @pytest.mark.parametrize("told", [None, {}, [None, 7], "sda", [{}]], ids=str)
 def test_odd_disks_are_none(told: Any) -> None:
-    assert disks.matching(told, {"size": 1}) is None
-    assert disks.serials(told) == []
+    assert root_device.matching(told, {"size": 1}) is None
+    assert root_device.serials(told) == []
 
 
 # -- the root device -------------------------------------------------------------------------
@@ -78,9 +80,9 @@ def test_a_disk_that_is_not_told_changes_nothing(told: Any) -> None:
 @pytest.mark.parametrize(
     ("hints", "said"),
     [
-        ({"serial": "S9"}, "No disk .* fits all of properties/root_device: serial"),
-        ({"colour": "red"}, "colour is no hint"),
-        ({"size": "big"}, "no hint that can be read"),
+        ({"serial": "S9"}, "No disk .* matches all of properties/root_device: serial"),
+        ({"colour": "red"}, "colour is not a valid hint"),
+        ({"size": "big"}, "is not a valid hint"),
     ],
     ids=str,
 )

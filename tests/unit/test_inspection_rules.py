@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors, inspection_rules
-from ironic_lite.inspection_rules import Call, Subject, conditions, templates
-from ironic_lite.inspection_rules.actions import ACTIONS
-from ironic_lite.inspection_rules.conditions import OPERATORS
+from ironic_lite import errors
+from ironic_lite.domain import inspection_rules
+from ironic_lite.domain.inspection_rules import Call, Subject, conditions, templates
+from ironic_lite.domain.inspection_rules.actions import ACTIONS
+from ironic_lite.domain.inspection_rules.conditions import OPERATORS
 
 Json = dict[str, Any]
 PORT = "11111111-aaaa-4bbb-8ccc-000000000000"
@@ -330,7 +331,7 @@ def test_a_call_that_cannot_be_made_is_refused(case: str) -> None:
 
 
 def test_an_address_is_looked_at_again_when_it_is_filled_in() -> None:
-    with pytest.raises(errors.HardwareError, match="api-call: url: is no address"):
+    with pytest.raises(errors.HardwareError, match="api-call: url: is not an address"):
         did("api-call", {"url": "{node.name}"}, made=[])
 
 
@@ -354,11 +355,11 @@ def test_each_action_is_tried_above() -> None:
     ("op", "args", "said"),
     [
         ("fail", {"msg": "{inventory[cpu][count]} are too few"}, "fail: 4 are too few"),
-        ("extend-attribute", {"path": "properties/cpus", "value": 1}, "leads to no list"),
+        ("extend-attribute", {"path": "properties/cpus", "value": 1}, "is not the path of a list"),
         ("set-port-attribute", {"port_id": "x", "path": "extra/a", "value": 1}, "Port x"),
         ("set-attribute", {"path": "{node.name}", "value": 1}, "cannot be written"),
         ("set-attribute", {"path": "description", "value": "a" * 5000}, "longer than 4096"),
-        ("add-trait", {"name": "bad"}, "no trait"),
+        ("add-trait", {"name": "bad"}, "not a trait"),
     ],
     ids=["fail", "list", "port", "path", "length", "trait"],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import lldp
+from ironic_lite.domain import lldp
 
 
 def test_a_whole_frame_is_read() -> None:

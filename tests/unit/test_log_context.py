@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from ironic_lite import context
-from ironic_lite.conductor.workers import Workers
+from ironic_lite.conductor.work.workers import Workers
+from ironic_lite.core import context
 
 _PROGRAM = """
 import logging, sys
-from ironic_lite import config, context
+from ironic_lite.core import config, context
 config.load("ironic-lite-conductor", ["--config-file", sys.argv[1]])
 log = logging.getLogger("ironic_lite.some")
 log.warning("before")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import fields, masking
+from ironic_lite.core import masking
+from ironic_lite.domain import fields
 from ironic_lite.images import published
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=8)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import metrics
-from ironic_lite.conductor import meter
+from ironic_lite.conductor.work import run_metrics
+from ironic_lite.core import metrics
 
 NOON = datetime.datetime(2026, 1, 31, 12)
 
@@ -32,7 +32,7 @@ def counted(board: metrics.Board, name: str) -> dict[tuple[str, ...], Any]:
 
 
 def test_a_run_and_its_steps_are_counted_and_timed(board: metrics.Board) -> None:
-    made = meter.Meter(board)
+    made = run_metrics.RunMetrics(board)
     made.run("r", {"verb": "clean", "started_at": NOON, "state": "running", "ended_at": None})
     for ordinal in (0, 1):
         made.step("r", "clean", ordinal, {"state": "running", "started_at": later(ordinal)})
@@ -46,7 +46,7 @@ def test_a_run_and_its_steps_are_counted_and_timed(board: metrics.Board) -> None
 
 
 def test_a_step_that_goes_on_when_its_run_ends_has_ended_with_it(board: metrics.Board) -> None:
-    made = meter.Meter(board)
+    made = run_metrics.RunMetrics(board)
     made.step("r", "clean", 0, {"started_at": NOON})
     made.run("r", {"verb": "clean", "started_at": NOON})
     made.run("r", {"state": "aborted", "ended_at": later(5)})
@@ -55,7 +55,7 @@ def test_a_step_that_goes_on_when_its_run_ends_has_ended_with_it(board: metrics.
 
 
 def test_what_another_life_has_begun_is_counted_but_not_timed(board: metrics.Board) -> None:
-    made = meter.Meter(board)
+    made = run_metrics.RunMetrics(board)
     made.step("r", "deploy", 3, {"state": "failed", "ended_at": NOON})
     made.run("r", {"state": "failed", "ended_at": NOON})
     assert counted(board, "runs_total") == {("unknown", "failed"): 1}
@@ -64,7 +64,7 @@ def test_what_another_life_has_begun_is_counted_but_not_timed(board: metrics.Boa
 
 
 def test_a_clock_set_back_makes_no_negative_time(board: metrics.Board) -> None:
-    made = meter.Meter(board)
+    made = run_metrics.RunMetrics(board)
     made.run("r", {"verb": "clean", "started_at": later(9)})
     made.run("r", {"state": "done", "ended_at": NOON})
     assert counted(board, "run_seconds") == {("clean",): (1, 0.0)}
@@ -73,8 +73,8 @@ def test_a_clock_set_back_makes_no_negative_time(board: metrics.Board) -> None:
 def test_what_never_ends_is_forgotten_at_last(
     board: metrics.Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(meter, "_MOST", 2)
-    made = meter.Meter(board)
+    monkeypatch.setattr(run_metrics, "_MOST", 2)
+    made = run_metrics.RunMetrics(board)
     for name in "abc":
         made.run(name, {"verb": "clean", "started_at": NOON})
     for name in "abc":

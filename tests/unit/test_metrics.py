@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ironic_lite import metrics
+from ironic_lite.core import metrics
 
 REQUEST = ("http_requests_total", "GET", "/nodes", "200")
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import fields, notices, states
-from ironic_lite.masking import MASK
-from ironic_lite.states import State
+from ironic_lite.core.masking import MASK
+from ironic_lite.domain import fields, notifications, states
+from ironic_lite.domain.states import State
 
 CODE = pathlib.Path(__file__).parents[2] / "ironic_lite"
 COMPOSED = "f'{self.word}_{what}'"
-"""How ``api.resources.families`` makes the kinds of its families."""
+"""How ``api.resources.crud`` makes the kinds of its families."""
 Written = tuple[str, str | None]
 
 # -- every event of the code base ------------------------------------------------------------
@@ -52,13 +52,13 @@ def of_journal(tree: ast.Module) -> Iterator[Written]:
 
 
 def of_api(tree: ast.Module) -> Iterator[Written]:
-    """Find the kinds given to ``happenings.of``, through functions that pass them on, too."""
+    """Find the kinds given to ``event_rows.of``, through functions that pass them on, too."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         parameters = [each.arg for each in function.args.args if each.arg != "self"]
         for call in calls(function):
-            if name(call) != "happenings.of":
+            if name(call) != "event_rows.of":
                 continue
             kind = call.args[2]
             if isinstance(kind, ast.Name):
@@ -79,7 +79,7 @@ def passed_on(tree: ast.Module, function: str, place: int) -> Iterator[Written]:
 def of_families() -> Iterator[Written]:
     """Find the kinds composed of a family's word and what has become of a member."""
     known = dict(trees())
-    shared = [known[f"api/resources/{module}.py"] for module in ("families", "belongings")]
+    shared = [known[f"api/resources/{module}.py"] for module in ("crud", "node_owned")]
     whats = {what for tree in shared for what in became(tree)}
     for tree in known.values():
         for node in ast.walk(tree):
@@ -97,7 +97,7 @@ def became(tree: ast.Module) -> set[str]:
 
 def words(family: ast.ClassDef) -> Iterator[str]:
     bases = [ast.unparse(base) for base in family.bases]
-    if any(base.startswith(("families.", "belongings.", "_Volumes")) for base in bases):
+    if any(base.startswith(("crud.", "node_owned.", "_Volumes")) for base in bases):
         for node in family.body:
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "word":
                 yield str(constant(node.value))
@@ -140,28 +140,28 @@ def test_the_scan_sees_what_is_written() -> None:
 
 
 def test_every_event_of_the_code_base_has_a_decision() -> None:
-    undecided = {one for one in written() if notices.rule(row(*one)) is None}
-    assert undecided == set(), "give each of them a row in ironic_lite.notices.TABLE"
+    undecided = {one for one in written() if notifications.rule(row(*one)) is None}
+    assert undecided == set(), "give each of them a row in ironic_lite.domain.notifications.TABLE"
 
 
 def test_every_row_is_for_an_event_that_is_written() -> None:
     kinds = {kind for kind, _ in written()}
-    assert {rule.kind for rule in notices.TABLE} - kinds == set()
+    assert {rule.kind for rule in notifications.TABLE} - kinds == set()
 
 
 def test_events_are_written_where_the_scan_looks() -> None:
     writers = {path for path, tree in trees() for call in calls(tree) if name(call) == "events.add"}
     known = {path for path, tree in trees() if [*of_api(tree), *of_rows(tree)]}
-    assert writers - known == {"conductor/journal.py", "api/resources/belongings.py"}
+    assert writers - known == {"conductor/work/journal.py", "api/resources/node_owned.py"}
 
 
 def test_no_row_is_there_twice() -> None:
-    keys = [(rule.kind, rule.case) for rule in notices.TABLE]
+    keys = [(rule.kind, rule.case) for rule in notifications.TABLE]
     assert len(keys) == len(set(keys))
 
 
 def test_a_row_that_tells_nobody_says_why() -> None:
-    assert [rule for rule in notices.TABLE if not rule.about] == []
+    assert [rule for rule in notifications.TABLE if not rule.about] == []
 
 
 # -- what each case is told as ---------------------------------------------------------------
@@ -174,7 +174,7 @@ NODE: dict[str, Any] = {
 
 
 def told(*events: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(notice.event_type, notice.level) for notice in notices.of(events, NODE)]
+    return [(notice.event_type, notice.level) for notice in notifications.of(events, NODE)]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_power(event: dict[str, Any], said: list[tuple[str, str]]) -> None:
 
 def test_a_power_request_that_fails_tells_what_was_asked_for() -> None:
     fail = row("power", "fail", before=OFF, after=OFF, data={"error": "smoke", "wanted": ON})
-    (found,) = notices.of([fail], NODE)
+    (found,) = notifications.of([fail], NODE)
     assert found.more == {"to_power": ON}
 
 
@@ -384,12 +384,16 @@ KNOWN: dict[str, tuple[str, set[str]]] = {
 }
 
 
-def notice(shape: notices.Shape, about: dict[str, Any] | None = None) -> notices.Notice:
-    return notices.Notice("some.type", "info", shape, about or NODE, dict.fromkeys(shape.more))
+def notice(
+    shape: notifications.Shape, about: dict[str, Any] | None = None
+) -> notifications.Notification:
+    return notifications.Notification(
+        "some.type", "info", shape, about or NODE, dict.fromkeys(shape.more)
+    )
 
 
-@pytest.mark.parametrize("shape", notices.SHAPES, ids=lambda shape: shape.name)
-def test_a_payload_has_the_fields_of_its_version(shape: notices.Shape) -> None:
+@pytest.mark.parametrize("shape", notifications.SHAPES, ids=lambda shape: shape.name)
+def test_a_payload_has_the_fields_of_its_version(shape: notifications.Shape) -> None:
     payload = notice(shape).payload()
     version, known = KNOWN[shape.name]
     assert payload["ironic_object.name"] == shape.name
@@ -399,13 +403,13 @@ def test_a_payload_has_the_fields_of_its_version(shape: notices.Shape) -> None:
 
 
 def test_all_payload_objects_are_used() -> None:
-    assert {rule.shape for rule in notices.TABLE if rule.shape} == set(notices.SHAPES)
+    assert {rule.shape for rule in notifications.TABLE if rule.shape} == set(notifications.SHAPES)
 
 
 def test_a_move_tells_where_the_node_came_from() -> None:
     move = row("provision", "clean", before="manageable", after="cleaning")
     about = {**NODE, "provision_state": "cleaning", "target_provision_state": "manageable"}
-    (found,) = notices.of([move], about, previous_target="available")
+    (found,) = notifications.of([move], about, previous_target="available")
     data = found.payload(["CUSTOM_A"])["ironic_object.data"]
     assert data["event"] == "clean"
     assert data["previous_provision_state"] == "manageable"
@@ -415,17 +419,17 @@ def test_a_move_tells_where_the_node_came_from() -> None:
 
 def test_times_are_whole_seconds_of_utc() -> None:
     at = datetime.datetime(2030, 1, 2, 3, 4, 5, 678)
-    data = notice(notices.NODE, {**NODE, "created_at": at}).payload()["ironic_object.data"]
+    data = notice(notifications.NODE, {**NODE, "created_at": at}).payload()["ironic_object.data"]
     assert (data["created_at"], data["updated_at"]) == ("2030-01-02T03:04:05Z", None)
 
 
 def test_an_empty_object_is_one_and_not_null() -> None:
-    data = notice(notices.NODE_CRUD).payload()["ironic_object.data"]
+    data = notice(notifications.NODE_CRUD).payload()["ironic_object.data"]
     assert (data["clean_step"], data["extra"], data["instance_info"]) == ({}, {}, {})
 
 
-@pytest.mark.parametrize("shape", notices.SHAPES, ids=lambda shape: shape.name)
-def test_no_secret_is_told(shape: notices.Shape) -> None:
+@pytest.mark.parametrize("shape", notifications.SHAPES, ids=lambda shape: shape.name)
+def test_no_secret_is_told(shape: notifications.Shape) -> None:
     objects = [name for name in shape.names if is_object(shape, name)]
     held = {"ok": "shown", "redfish_password": "sesame", "deep": [{"agent_token": "sesame"}]}
     about = {**NODE, **dict.fromkeys(objects, held), "last_error": "no https://me:sesame@bmc/"}
@@ -436,12 +440,12 @@ def test_no_secret_is_told(shape: notices.Shape) -> None:
         assert (shown["ok"], shown["redfish_password"]) == ("shown", MASK)
 
 
-def is_object(shape: notices.Shape, name: str) -> bool:
+def is_object(shape: notifications.Shape, name: str) -> bool:
     field = fields.by_name(shape.table)[name]
     return field.type is fields.Type.OBJECT or field.secret
 
 
 def test_a_config_drive_is_a_secret_where_it_stands() -> None:
     about = {**NODE, "instance_info": {"configdrive": "sesame", "image_source": "http://i"}}
-    data = notice(notices.NODE_CRUD, about).payload()["ironic_object.data"]
+    data = notice(notifications.NODE_CRUD, about).payload()["ironic_object.data"]
     assert data["instance_info"] == {"configdrive": MASK, "image_source": "http://i"}

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors, passthru
+from ironic_lite import errors
+from ironic_lite.domain import passthru
+from ironic_lite.domain.passthru import DRIVER, NODE, Call, Route
 from ironic_lite.drivers import base
-from ironic_lite.passthru import DRIVER, NODE, Call, Route
 
 
 class Maker(base.Vendor):

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from oslo_utils import secretutils
 
-from ironic_lite import errors, options
-from ironic_lite.conductor import passwords
+from ironic_lite import errors
+from ironic_lite.conductor.work import passwords
+from ironic_lite.core import options
 
 FORMS = {
     "sha256": re.compile(r"\$5\$[A-Za-z0-9./]{16}\$[A-Za-z0-9./]{43}"),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
+import time
 from typing import Any
 
+import jsonpatch
+import jsonpointer
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ironic_lite import errors, fields, masking, states
+from ironic_lite import errors
 from ironic_lite.api.resources import patches
-from ironic_lite.states import State
+from ironic_lite.core import masking
+from ironic_lite.domain import fields, states
+from ironic_lite.domain.states import State
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
 OTHER = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
@@ -518,3 +523,88 @@ def test_sending_back_the_masked_driver_info_keeps_the_password() -> None:
     shown = {"redfish_address": "http://other", "redfish_password": "******"}
     changed = patch(op("replace", "/driver_info", shown), driver_info=stored)
     assert changed["driver_info"] == {**shown, "redfish_password": "s3cret"}
+
+
+# -- large ones ------------------------------------------------------------------------------
+
+PARTS = st.sampled_from(["a", "b", "0", "1", "2", "7", "-", "name", "path", "value"])
+DEEP = st.recursive(
+    st.none() | st.integers(0, 3) | st.text("ab", max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("ab012"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def _whole_patch(before: Json, operations: list[Json]) -> Json | None:
+    """Return what the library makes of it all at once, None if it refuses."""
+    try:
+        return dict(jsonpatch.apply_patch(before, operations))
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, ValueError):
+        return None
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", "name"]), DEEP, max_size=3),
+    st.lists(
+        st.builds(
+            op,
+            st.sampled_from(["add", "add", "replace", "remove"]),
+            st.lists(PARTS, min_size=1, max_size=3).map(lambda parts: "/".join(["/extra", *parts])),
+            DEEP,
+        ),
+        max_size=6,
+    ),
+)
+def test_operations_do_what_the_library_makes_of_them_together(
+    extra: Json, operations: list[Json]
+) -> None:
+    sent = [
+        {key: value for key, value in each.items() if each["op"] != "remove" or key != "value"}
+        for each in operations
+    ]
+    wanted = _whole_patch({"extra": extra}, sent)
+    before = {"uuid": UUID, "description": None, "extra": extra}
+    try:
+        found = patches.resource(fields.CHASSIS, before, sent, version=1, what="chassis")
+    except errors.InvalidParameter:
+        assert wanted is None
+    else:
+        assert wanted == {"extra": extra, **found}
+
+
+def test_a_patch_costs_what_it_is_long_and_its_field_large() -> None:
+    """A copy of the field for each operation took five seconds."""
+    operations = [op("add", f"/extra/k{place % 100}", place) for place in range(5_000)]
+    began = time.process_time()
+    changed = patch(*operations, extra={f"x{place}": place for place in range(40_000)})
+    assert time.process_time() - began < 3
+    assert len(changed["extra"]) == 40_100
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("add", 7), ("replace", "/b/password"), ("replace", "a" * 100)]
+)
+def test_long_lists_are_not_changed_over_and_over(kind: str, value: Any) -> None:
+    stored = {"list": ["/a/password", *[0] * 20_000]}
+    operations = [op(kind, "/extra/list/0", value if place % 2 else "/c/pass") for place in (1, 2)]
+    assert patch(*operations[:1], extra=stored)["extra"]["list"][0] == value
+    assert "long lists" in str(refused(*operations * 50, extra=stored))
+
+
+def test_a_field_grows_to_a_mebibyte_by_patches_and_not_further() -> None:
+    most = patches.MOST_KIB * patches.KIB
+    stored = {"a": "x" * (most - 100)}
+    assert patch(op("add", "/extra/b", 1), extra=stored)["extra"]["b"] == 1
+    told = refused(op("add", "/extra/b", "x" * 200), extra=stored)
+    assert (told.facts["path"], "1024 KiB" in str(told)) == ("extra", True)
+    over = {"a": "x" * most, "b": "x" * 1000}  # of an older release
+    assert patch(op("remove", "/extra/b"), extra=over)["extra"] == {"a": "x" * most}
+
+
+def test_a_configuration_drive_does_not_count_against_its_field() -> None:
+    stored = {"configdrive": "x" * 2 * patches.MOST_KIB * patches.KIB}
+    changed = patch(op("add", "/instance_info/a", 1), instance_info=stored)
+    assert changed["instance_info"] == {**stored, "a": 1}

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import errors, plans, steps
-from ironic_lite.steps import Arg, Step, StepKind
+from ironic_lite import errors
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.steps import Arg, Step, StepKind
 
 # Highest first among equal priorities.
 COMMON = ["vendor", "power", "management", "firmware", "deploy", "bios", "raid"]
@@ -81,7 +82,7 @@ def test_equal_priorities_go_by_the_rank_of_their_interface(kind: StepKind) -> N
     # S2.11 and conflict C9
     listed = [Step(interface, "step", 5) for interface in RANKS[kind]]
     random.Random(1).shuffle(listed)
-    assert [step.interface for step in plans.order(listed, kind)] == RANKS[kind]
+    assert [step.interface for step in step_planning.order(listed, kind)] == RANKS[kind]
 
 
 @given(listed=LISTS, kind=KINDS, seed=st.integers())
@@ -90,14 +91,14 @@ def test_the_order_does_not_depend_on_how_the_steps_came(
 ) -> None:
     shuffled = list(listed)
     random.Random(seed).shuffle(shuffled)
-    assert plans.order(shuffled, kind) == plans.order(listed, kind)
+    assert step_planning.order(shuffled, kind) == step_planning.order(listed, kind)
 
 
 @given(listed=LISTS, kind=KINDS)
 def test_order_neither_loses_nor_adds_and_priorities_fall(
     listed: list[Step], kind: StepKind
 ) -> None:
-    ordered = plans.order(listed, kind)
+    ordered = step_planning.order(listed, kind)
     assert sorted(map(repr, ordered)) == sorted(map(repr, listed))
     for one, other in itertools.pairwise(ordered):
         ranks = RANKS[kind]
@@ -110,13 +111,13 @@ def test_order_neither_loses_nor_adds_and_priorities_fall(
 
 @given(listed=LISTS, kind=KINDS)
 def test_ordering_twice_changes_nothing(listed: list[Step], kind: StepKind) -> None:
-    once = plans.order(listed, kind)
-    assert plans.order(once, kind) == once
+    once = step_planning.order(listed, kind)
+    assert step_planning.order(once, kind) == once
 
 
 def test_an_interface_nobody_ranked_comes_last_and_is_no_error() -> None:
     listed = [Step("strange", "s", 5), Step("raid", "r", 5)]
-    assert [s.interface for s in plans.order(listed, StepKind.CLEAN)] == ["raid", "strange"]
+    assert [s.interface for s in step_planning.order(listed, StepKind.CLEAN)] == ["raid", "strange"]
 
 
 # -- overrides and the automated list --------------------------------------------------------
@@ -125,7 +126,7 @@ def test_an_interface_nobody_ranked_comes_last_and_is_no_error() -> None:
 @given(listed=LISTS)
 def test_an_automated_run_has_exactly_the_steps_above_zero(listed: list[Step]) -> None:
     # S1.7, S2.4
-    chosen = plans.automated(listed, StepKind.CLEAN)
+    chosen = step_planning.automated(listed, StepKind.CLEAN)
     assert {step.title for step in chosen} == {s.title for s in listed if s.priority > 0}
 
 
@@ -133,7 +134,7 @@ def test_an_automated_run_has_exactly_the_steps_above_zero(listed: list[Step]) -
 def test_an_override_changes_the_priority_of_its_step_and_nothing_else(
     listed: list[Step], overrides: dict[str, int]
 ) -> None:
-    for before, after in zip(listed, plans.overridden(listed, overrides), strict=True):
+    for before, after in zip(listed, step_planning.overridden(listed, overrides), strict=True):
         assert after.priority == overrides.get(before.title, before.priority)
         assert (after.title, after.abortable) == (before.title, before.abortable)
 
@@ -141,12 +142,12 @@ def test_an_override_changes_the_priority_of_its_step_and_nothing_else(
 def test_overrides_come_before_the_filter() -> None:
     # S2.5: an operator may enable what is off and disable what is on.
     overrides = {"raid.create": 7, "deploy.erase": 0}
-    chosen = plans.automated(OFFERED, StepKind.CLEAN, overrides=overrides)
+    chosen = step_planning.automated(OFFERED, StepKind.CLEAN, overrides=overrides)
     assert [(step.title, step.priority) for step in chosen] == [("raid.create", 7)]
 
 
 def test_what_the_operator_disallows_is_left_out_of_automated_runs() -> None:
-    assert plans.automated(OFFERED, StepKind.CLEAN, disallowed=["deploy.erase"]) == []
+    assert step_planning.automated(OFFERED, StepKind.CLEAN, disallowed=["deploy.erase"]) == []
 
 
 @given(listed=LISTS)
@@ -158,19 +159,19 @@ def test_two_enabled_steps_of_one_interface_with_one_priority_are_found(listed: 
             place = (step.interface, step.priority)
             counted[place] = counted.get(place, 0) + 1
     expected = {place for place, count in counted.items() if count > 1}
-    found = plans.ties(listed)
+    found = step_planning.ties(listed)
     assert {(one.interface, one.priority) for one, _ in found} == expected
     assert all(one != other and one.interface == other.interface for one, other in found)
 
 
 def test_steps_of_priority_zero_or_of_two_interfaces_do_not_tie() -> None:
     listed = [Step("raid", "a"), Step("raid", "b"), Step("bios", "c", 5), Step("raid", "d", 5)]
-    assert plans.ties(listed) == []
+    assert step_planning.ties(listed) == []
 
 
 @given(listed=LISTS, kind=KINDS)
 def test_a_stored_list_reads_back_as_the_same_steps(listed: list[Step], kind: StepKind) -> None:
-    stored = json.loads(json.dumps(plans.as_stored(listed, kind)))
+    stored = json.loads(json.dumps(step_planning.as_stored(listed, kind)))
     assert [(one.title, one.priority) for one in map(steps.from_dict, stored)] == [
         (one.title, one.priority) for one in listed
     ]
@@ -187,27 +188,27 @@ def test_a_requested_list_keeps_the_order_of_the_request(
     length = data.draw(st.integers(1, 3))
     args = {"raid.create": {"args": {"size": 1, "disks": []}}}
     wanted = [asked(title, **args.get(title, {})) for title in ordered[:length]]
-    stored = plans.requested(wanted, OFFERED, StepKind.CLEAN)
+    stored = step_planning.requested(wanted, OFFERED, StepKind.CLEAN)
     assert titles(stored) == ordered[:length]
 
 
 def test_a_requested_step_is_stored_as_asked_with_two_facts_of_the_driver() -> None:
     wanted = asked("deploy.erase", args={}, order=3, execute_on_child_nodes=False)
     before = json.dumps(wanted)
-    stored = plans.requested([wanted], OFFERED, StepKind.CLEAN)
+    stored = step_planning.requested([wanted], OFFERED, StepKind.CLEAN)
     assert stored == [{**wanted, "abortable": True, "priority": 10}]
     assert json.dumps(wanted) == before
 
 
 def test_a_step_may_be_asked_for_twice() -> None:
-    stored = plans.requested([asked("deploy.erase")] * 2, OFFERED, StepKind.CLEAN)
+    stored = step_planning.requested([asked("deploy.erase")] * 2, OFFERED, StepKind.CLEAN)
     assert titles(stored) == ["deploy.erase", "deploy.erase"]
 
 
 def test_a_checked_list_can_be_checked_again() -> None:
     # A conductor that takes over starts from what is stored.
-    once = plans.requested([asked("deploy.erase")], OFFERED, StepKind.CLEAN)
-    assert plans.requested(once, OFFERED, StepKind.CLEAN) == once
+    once = step_planning.requested([asked("deploy.erase")], OFFERED, StepKind.CLEAN)
+    assert step_planning.requested(once, OFFERED, StepKind.CLEAN) == once
 
 
 def test_every_fault_of_the_whole_list_is_told_at_once() -> None:
@@ -219,7 +220,7 @@ def test_every_fault_of_the_whole_list_is_told_at_once() -> None:
         asked("management.reset"),
     ]
     with pytest.raises(errors.InvalidParameter) as caught:
-        plans.requested(wanted, OFFERED, StepKind.CLEAN, ramdisk=False)
+        step_planning.requested(wanted, OFFERED, StepKind.CLEAN, ramdisk=False)
     assert caught.value.facts["path"] == "clean_steps"
     assert caught.value.facts["reason"] == [
         "node does not support this clean step: raid.destroy",
@@ -241,7 +242,7 @@ def test_a_list_is_refused_exactly_when_arguments_are_missing_or_unknown(
     wanted = [asked("raid.create", args=dict.fromkeys(given_args, 1))]
     fits = {"size", "disks"} <= given_args <= {"size", "disks", "level"}
     try:
-        plans.requested(wanted, OFFERED, StepKind.CLEAN)
+        step_planning.requested(wanted, OFFERED, StepKind.CLEAN)
     except errors.InvalidParameter as why:
         assert not fits
         wrong = ({"size", "disks"} - given_args) | (given_args & {"colour", "blink"})
@@ -252,19 +253,19 @@ def test_a_list_is_refused_exactly_when_arguments_are_missing_or_unknown(
 
 @pytest.mark.parametrize("args", [{}, {"args": None}, {"args": {}}])
 def test_no_arguments_may_be_said_in_any_way(args: dict[str, Any]) -> None:
-    assert plans.requested([asked("deploy.erase", **args)], OFFERED, StepKind.CLEAN)
+    assert step_planning.requested([asked("deploy.erase", **args)], OFFERED, StepKind.CLEAN)
 
 
 def test_steps_that_need_no_ramdisk_run_without_one() -> None:
     wanted = [asked("management.reset")]
-    assert plans.requested(wanted, OFFERED, StepKind.CLEAN, ramdisk=False)
+    assert step_planning.requested(wanted, OFFERED, StepKind.CLEAN, ramdisk=False)
 
 
 @pytest.mark.parametrize("name", ["power_on", "power_off", "reboot", "hold", "wait"])
 @pytest.mark.parametrize("kind", [StepKind.CLEAN, StepKind.SERVICE])
 def test_reserved_steps_are_kept_whatever_interface_names_them(name: str, kind: StepKind) -> None:
     wanted = [asked(f"power.{name}"), asked("deploy.erase")]
-    stored = plans.requested(wanted, OFFERED, kind, ramdisk=True)
+    stored = step_planning.requested(wanted, OFFERED, kind, ramdisk=True)
     assert titles(stored) == [f"power.{name}", "deploy.erase"]
     assert stored[0]["abortable"]
 
@@ -289,19 +290,19 @@ def test_arguments_of_reserved_steps_are_checked_like_any(
     wanted = [asked(f"power.{name}", args=args, priority=1)]
     with pytest.raises(errors.InvalidParameter, match=f"{kind} step power.{name}.*{said}"):
         if kind is StepKind.DEPLOY:
-            plans.deploy([], wanted, complete=False)
+            step_planning.deploy([], wanted, complete=False)
         else:
-            plans.requested(wanted, [], kind)
+            step_planning.requested(wanted, [], kind)
 
 
 @pytest.mark.parametrize("args", [None, {}, {"seconds": 0}, {"seconds": 0.5}, {"seconds": 10**400}])
 def test_a_wait_takes_any_time_or_none(args: dict[str, Any] | None) -> None:
-    assert plans.requested([asked("power.wait", args=args)], [], StepKind.CLEAN)
+    assert step_planning.requested([asked("power.wait", args=args)], [], StepKind.CLEAN)
 
 
 def test_the_sentences_name_the_kind() -> None:
     with pytest.raises(errors.InvalidParameter, match="this service step"):
-        plans.requested([asked("raid.destroy")], OFFERED, StepKind.SERVICE)
+        step_planning.requested([asked("raid.destroy")], OFFERED, StepKind.SERVICE)
 
 
 # -- a deployment ----------------------------------------------------------------------------
@@ -317,7 +318,7 @@ def deploy_step(title: str, priority: int | str, **args: Any) -> dict[str, Any]:
 
 
 def compose(*user: dict[str, Any], complete: bool = True, **more: Any) -> list[dict[str, Any]]:
-    return plans.deploy(DRIVER, user, complete=complete, **more)
+    return step_planning.deploy(DRIVER, user, complete=complete, **more)
 
 
 def test_without_a_request_the_drivers_enabled_steps_are_run() -> None:
@@ -455,9 +456,9 @@ def test_a_deployment_is_merged_by_title_and_ordered_by_priority(
 def test_an_agents_deploy_steps_may_have_fractions_of_a_priority() -> None:
     offered = [Step("raid", "last", 0.5), Step("raid", "mid", 10.2), Step("bios", "first", 10.5)]
     user = [{"interface": "raid", "step": "last", "args": {}, "priority": "11"}]
-    listed = plans.deploy(offered, complete=True)
+    listed = step_planning.deploy(offered, complete=True)
     assert [step["step"] for step in listed] == ["first", "mid", "last"]
-    listed = plans.deploy(offered, user, complete=True)
+    listed = step_planning.deploy(offered, user, complete=True)
     assert [step["step"] for step in listed] == ["last", "first", "mid"]
 
 
@@ -488,7 +489,7 @@ def test_a_step_an_agent_may_still_bring_is_left_out_until_the_list_is_complete(
         compose(unknown)
 
 
-@pytest.mark.parametrize("name", sorted(plans.RESERVED))
+@pytest.mark.parametrize("name", sorted(step_planning.RESERVED))
 def test_reserved_steps_stand_in_a_deployment_too(name: str) -> None:
     listed = compose(deploy_step(f"deploy.{name}", 90))
     assert titles(listed) == ["deploy.deploy", f"deploy.{name}", "deploy.write_image"]

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.drivers import plugging
+from ironic_lite.drivers import vif_attachment
 from ironic_lite.records import Port, Portgroup
 
 Json = dict[str, Any]
 
 
 def port(uuid: str, group: str | None = None, **more: Any) -> Port:
-    held = {"internal_info": {plugging.VIF: "other"}} if more.pop("used", False) else {}
+    held = {"internal_info": {vif_attachment.VIF: "other"}} if more.pop("used", False) else {}
     blank: Json = {"internal_info": {}, "physical_network": None, "pxe_enabled": True}
     return Port({"uuid": uuid, "portgroup_uuid": group, **blank, **held, **more})
 
 
 def group(uuid: str, **more: Any) -> Portgroup:
-    held = {"internal_info": {plugging.VIF: "other"}} if more.pop("used", False) else {}
+    held = {"internal_info": {vif_attachment.VIF: "other"}} if more.pop("used", False) else {}
     blank: Json = {"internal_info": {}, "physical_network": None}
     return Portgroup({"uuid": uuid, **blank, **held, **more})
 
@@ -47,7 +47,7 @@ def group(uuid: str, **more: Any) -> Portgroup:
     ],
 )
 def test_the_best_is_chosen(ports: list[Port], groups: list[Portgroup], chosen: str) -> None:
-    assert plugging.choose({"id": "vif"}, ports, groups).uuid == chosen
+    assert vif_attachment.choose({"id": "vif"}, ports, groups).uuid == chosen
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_the_best_is_chosen(ports: list[Port], groups: list[Portgroup], chosen: 
 )
 def test_nothing_is_free(ports: list[Port], groups: list[Portgroup], more: Json) -> None:
     with pytest.raises(errors.InvalidRequest, match="vif, not enough free physical ports"):
-        plugging.choose({"id": "vif", **more}, ports, groups)
+        vif_attachment.choose({"id": "vif", **more}, ports, groups)
 
 
 def test_what_is_named_is_taken_if_it_is_free() -> None:
     ports, groups = [port("a"), port("b"), port("c", "g")], [group("g")]
     for named in ({"port_uuid": "b"}, {"portgroup_uuid": "g"}):
-        assert plugging.choose({"id": "vif", **named}, ports, groups).uuid in named.values()
+        assert vif_attachment.choose({"id": "vif", **named}, ports, groups).uuid in named.values()
 
 
 def test_a_known_physical_network_decides() -> None:
@@ -82,9 +82,9 @@ def test_a_known_physical_network_decides() -> None:
         port("c", physical_network="right", pxe_enabled=False),
         port("d", "g"),
     ]
-    chosen = plugging.choose({"id": "vif"}, ports, [group("g")], {"right"})
+    chosen = vif_attachment.choose({"id": "vif"}, ports, [group("g")], {"right"})
     assert chosen.uuid == "c"
     used = [port("c", physical_network="right", used=True)]
-    assert plugging.choose({"id": "vif"}, [*ports[:2], *used], [], {"right"}).uuid == "b"
+    assert vif_attachment.choose({"id": "vif"}, [*ports[:2], *used], [], {"right"}).uuid == "b"
     with pytest.raises(errors.InvalidRequest):
-        plugging.choose({"id": "vif"}, [ports[0], *used], [], {"right"})
+        vif_attachment.choose({"id": "vif"}, [ports[0], *used], [], {"right"})

@@ -9,12 +9,22 @@ from typing import NamedTuple
 import pytest
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "programs.sh"
+SERVERS = {"dnsmasq": "", "nginx": "", "haproxy": ""}
 WHOLE = {"ipmitool": "", "ipmi_sim": "", "socat": "", "parted": "", "sgdisk": "", "qemu-img": ""}
-PACKAGES = ("ipmitool", "openipmi", "socat", "parted", "gdisk", "qemu-utils")
+WHOLE |= SERVERS
+PACKAGES = (
+    *("ipmitool", "openipmi", "socat", "parted", "gdisk", "qemu-utils"),
+    *("dnsmasq-base", "nginx-light", "haproxy"),
+)
 ALL = " ".join(PACKAGES)
 ROOT = {"id": "echo 0"}
 USER = {"id": "echo 1000"}
-APT = {"timeout": 'shift\nexec "$@"', "apt-get": 'echo "$DEBIAN_FRONTEND $*" >> {log}'}
+APT = {
+    "chmod": 'exec /bin/chmod "$@"',
+    "rm": 'exec /bin/rm "$@"',
+    "timeout": 'shift\nexec "$@"',
+    "apt-get": 'echo "$DEBIAN_FRONTEND $*" >> {log}',
+}
 BROKEN = {**APT, "apt-get": 'echo "$DEBIAN_FRONTEND $*" >> {log}\nexit 100'}
 
 
@@ -42,14 +52,14 @@ CASES = {
 def test_what_is_missing_is_installed_or_told(case: Case, tmp_path: pathlib.Path) -> None:
     log = tmp_path / "log"
     log.touch()
-    bin = tmp_path / "bin"
+    bin, policy = tmp_path / "bin", tmp_path / "policy"
     bin.mkdir()
     for name, does in case.programs.items():
         (bin / name).write_text(f"#!/bin/sh\n{does.replace('{log}', str(log))}\n")
         (bin / name).chmod(0o755)
     done = subprocess.run(
         ["/bin/bash", str(SCRIPT)],
-        env={"PATH": str(bin)},
+        env={"PATH": str(bin), "POLICY": str(policy)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -57,6 +67,7 @@ def test_what_is_missing_is_installed_or_told(case: Case, tmp_path: pathlib.Path
         check=False,
     )
     assert done.returncode == 0
+    assert not policy.exists()
     calls = [line for line in log.read_text().splitlines() if " install " in line]
     if case.installed:
         (call,) = calls

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock, pulse, roster
-from ironic_lite.conductor import leases
-from ironic_lite.db import nodes
+from ironic_lite.conductor.work import leases
+from ironic_lite.core import clock
+from ironic_lite.db.queries import nodes
+from ironic_lite.membership import liveness, members
 
 NOON = datetime.datetime(2026, 1, 1, 12)
 TIMEOUT = 60.0
@@ -29,12 +30,12 @@ class Steady:
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> Steady:
     made = Steady()
-    monkeypatch.setattr(pulse.Pulses.__init__, "__defaults__", (made,))
+    monkeypatch.setattr(liveness.FailureDetector.__init__, "__defaults__", (made,))
     return made
 
 
 def test_who_changes_its_sign_is_never_silent_for_long(steady: Steady) -> None:
-    seen = pulse.Pulses(15)
+    seen = liveness.FailureDetector(15)
     for beat in range(100):
         steady.now += BEAT
         assert seen.silence("one", beat) == 0
@@ -44,7 +45,7 @@ def test_who_changes_its_sign_is_never_silent_for_long(steady: Steady) -> None:
 
 
 def test_a_pause_of_the_watcher_is_not_the_silence_of_others(steady: Steady) -> None:
-    seen = pulse.Pulses(15)
+    seen = liveness.FailureDetector(15)
     seen.silence("one", "a")
     steady.now += 3600
     assert seen.silence("one", "a") == 15
@@ -53,7 +54,7 @@ def test_a_pause_of_the_watcher_is_not_the_silence_of_others(steady: Steady) -> 
 
 
 def test_an_age_is_believed_where_nobody_has_looked(steady: Steady) -> None:
-    seen = pulse.Pulses(60)
+    seen = liveness.FailureDetector(60)
     assert seen.silence("one", "a", age=300) == 300
     steady.now += 10
     assert seen.silence("one", "b", age=3600) == 10, "it has given a sign since the last look"
@@ -64,7 +65,7 @@ def test_an_age_is_believed_where_nobody_has_looked(steady: Steady) -> None:
 
 
 def test_who_cannot_look_does_not_count(steady: Steady) -> None:
-    seen = pulse.Pulses(60)
+    seen = liveness.FailureDetector(60)
     seen.silence("one", "a", age=5)
     steady.now += 50
     seen.blind()
@@ -151,17 +152,17 @@ def row(at: datetime.datetime | None, **more: Any) -> dict[str, Any]:
 
 def test_a_conductor_is_first_judged_by_its_age(steady: Steady) -> None:
     now = clock.now()
-    assert roster.Roster(TIMEOUT).lives(row(now))
-    assert not roster.Roster(TIMEOUT).lives(row(now - datetime.timedelta(seconds=61)))
-    assert not roster.Roster(TIMEOUT).lives(row(now, online=False))
-    assert not roster.Roster(TIMEOUT).lives(row(None))
+    assert members.Membership(TIMEOUT).lives(row(now))
+    assert not members.Membership(TIMEOUT).lives(row(now - datetime.timedelta(seconds=61)))
+    assert not members.Membership(TIMEOUT).lives(row(now, online=False))
+    assert not members.Membership(TIMEOUT).lives(row(None))
 
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_living_conductor_stays_on_the_roster_when_any_clock_is_set(
     steady: Steady, hours: int
 ) -> None:
-    known, at = roster.Roster(TIMEOUT), clock.now()
+    known, at = members.Membership(TIMEOUT), clock.now()
     for _ in range(10):
         assert known.living([row(at)])
         steady.now += BEAT
@@ -169,7 +170,7 @@ def test_a_living_conductor_stays_on_the_roster_when_any_clock_is_set(
 
 
 def test_a_dead_one_leaves_it_although_its_clock_was_ahead(steady: Steady) -> None:
-    known, at = roster.Roster(TIMEOUT), clock.after(3600)
+    known, at = members.Membership(TIMEOUT), clock.after(3600)
     for _ in range(6):
         assert known.lives(row(at))
         steady.now += BEAT
@@ -178,7 +179,7 @@ def test_a_dead_one_leaves_it_although_its_clock_was_ahead(steady: Steady) -> No
 
 
 def test_an_outage_of_the_database_makes_nobody_dead(steady: Steady) -> None:
-    known, at = roster.Roster(TIMEOUT), clock.now()
+    known, at = members.Membership(TIMEOUT), clock.now()
     assert known.lives(row(at))
     for _ in range(10):
         steady.now += BEAT

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ironic_lite import errors, raid
+from ironic_lite import errors
+from ironic_lite.domain import raid
 
 GOOD: dict[str, Any] = {"raid_level": "1", "size_gb": 100}
 FULL: dict[str, Any] = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite.db import models
+from ironic_lite.db.tables import models
 from ironic_lite.records import Node, Port, Record
 
 LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "a", "b"])

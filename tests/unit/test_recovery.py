@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite import history, recovery, states
-from ironic_lite.recovery import Act, Moment
-from ironic_lite.states import Kind, State
+from ironic_lite.domain import history, recovery, states
+from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
+from ironic_lite.domain.states import Kind, State
 
 KINDS = {
-    Kind.STABLE: {Act.LET_GO, Act.TELL},
-    Kind.FAIL: {Act.LET_GO, Act.TELL, Act.TIDY},
-    Kind.WAIT: {Act.AWAIT},
-    Kind.HELD: {Act.HOLD},
-    Kind.BUSY: {Act.BEGIN, Act.REPEAT, Act.REPEAT_IF_HARMLESS, Act.GO_ON},
+    Kind.STABLE: {RecoveryAction.LET_GO, RecoveryAction.TELL},
+    Kind.FAIL: {RecoveryAction.LET_GO, RecoveryAction.TELL, RecoveryAction.TIDY},
+    Kind.WAIT: {RecoveryAction.AWAIT},
+    Kind.HELD: {RecoveryAction.HOLD},
+    Kind.BUSY: {
+        RecoveryAction.BEGIN,
+        RecoveryAction.REPEAT,
+        RecoveryAction.REPEAT_IF_HARMLESS,
+        RecoveryAction.GO_ON,
+    },
 }
 
 
@@ -27,23 +32,25 @@ def test_somebody_is_at_work_in_the_busy_states_and_in_no_others() -> None:
 
 
 def test_every_clean_step_is_run_again_and_no_step_of_an_instance_against_its_word() -> None:
-    assert recovery.TABLE[State.CLEANING].during is Act.REPEAT
+    assert recovery.TABLE[State.CLEANING].during is RecoveryAction.REPEAT
     for state in (State.DEPLOYING, State.SERVICING):
-        assert recovery.TABLE[state].during is Act.REPEAT_IF_HARMLESS
+        assert recovery.TABLE[state].during is RecoveryAction.REPEAT_IF_HARMLESS
 
 
 def test_steps_are_gone_on_with_where_there_are_steps() -> None:
-    stepping = {state for state, rule in recovery.TABLE.items() if rule.after is Act.GO_ON}
+    stepping = {
+        state for state, rule in recovery.TABLE.items() if rule.after is RecoveryAction.GO_ON
+    }
     assert stepping == history.STEPPING.keys() & recovery.WORKED_IN
 
 
 def test_what_an_abort_leaves_is_put_away_wherever_one_may_lead() -> None:
-    tidied = {state for state, rule in recovery.TABLE.items() if Act.TIDY in rule}
+    tidied = {state for state, rule in recovery.TABLE.items() if RecoveryAction.TIDY in rule}
     sources = states.of_kind(Kind.WAIT, Kind.HELD)
     assert tidied == {states.follow(state, "abort") for state in sources}
 
 
-@pytest.mark.parametrize("moment", Moment)
-def test_a_rule_is_read_by_moment(moment: Moment) -> None:
+@pytest.mark.parametrize("moment", CrashPoint)
+def test_a_rule_is_read_by_moment(moment: CrashPoint) -> None:
     rule = recovery.TABLE[State.DEPLOYING]
-    assert rule.at(moment) is rule[list(Moment).index(moment)]
+    assert rule.at(moment) is rule[list(CrashPoint).index(moment)]

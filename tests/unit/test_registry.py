@@ -13,7 +13,8 @@ import pytest
 from oslo_config import cfg
 from stevedore import ExtensionManager
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base, registry
 from ironic_lite.drivers.fake import behaviour
 from tests.drivers import packages, strangers
@@ -135,7 +136,7 @@ def test_a_driver_that_cannot_be_loaded_costs_one_line_and_stops_no_other(
         "driver": "fake-hardware",
         "name": name,
         "valid": "fake, outside",
-        "advice": f"{name} is enabled but could not be loaded: the conductor's log says why.",
+        "advice": f"{name} is enabled but could not be loaded: see the conductor's log.",
     }
 
 

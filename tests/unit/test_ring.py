@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import ring
-from ironic_lite.ring import Member
+from ironic_lite.membership import ring
+from ironic_lite.membership.ring import Member
 
 FAKE = frozenset({"fake-hardware"})
 NODES = [str(uuid.UUID(int=n * 7919)) for n in range(3000)]

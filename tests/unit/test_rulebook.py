@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors, inspection_rules
-from ironic_lite.conductor.rulebook import Rulebook
+from ironic_lite import errors
+from ironic_lite.conductor.work.builtin_rules import BuiltinRules
+from ironic_lite.core import config
+from ironic_lite.domain import inspection_rules
 
 Json = dict[str, Any]
 LOG = {"op": "log", "args": {"msg": "x"}}
@@ -28,9 +30,9 @@ TEXT = """
 PUT = "- {{actions: [{{op: set-attribute, args: {{path: extra/x, value: {}}}}}]}}"
 
 
-def written(path: pathlib.Path, text: str) -> Rulebook:
+def written(path: pathlib.Path, text: str) -> BuiltinRules:
     path.write_text(text, encoding="utf-8")
-    return Rulebook(str(path))
+    return BuiltinRules(str(path))
 
 
 def test_rules_are_as_requests_would_make_them(tmp_path: pathlib.Path) -> None:
@@ -64,7 +66,7 @@ def test_what_yaml_has_besides_json_is_kept_as_text(
 
 @pytest.mark.parametrize("path", [None, ""])
 def test_without_a_file_there_are_no_rules(path: str | None) -> None:
-    book = Rulebook(path)
+    book = BuiltinRules(path)
     book.check()
     assert book.rules("main") == []
 
@@ -78,9 +80,9 @@ def test_without_a_file_there_are_no_rules(path: str | None) -> None:
         ("a: 1", "must be a list of rules"),
         ("", "must be a list of rules"),
         ("- {actions: [{op: nope, args: {}}]}", "0/actions/0/op: 'nope' is none of"),
-        (PUT.format("!!set {a}"), "has something that JSON has not"),
-        (PUT.format("&a [*a]"), "has something that JSON has not"),
-        (PUT.format("9" * 20), "has something that JSON has not"),
+        (PUT.format("!!set {a}"), "has a value that JSON cannot represent"),
+        (PUT.format("&a [*a]"), "has a value that JSON cannot represent"),
+        (PUT.format("9" * 20), "has a value that JSON cannot represent"),
     ],
     ids=[
         *("no file", "no YAML", "no text", "an object", "nothing", "a bad rule"),
@@ -94,11 +96,11 @@ def test_a_file_that_cannot_be_used_is_named(
     if text is not None:
         path.write_text(text, encoding="utf-8")
     with pytest.raises(errors.LocalFileError) as why:
-        Rulebook(str(path)).rules()
+        BuiltinRules(str(path)).rules()
     assert str(path) in why.value.message
     assert said in why.value.message
     with pytest.raises(config.ConfigError, match=r"^\[inspection_rules\]built_in_rules: "):
-        Rulebook(str(path)).check()
+        BuiltinRules(str(path)).check()
 
 
 BAD: dict[str, tuple[Any, str]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite import errors, runbooks
+from ironic_lite import errors
+from ironic_lite.domain import runbooks
 
 BOOK = {"uuid": "u", "name": "CUSTOM_A", "traits": ["CUSTOM_B", "CUSTOM_C"]}
 

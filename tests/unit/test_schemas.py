@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import errors, fields, names, verbs
+from ironic_lite import errors
 from ironic_lite.api.validation import schemas, step_lists
-from ironic_lite.steps import StepKind
+from ironic_lite.domain import fields, names, verbs
+from ironic_lite.domain.steps import StepKind
 
 UUID = "9c5f1c32-5a0c-4a3f-8a0a-6d1d0b0a9c77"
 MAC = "52:54:00:12:34:56"

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import errors, states
-from ironic_lite.states import Kind, Momentary, State
+from ironic_lite import errors
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, Momentary, State
 
 # -- the specifications' lists ---------------------------------------------------------------
 

@@ -14,10 +14,12 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from ironic_lite import clock, config
 from ironic_lite.cmd import status
-from ironic_lite.db import conductors, online, session
-from ironic_lite.db.session import Database
+from ironic_lite.core import clock, config
+from ironic_lite.db.engine import session
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import conductors
+from ironic_lite.db.tables import online_migrations
 from tests.db import rows
 
 Check = Callable[..., tuple[int, list[str]]]
@@ -83,12 +85,12 @@ def test_conductors_of_another_version_are_named(sqlite_database: Database, chec
 def test_a_pin_that_is_left_over_is_told(sqlite_database: Database, check: Check) -> None:
     _add(sqlite_database, "one", config.version())
     code, lines = check("pin_release_version = 0.1")
-    assert (code, "take it away" in lines[-1]) == (1, True)
+    assert (code, "remove the pin" in lines[-1]) == (1, True)
 
 
 def test_rows_that_are_left_are_told(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
-    change = online.Change("capitals", "0999", lambda _: 3, lambda *_: 0)
-    monkeypatch.setattr(online, "CHANGES", (change,))
+    change = online_migrations.Change("capitals", "0999", lambda _: 3, lambda *_: 0)
+    monkeypatch.setattr(online_migrations, "CHANGES", (change,))
     code, lines = check()
     assert (code, "(capitals: 3)" in lines[1]) == (1, True)
 

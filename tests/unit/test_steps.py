@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite import errors, steps
+from ironic_lite import errors
+from ironic_lite.domain import steps
+from ironic_lite.domain.steps import Arg, Step, StepKind
 from ironic_lite.drivers import base
-from ironic_lite.steps import Arg, Step, StepKind
 
 Decorator = Callable[..., Any]
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from ironic_lite import states, verbs
-from ironic_lite.states import Kind, State
+from ironic_lite.domain import states, verbs
+from ironic_lite.domain.states import Kind, State
 
 # target | from | minimum version
 LISTED = """

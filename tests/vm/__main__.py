@@ -55,7 +55,10 @@ endpoint_override = http://{address}:{api}
 http_host = {address}
 http_port = {http}
 shred_random_overwrite_iterations = 0
+[ipmi]
+allowed_networks = 0.0.0.0/0
 [redfish]
+allowed_networks = 0.0.0.0/0
 kernel_append_params = console=ttyS0
 [pxe]
 kernel_append_params = console=ttyS0
@@ -66,6 +69,7 @@ dhcp_provider = {dhcp}
 dhcp_hostsdir = {folder}/dhcp-hosts
 dhcp_optsdir = {folder}/dhcp-options
 [agent]
+allowed_networks = 0.0.0.0/0
 image_download_source = local
 enable_bios_bootloader_install = true
 deploy_logs_local_path = {folder}/agent-logs

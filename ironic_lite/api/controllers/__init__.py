@@ -1,4 +1,4 @@
-"""One module a resource; ``ALL`` lists the controllers that `app.build` serves."""
+"""Controllers, one module for each resource; `app.build` serves those in ``ALL``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocations: requests for a node, which a conductor looks for; and the one of a node."""
+"""Allocations: requests for a node, for which a conductor chooses one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import uuid
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import allocations as core
-from ironic_lite import clock, errors
-from ironic_lite.allocations import State
+from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import target
-from ironic_lite.api.resources import documents, families, guards, happenings, idents, queries
+from ironic_lite.api.resources import crud, event_rows, guards, node_lookup, queries, views
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import allocations, events, nodes
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import allocations, events, nodes
+from ironic_lite.domain import allocations as core
+from ironic_lite.domain.allocations import State
 
 Json = dict[str, Any]
 
@@ -33,45 +34,45 @@ _STANDING = (
 _FILLED = (*_STANDING, "resource_class", "instance_uuid")
 
 
-class _Base(families.Named):
-    """What both paths to an allocation have in common."""
+class _Base(crud.NamedResourceController):
+    """Shared methods of /v1/allocations and of the allocation of a node."""
 
     family = allocations.FAMILY
     word = "allocation"
-    shown = documents.ALLOCATIONS
+    shown = views.ALLOCATIONS
     asked = queries.ALLOCATIONS
 
     def look(self, _conn: Connection, request: Request, row: Json) -> None:
-        """Refuse an allocation that the caller may not see, or do with what is asked."""
+        """Refuse an allocation that the caller may not see, or may not use in this way."""
         request.access.owned(policy.ALLOCATION, row, self.family.absent(row["uuid"]))
 
     def take_away(self, request: Request, row: Json) -> None:
-        """Remove an allocation, and give its node free, by one transaction.
+        """Remove an allocation and free its node, in one transaction.
 
-        :raises errors.Conflict: the node needs it.
-        :raises errors.NodeLocked: somebody works on the node.
+        :raises errors.Conflict: the state of the node does not allow the removal.
+        :raises errors.NodeLocked: a conductor holds the lock of the node.
         """
-        told: Json | None = None
+        event: Json | None = None
 
         def write(conn: Connection) -> Json | None:
-            nonlocal told
+            nonlocal event
             known = allocations.get(conn, row["uuid"], hold=True)
             node = None
             if known["node_uuid"] is not None:
                 node = nodes.get(conn, known["node_uuid"], self._columns())
-                told = self._free(conn, request, node)
-                node.update(core.freed(node), updated_at=told["at"])
+                event = self._free(conn, request, node)
+                node.update(core.freed(node), updated_at=event["at"])
             allocations.delete(conn, known["uuid"])
             return node
 
         node = self.service.database.write(write)
         if self.service.notifier.on:
             self.tell(request, [self._event(request, "deleted")], row)
-            if node is not None and told is not None:
-                self.service.notifier.tell(request.who, [told], node)
+            if node is not None and event is not None:
+                self.service.notifier.tell(request.who, [event], node)
 
     def _event(self, request: Request, what: str) -> Json:
-        return happenings.of(request.who, None, f"{self.word}_{what}")
+        return event_rows.of(request.who, None, f"{self.word}_{what}")
 
     def _columns(self) -> tuple[str, ...] | None:
         return None if self.service.notifier.on else _STANDING
@@ -80,36 +81,37 @@ class _Base(families.Named):
         core.check_removable(node)
         guards.check_unlocked(node)
         columns = core.freed(node)
-        told = _told(request, node["uuid"], columns)
+        event = _node_event(request, node["uuid"], columns)
         nodes.edit(
             conn,
             node["uuid"],
-            {**columns, "updated_at": told["at"]},
+            {**columns, "updated_at": event["at"]},
             generation=node["generation"],
         )
-        events.add(conn, [told])
-        return told
+        events.add(conn, [event])
+        return event
 
 
-class Allocations(_Base, since=_SINCE, patched=57):
+class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_ALLOWED):
     """The collection /v1/allocations and its members.
 
-    A new one asks for a node, which a conductor looks for; or says which an instance has already.
+    A conductor chooses the node of a new allocation, unless the body names a node that an instance
+    already uses (backfill).
     """
 
     def narrow(self, request: Request, where: Json) -> Json:
-        """Return the filters of a list, narrowed to what the caller may list."""
+        """Return the filters of a list, narrowed to the allocations that the caller may list."""
         owner = request.access.only(where.get("owner"))
         if owner is not None:
             where["project"] = owner
         if "node" in where:
-            where["node_uuid"] = self._named(request, where.pop("node"), ("uuid",))["uuid"]
+            where["node_uuid"] = self._named_node(request, where.pop("node"), ("uuid",))["uuid"]
         return where
 
     def page(self, request: Request, *, detail: bool = False) -> Json:
-        """Return a page of allocations, each of which the caller may also see by itself.
+        """Return a page of allocations that the caller may also see one by one.
 
-        :raises errors.Forbidden: the rule of lists lets the caller pass, that of members does not.
+        :raises errors.Forbidden: the caller passes the rule of lists, but not that of members.
         """
         answer = super().page(request, detail=detail)
         if answer["allocations"] and not request.access.allows(f"{_LIST}_all"):
@@ -118,11 +120,11 @@ class Allocations(_Base, since=_SINCE, patched=57):
         return answer
 
     def add(self, request: Request, given: Json) -> Json:
-        """Give an allocation its node, or send a conductor to look for one; return its row."""
+        """Assign the named node, or have a conductor choose one; return the allocation's row."""
         node = given.pop("node")
         row = self._row(given, node, _bound(request))
         if node is None:
-            self._seek(request, row)
+            self._request_node(request, row)
         else:
             self._backfill(request, row, node)
         self.tell(request, [self._event(request, "created")], row)
@@ -134,23 +136,23 @@ class Allocations(_Base, since=_SINCE, patched=57):
         return super().judge(conn, request, before, patch)
 
     def remove(self, request: Request, ident: str) -> None:
-        """Remove an allocation; its node is free again."""
+        """Remove an allocation and free its node."""
         self.take_away(request, self.find(request, ident))
 
     def read(self, request: Request, body: Any) -> Json:
-        """Return the column values of a POST, and under ``node`` the node that it names."""
+        """Return the column values of a POST, and under ``node`` the named node or None."""
         rest, node = self._backfilled(request, body)
         given = super().read(request, rest)
         given["resource_class"] = given.get("resource_class") or (node and node["resource_class"])
         if not given["resource_class"]:
-            reason = "is mandatory: a node is looked for by its resource class"
+            reason = "is mandatory, because nodes are chosen by their resource class"
             raise errors.InvalidParameter(path="resource_class", reason=reason)
         given["owner"] = _owner(request, given.get("owner"))
         return {**given, "node": node}
 
-    # -- what a request names ----------------------------------------------------------------
+    # -- nodes that a request names ----------------------------------------------------------
 
-    def _named(
+    def _named_node(
         self,
         request: Request,
         ident: str,
@@ -158,14 +160,14 @@ class Allocations(_Base, since=_SINCE, patched=57):
         *,
         with_traits: bool = False,
     ) -> Json:
-        """Return the node that a request names beside its path: none is the request's fault."""
+        """Return the node that a body or query names; a missing node is an InvalidParameter."""
         try:
-            return idents.fetch(self.service, request, ident, columns, with_traits=with_traits)
+            return node_lookup.fetch(self.service, request, ident, columns, with_traits=with_traits)
         except errors.NodeNotFound as why:
             raise errors.InvalidParameter(path="node", reason=why.message) from None
 
     def _backfilled(self, request: Request, body: Any) -> tuple[Any, Json | None]:
-        """Return the body without its key ``node``, and the node that it names."""
+        """Return the body without its key ``node``, and the node of that key or None."""
         ident = body.get("node") if isinstance(body, dict) else None
         if not isinstance(body, dict) or "node" not in body:
             return body, None
@@ -175,14 +177,14 @@ class Allocations(_Base, since=_SINCE, patched=57):
         if request.version < _BACKFILL_SINCE:
             reason = f"needs API version 1.{_BACKFILL_SINCE} or newer"
             raise errors.InvalidParameter(path="node", reason=reason)
-        rules.text(ident, "node", least=1, length=families.LONGEST)
+        rules.text(ident, "node", least=1, length=crud.LONGEST)
         columns = None if self.service.notifier.on else _FILLED
-        return rest, self._named(request, ident, columns, with_traits=True)
+        return rest, self._named_node(request, ident, columns, with_traits=True)
 
     def _row(self, given: Json, node: Json | None, project: str | None) -> Json:
         """Return the columns of a new allocation.
 
-        :param project: whose nodes alone may be candidates; others are not there.
+        :param project: the project whose nodes may be candidates; other nodes count as missing.
         """
         row = {
             **dict.fromkeys(name for name in allocations.COLUMNS if name != "id"),
@@ -204,9 +206,9 @@ class Allocations(_Base, since=_SINCE, patched=57):
             row["candidate_nodes"] = list(dict.fromkeys(known[ident] for ident in named))
         return row
 
-    # -- how it comes to its node ------------------------------------------------------------
+    # -- assignment of a node ----------------------------------------------------------------
 
-    def _seek(self, request: Request, row: Json) -> None:
+    def _request_node(self, request: Request, row: Json) -> None:
         sent = {**row, "created_at": row["created_at"].isoformat()}
         del sent["updated_at"]
         conductor = self.service.reach(self.service.fleet.some_host)
@@ -217,46 +219,52 @@ class Allocations(_Base, since=_SINCE, patched=57):
         guards.check_unlocked(node)
         row.update(node_uuid=node["uuid"], state=State.ACTIVE.value)
         columns = core.taken(node, row)
-        told = _told(request, node["uuid"], columns)
-        edited = {**columns, "updated_at": told["at"]}
+        event = _node_event(request, node["uuid"], columns)
+        edited = {**columns, "updated_at": event["at"]}
 
         def write(conn: Connection) -> None:
             allocations.insert(conn, row)
             nodes.edit(conn, node["uuid"], edited, generation=node["generation"])
-            events.add(conn, [told])
+            events.add(conn, [event])
 
         self.service.database.write(write)
         if self.service.notifier.on:
-            self.service.notifier.tell(request.who, [told], {**node, **edited})
+            self.service.notifier.tell(request.who, [event], {**node, **edited})
 
 
 class NodeAllocation(_Base):
-    """The allocation that a node is of, below the node."""
+    """The allocation of a node, under the path of the node."""
 
     @expose.expose("GET", _OF_NODE, types.word, since=_SINCE, raw_query=True)
     def show_of_node(self, request: Request, ident: str) -> Json:
-        """Return the allocation of a node, whole or the fields asked for."""
+        """Return the allocation of a node: all fields, or the requested ones."""
         chosen = queries.one(self.asked, request.query, version=request.version)
-        return self.document(request, self._of(request, ident), chosen)
+        try:
+            row = self._of(request, ident)
+        except errors.NodeNotFound as why:  # 400 as in Ironic, because clients expect it
+            raise errors.InvalidParameter(path="node", reason=why.message) from None
+        return self.document(request, row, chosen)
 
-    @expose.expose("DELETE", _OF_NODE, types.word, since=_SINCE, status=HTTPStatus.NO_CONTENT)
+    @expose.expose(
+        "DELETE", _OF_NODE, types.word, since=_SINCE, status=HTTPStatus.NO_CONTENT, waits=True
+    )
     def delete_of_node(self, request: Request, ident: str) -> None:
-        """Remove the allocation of a node, which is free again."""
+        """Remove the allocation of a node and free the node."""
         self.take_away(request, self._of(request, ident))
 
     def _of(self, request: Request, ident: str) -> Json:
-        node = idents.fetch(self.service, request, ident, ("uuid",))["uuid"]
+        node = node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"]
 
         row = self.service.database.read(lambda conn: allocations.of_node(conn, node))
-        # The node shows that it has one: that it may not be seen is no secret.
+        # The node shows that it has an allocation, so 403 reveals nothing.
         request.access.owned(policy.ALLOCATION, row, errors.Forbidden(what=_GET))
         return row
 
 
 def _owner(request: Request, asked: str | None) -> str | None:
-    """Return whose a new allocation is: the own project's, but for who may name another.
+    """Return the owner of a new allocation: the caller's project, or one that the caller may name.
 
-    :raises errors.Forbidden: the caller may not.
+    :raises errors.Forbidden: the caller may not name another owner.
     """
     project = _bound(request)
     if project is None:
@@ -267,9 +275,9 @@ def _owner(request: Request, asked: str | None) -> str | None:
 
 
 def _bound(request: Request) -> str | None:
-    """Return the project for which alone the caller may ask for nodes, None if there is none.
+    """Return the only project for which the caller may request nodes, or None for any project.
 
-    :raises errors.Forbidden: the caller has no project, and may not ask for others.
+    :raises errors.Forbidden: the caller has no project, and may not name an owner.
     """
     access = request.access
     if not access.limited or access.allows(_RESTRICTED):
@@ -279,5 +287,5 @@ def _bound(request: Request) -> str | None:
     return access.project
 
 
-def _told(request: Request, node_uuid: str, columns: Json) -> Json:
-    return happenings.of(request.who, node_uuid, "node_updated", {"fields": sorted(columns)})
+def _node_event(request: Request, node_uuid: str, columns: Json) -> Json:
+    return event_rows.of(request.who, node_uuid, "node_updated", {"fields": sorted(columns)})

@@ -1,4 +1,4 @@
-"""The firmware settings of a node, as its BMC told them last."""
+"""BIOS settings of a node, as last read from its BMC."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import urllib.parse
 from collections.abc import Sequence
 from typing import Any
 
-from ironic_lite import fields
-from ironic_lite.api.resources import idents, queries
+from ironic_lite.api.resources import node_lookup, queries
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import bios_settings
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.queries import bios_settings
+from ironic_lite.domain import fields
 
 Json = dict[str, Any]
 
@@ -24,23 +24,23 @@ class Bios(expose.Controller):
 
     @expose.expose("GET", "/nodes/{ident}/bios", types.word, since=_SINCE, raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
-        """Return all settings of a node, by name: two statements."""
+        """Return all settings of a node, sorted by name: two statements."""
         names = queries.whole(queries.BIOS_SETTINGS, request.query, version=request.version)
-        node = str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
         rows = self.service.database.read(lambda conn: bios_settings.of_node(conn, node))
-        return {"bios": [_shown(request, node, row, names) for row in rows]}
+        return {"bios": [_setting_document(request, node, row, names) for row in rows]}
 
     @expose.expose("GET", "/nodes/{ident}/bios/{setting}", types.word, types.word, since=_SINCE)
     def show(self, request: Request, ident: str, setting: str) -> Json:
-        """Return one setting under its own name, from 1.74 on with all that is known of it."""
-        node = str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        """Return one setting under its own name, since 1.74 with all its fields."""
+        node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
         row = self.service.database.read(lambda conn: bios_settings.get(conn, node, setting))
         names = [field.name for field in fields.visible(fields.BIOS_SETTING, request.version)]
-        return {setting: _shown(request, node, row, names)}
+        return {setting: _setting_document(request, node, row, names)}
 
 
-def _shown(request: Request, node: str, row: Json, names: Sequence[str]) -> Json:
-    """Show a setting; the times and the links are there whatever was asked for."""
+def _setting_document(request: Request, node: str, row: Json, names: Sequence[str]) -> Json:
+    """Return the document of a setting; times and links are always included."""
     wanted = dict.fromkeys((*_ALWAYS, *names))
     shown = {name: row[name] for name in wanted if name != "links"}
     if "allowable_values" in shown:

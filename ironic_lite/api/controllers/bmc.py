@@ -1,4 +1,4 @@
-"""What a node's BMC can tell or be told outside of verbs: NMI, lamps, virtual media."""
+"""Operations of a node's BMC outside of verbs: NMI, indicators, virtual media."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ import urllib.parse
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors, hardware
-from ironic_lite.api.resources import idents
+from ironic_lite import errors
+from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
+from ironic_lite.domain import bmc_vocabulary
+from ironic_lite.domain.states import State, check_at_rest
 from ironic_lite.rpc import interface
-from ironic_lite.states import State, check_at_rest
 
 Json = dict[str, Any]
 
 _ROUTED = ("uuid", "driver", "conductor_group", "provision_state")
 _NMI_SINCE = 29
-_INDICATORS_SINCE = 63
 _MEDIA_SINCE = 89
 _MEDIA_SHOWN_SINCE = 93
 _LAMP = "/nodes/{ident}/management/indicators/{component}"
 _URL = re.compile(r"[!-~]+")  # visible ASCII
 _LONGEST_URL = 2048
-_BETWEEN = "@"  # of a lamp's name and its component, in the name that lists give it
+_BETWEEN = "@"  # separates an indicator's name from its component in lists
 
 
 class Bmc(expose.Controller):
-    """Questions and orders to the BMC of one node, through its conductor."""
+    """Reads and operations on the BMC of one node, through its conductor."""
 
     def _ask(
         self, request: Request, ident: str, changing: str | None = None
     ) -> tuple[interface.Conductor, str]:
         """Return the conductor of a node, and the node's UUID.
 
-        :param changing: what only a node at rest may have changed.
+        :param changing: a property that may only change while the node is in a stable state.
         """
-        row = idents.fetch(self.service, request, ident, _ROUTED)
+        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         if changing is not None:
             check_at_rest(State(row["provision_state"]), changing, node=row["uuid"])
         return self.service.conductor_of(row), row["uuid"]
@@ -50,33 +50,30 @@ class Bmc(expose.Controller):
         since=_NMI_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def inject_nmi(self, request: Request, ident: str) -> None:
-        """Give the machine a non-maskable interrupt at once."""
+        """Send a non-maskable interrupt to the machine."""
         conductor, uuid = self._ask(request, ident)
         conductor.inject_nmi(request.who, node_uuid=uuid)
 
-    # -- lamps -------------------------------------------------------------------------------
+    # -- indicators --------------------------------------------------------------------------
 
-    @expose.expose(
-        "GET", "/nodes/{ident}/management/indicators", types.word, since=_INDICATORS_SINCE
-    )
+    @expose.expose("GET", "/nodes/{ident}/management/indicators", types.word)
     def lamps(self, request: Request, ident: str) -> Json:
-        """List all lamps."""
+        """List all indicators."""
         return self._lamps(request, ident, None)
 
-    @expose.expose("GET", _LAMP, types.word, types.word, since=_INDICATORS_SINCE)
+    @expose.expose("GET", _LAMP, types.word, types.word)
     def lamp_or_lamps(self, request: Request, ident: str, component: str) -> Json:
-        """Return what the lamp ``name@component`` does, or list those of a component."""
+        """Return the state of indicator ``name@component``, or list those of a component."""
         if _BETWEEN in component:
             return self._lamp(request, ident, *_split(component))
         return self._lamps(request, ident, _component(component))
 
-    @expose.expose(
-        "GET", f"{_LAMP}/{{indicator}}", types.word, types.word, types.word, since=_INDICATORS_SINCE
-    )
+    @expose.expose("GET", f"{_LAMP}/{{indicator}}", types.word, types.word, types.word)
     def lamp(self, request: Request, ident: str, component: str, indicator: str) -> Json:
-        """Return what a lamp does."""
+        """Return the state of an indicator."""
         return self._lamp(request, ident, _component(component), indicator)
 
     @expose.expose(
@@ -85,12 +82,12 @@ class Bmc(expose.Controller):
         types.word,
         types.word,
         types.word,
-        since=_INDICATORS_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def switch_named(self, request: Request, ident: str, component: str, state: str) -> None:
-        """Switch the lamp ``name@component``."""
+        """Switch the indicator ``name@component``."""
         self._switch(request, ident, *_split(component), state)
 
     @expose.expose(
@@ -100,14 +97,14 @@ class Bmc(expose.Controller):
         types.word,
         types.word,
         types.word,
-        since=_INDICATORS_SINCE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def switch(
         self, request: Request, ident: str, component: str, indicator: str, state: str
     ) -> None:
-        """Switch a lamp."""
+        """Switch an indicator."""
         self._switch(request, ident, _component(component), indicator, state)
 
     def _lamps(self, request: Request, ident: str, component: str | None) -> Json:
@@ -138,7 +135,7 @@ class Bmc(expose.Controller):
     def _switch(
         self, request: Request, ident: str, component: str, indicator: str, state: str
     ) -> None:
-        _one_of("state", state, hardware.INDICATOR_STATES)
+        _one_of("state", state, bmc_vocabulary.INDICATOR_STATES)
         conductor, uuid = self._ask(request, ident)
         which = {"component": component, "indicator": indicator}
         conductor.set_indicator_state(request.who, node_uuid=uuid, **which, state=state)
@@ -147,7 +144,7 @@ class Bmc(expose.Controller):
 
     @expose.expose("GET", "/nodes/{ident}/vmedia", types.word, since=_MEDIA_SINCE)
     def media(self, request: Request, ident: str) -> list[Json]:
-        """List the virtual drives. Others share this path before it is there."""
+        """List the virtual drives, since 1.93; POST and DELETE have had the path since 1.89."""
         if request.version < _MEDIA_SHOWN_SINCE:
             raise errors.NotFound(f"GET {request.path} needs API version 1.93 or newer.")
         conductor, uuid = self._ask(request, ident)
@@ -172,8 +169,8 @@ class Bmc(expose.Controller):
         image_url: str,
         image_download_source: str = "http",
     ) -> None:
-        """Have an image put into a virtual drive; the BMC reads it from its address."""
-        _one_of("device_type", device_type, hardware.VIRTUAL_MEDIA)
+        """Attach an image to a virtual drive; the BMC reads the image from its URL."""
+        _one_of("device_type", device_type, bmc_vocabulary.VIRTUAL_MEDIA)
         _one_of("image_download_source", image_download_source, ("http",))
         _check_image(image_url)
         conductor, uuid = self._ask(request, ident, "its virtual media")
@@ -190,12 +187,27 @@ class Bmc(expose.Controller):
         status=HTTPStatus.NO_CONTENT,
     )
     def detach(self, request: Request, ident: str, device_types: str | None = None) -> None:
-        """Have virtual drives emptied: those of a list with commas, or all."""
+        """Detach images from the virtual drives in a comma-separated list, or from all."""
+        self._detach(request, ident, device_types)
+
+    @expose.expose(
+        "DELETE",
+        "/nodes/{ident}/vmedia/{device_types}",
+        types.word,
+        types.word,
+        since=_MEDIA_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+    )
+    def detach_named(self, request: Request, ident: str, device_types: str) -> None:
+        """Detach images from the virtual drives that the path names."""
+        self._detach(request, ident, device_types)
+
+    def _detach(self, request: Request, ident: str, device_types: str | None) -> None:
         given = None
         if device_types is not None:
             given = list(dict.fromkeys(one.strip().lower() for one in device_types.split(",")))
             for one in given:
-                _one_of("device_types", one, hardware.VIRTUAL_MEDIA)
+                _one_of("device_types", one, bmc_vocabulary.VIRTUAL_MEDIA)
         conductor, uuid = self._ask(request, ident, "its virtual media")
         conductor.detach_virtual_media(request.who, node_uuid=uuid, device_types=given)
 
@@ -207,26 +219,26 @@ def _one_of(path: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def _check_image(url: str) -> None:
-    """Refuse what no BMC can read. Nothing of it is in the error: it may have a password."""
+    """Refuse a URL that no BMC can read; the error omits it, because it may contain a password."""
     try:
         parts = urllib.parse.urlsplit(url)
-        fits = parts.scheme in hardware.IMAGE_SCHEMES and bool(parts.hostname)
+        fits = parts.scheme in bmc_vocabulary.IMAGE_SCHEMES and bool(parts.hostname)
         fits = fits and parts.port != 0
     except ValueError:
         fits = False
     if not fits or len(url) > _LONGEST_URL or not _URL.fullmatch(url):
-        schemes = ", ".join(hardware.IMAGE_SCHEMES)
+        schemes = ", ".join(bmc_vocabulary.IMAGE_SCHEMES)
         reason = f"is not a URL of {schemes} with at most {_LONGEST_URL} characters"
         raise errors.InvalidParameter(path="image_url", reason=reason)
 
 
 def _component(word: str) -> str:
-    _one_of("component", word, hardware.COMPONENTS)
+    _one_of("component", word, bmc_vocabulary.COMPONENTS)
     return word
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return component and name of a lamp called ``name@component``."""
+    """Return component and name of an indicator called ``name@component``."""
     indicator, between, component = name.rpartition(_BETWEEN)
     if not between or not indicator:
         reason = f"{name[:64]!r} is not of the form name@component"

@@ -1,26 +1,30 @@
-"""Chassis: what groups of nodes are built into."""
+"""Chassis: enclosures of groups of nodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ironic_lite.api.controllers import nodes
-from ironic_lite.api.resources import documents, families, queries
+from ironic_lite.api.resources import crud, queries, views
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import chassis
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.queries import chassis
 
 Json = dict[str, Any]
 
 
-class Chassis(families.Controller, since=1, detail=True):
+class Chassis(crud.ResourceController, since=1, detail=True):
     """The collection /v1/chassis, and its members."""
 
     family = chassis.FAMILY
     word = "chassis"
-    shown = documents.CHASSIS
+    shown = views.CHASSIS
     asked = queries.CHASSIS
+
+    def read(self, request: Request, body: Any) -> Json:
+        """Return the column values of a POST; all are optional, so the body is, too."""
+        return super().read(request, {} if body is None else body)
 
     def page(self, request: Request, *, detail: bool = False) -> Json:
         """Return a page of chassis."""
@@ -30,31 +34,31 @@ class Chassis(families.Controller, since=1, detail=True):
         return answer
 
     def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
-        """Show a row with all columns."""
+        """Return the document of a row, which has all columns."""
         return _nest(super().document(request, row, chosen))
 
 
 class Members(nodes.Nodes):
-    """The nodes of a chassis, listed like all nodes."""
+    """The nodes of a chassis, listed like /v1/nodes."""
 
     @expose.expose("GET", "/chassis/{ident}/nodes", types.word, raw_query=True)
     def index_of_chassis(self, request: Request, ident: str) -> Json:
         """Return a page of one chassis' nodes."""
-        return self._page(request, detail=False, chassis_uuid=self._known(ident))
+        return self._page(request, detail=False, chassis_uuid=self._chassis_uuid(ident))
 
     @expose.expose("GET", "/chassis/{ident}/nodes/detail", types.word, raw_query=True)
     def index_detail_of_chassis(self, request: Request, ident: str) -> Json:
         """Return a page of one chassis' nodes with all fields."""
-        return self._page(request, detail=True, chassis_uuid=self._known(ident))
+        return self._page(request, detail=True, chassis_uuid=self._chassis_uuid(ident))
 
-    def _known(self, ident: str) -> str:
+    def _chassis_uuid(self, ident: str) -> str:
         known = rules.uuid(ident, "chassis")
         self.service.database.read(lambda conn: chassis.get(conn, known))
         return known
 
 
 def _nest(document: Json) -> Json:
-    """Put the links to the nodes into one more list, where Ironic's clients find them."""
+    """Put the links to the nodes into a nested list, as Ironic's clients expect."""
     if "nodes" in document:
         document["nodes"] = [document["nodes"]]
     return document

@@ -1,15 +1,17 @@
-"""Conductors: which there are, whether they live, and what they drive."""
+"""Conductors: their hosts, liveness, hardware types and counters."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import counters, errors, fields
+from ironic_lite import errors
 from ironic_lite.api.resources import pages, queries
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import conductors
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import bmc_metrics
+from ironic_lite.db.queries import conductors
+from ironic_lite.domain import fields
 
 Json = dict[str, Any]
 Rows = list[Json]
@@ -20,15 +22,15 @@ _SINCE = 49
 class Conductors(expose.Controller):
     """The collection /v1/conductors and its members.
 
-    They are few, so all are read by one statement and paged here.
+    There are few conductors, so one statement reads all, and pages are made here.
     """
 
     @expose.expose("GET", "/conductors", since=_SINCE, raw_query=True)
     def index(self, request: Request) -> Json:
-        """Return a page of conductors, dead ones too."""
+        """Return a page of conductors, including offline ones."""
         query = pages.query(self.service, request, queries.CONDUCTORS)
         rows = self._rows(with_drivers="drivers" in query.fields)
-        # Python has no order between None and a value; NULL comes first, as in the database.
+        # Python cannot compare None with a value; NULL comes first, as in the database.
         rows.sort(key=lambda row: (row[query.sort] is not None, row[query.sort], row["id"]))
         if query.direction == "desc":
             rows.reverse()
@@ -49,13 +51,13 @@ class Conductors(expose.Controller):
 
     @expose.expose("GET", "/conductors/{hostname}/counters", types.word, since=_SINCE)
     def counters(self, request: Request, hostname: str) -> Json:
-        """Return what one conductor has asked of BMCs since it was started: one statement."""
+        """Return the counters of one conductor since its start: one statement."""
         row = self.service.database.read(lambda conn: conductors.counters(conn, hostname))
-        told = row["counters"] or counters.Counters().snapshot() | {"since": None}
-        return {"hostname": hostname, "updated_at": row["updated_at"], **told}
+        counters = row["counters"] or bmc_metrics.Counters().snapshot() | {"since": None}
+        return {"hostname": hostname, "updated_at": row["updated_at"], **counters}
 
     def _rows(self, *, with_drivers: bool) -> Rows:
-        """Return every conductor; ``online`` says if it lives, ``drivers`` what it has told."""
+        """Return all conductors with ``online`` (liveness) and ``drivers`` (hardware types)."""
         rows = self.service.database.read(conductors.all)
         drivers = self._drivers() if with_drivers else {}
         for row in rows:

@@ -1,32 +1,35 @@
-"""Deploy templates: steps that a deployment takes up by the traits of its instance (C13).
+"""Deploy templates: steps that a deployment adds by the traits of its instance.
 
-Deployments under way go on as they began, whatever becomes of their templates.
+Changes of templates do not affect running deployments.
+
+Source: C13.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.api.resources import documents, families, patches, queries
+from ironic_lite.api.resources import crud, patches, queries, views
 from ironic_lite.api.validation import step_lists
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import deploy_templates
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import deploy_templates
 
 Json = dict[str, Any]
 
 
-class DeployTemplates(families.Named, since=55):
+class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.METHOD_NOT_ALLOWED):
     """The collection /v1/deploy_templates and its members."""
 
     family = deploy_templates.FAMILY
     word = "deploy_template"
-    shown = documents.DEPLOY_TEMPLATES
+    shown = views.DEPLOY_TEMPLATES
     asked = queries.DEPLOY_TEMPLATES
 
     def read(self, request: Request, body: Any) -> Json:
-        """Return the column values of a POST; steps that are not allowed here are refused."""
+        """Return the column values of a POST; refuse steps that the configuration forbids."""
         given = super().read(request, body)
         self._refuse_disallowed(given)
         return given

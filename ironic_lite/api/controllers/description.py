@@ -1,4 +1,4 @@
-"""The document that describes the API, for programs."""
+"""The OpenAPI document of the API."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
 
 
 class Description(expose.Controller):
-    """/v1/openapi.json, at every version; old ones take the end of its name off."""
+    """/v1/openapi.json at every version; old versions strip ``.json`` from paths."""
 
     @expose.expose("GET", "/openapi.json")
     def show(self, request: Request) -> Any:
@@ -27,7 +27,7 @@ class Description(expose.Controller):
 
 @functools.cache
 def _written() -> bytes:
-    """Return the document, made for the first who asks: it is big, and most never ask."""
+    """Return the document, made at the first request because it is big and rarely requested."""
     from ironic_lite.api import controllers, openapi  # noqa: PLC0415
 
     rows = [row for each in controllers.ALL for row in each.exposed()]

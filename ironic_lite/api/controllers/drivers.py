@@ -1,4 +1,4 @@
-"""Hardware types that living conductors drive, as the conductors have told the database."""
+"""Hardware types of online conductors, as registered in the database."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import dataclasses
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors, fields
+from ironic_lite import errors
 from ironic_lite.api.resources import queries
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import conductors
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.queries import conductors
+from ironic_lite.domain import fields
 from ironic_lite.rpc import interface
 
 Json = dict[str, Any]
@@ -24,7 +25,7 @@ _FIELDS_SINCE = 77
 _DYNAMIC = "dynamic"
 _TYPES = (_DYNAMIC, "classic")
 _NODE = fields.by_name(fields.NODE)
-# Documents of drivers had the first kinds one version before nodes had.
+# Documents of drivers got the first kinds one version before nodes.
 _KIND_SINCE = {
     kind: since if since > _TYPE_SINCE + 1 else _TYPE_SINCE
     for kind, since in ((kind, _NODE[f"{kind}_interface"].since) for kind in fields.INTERFACE_KINDS)
@@ -66,7 +67,7 @@ class Drivers(expose.Controller):
 
     @expose.expose("GET", "/drivers/{name}/properties", types.word)
     def properties(self, request: Request, name: str) -> dict[str, str]:
-        """Return what driver_info may hold: key -> description; a conductor tells."""
+        """Return the keys of driver_info: key -> description, from a conductor."""
         return conductor(self.service, name).get_driver_properties(request.who, driver=name)
 
     @expose.expose(
@@ -77,16 +78,16 @@ class Drivers(expose.Controller):
         below=HTTPStatus.NOT_ACCEPTABLE,
     )
     def logical_disk_properties(self, request: Request, name: str) -> dict[str, str]:
-        """Return what a logical disk of target_raid_config may say: key -> description."""
+        """Return the keys of a logical disk in target_raid_config: key -> description."""
         return conductor(self.service, name).get_raid_logical_disk_properties(
             request.who, driver=name
         )
 
 
 def conductor(service: Service, name: str) -> interface.Conductor:
-    """Return a living conductor that drives the hardware type ``name``.
+    """Return an online conductor with the hardware type ``name``.
 
-    :raises errors.DriverNotFound: there is none.
+    :raises errors.DriverNotFound: no online conductor has the hardware type.
     """
     return service.reach(lambda: service.fleet.trusted(_driver(service, name).hosts))
 
@@ -156,7 +157,7 @@ def _chosen(request: Request) -> tuple[str, ...] | None:
 
 
 def _detail(request: Request) -> bool:
-    """Tell whether interfaces are shown: when asked for, or when they are among the fields."""
+    """Return whether to build documents with interfaces: for ``detail``, or to choose fields."""
     given = request.query
     if "detail" not in given:
         return "fields" in given

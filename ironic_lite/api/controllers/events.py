@@ -1,4 +1,4 @@
-"""What others tell of: the network service, of the ports that it has bound."""
+"""External events: the network service reports ports that it has bound."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import logging
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.api.resources import happenings
+from ironic_lite.api.resources import event_rows
 from ironic_lite.api.validation import rules, shapes
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import events, ports
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events, ports
 
 LOG = logging.getLogger(__name__)
 
@@ -22,42 +22,42 @@ _KEPT = ("port_id", "mac_address", "status", "device_id")
 
 
 class Events(expose.Controller):
-    """/v1/events, which only takes."""
+    """/v1/events, which only accepts POST."""
 
     @expose.expose("POST", "/events", since=_SINCE, status=HTTPStatus.NO_CONTENT, body=expose.WHOLE)
     def tell(self, request: Request) -> None:
-        """Write events down among those of the nodes whose ports they are about.
+        """Record events with the nodes of their ports.
 
-        Nothing waits for them yet. Those about no port of ours are logged alone.
+        Nothing waits for these events yet. Events of unknown ports are only logged.
         """
-        told = _read(request.json)
-        macs = {one["mac_address"] for one in told}
+        reported = _read(request.json)
+        macs = {one["mac_address"] for one in reported}
 
         def write(conn: Connection) -> dict[str, str]:
             owners = ports.owners(conn, macs)
-            known = [one for one in told if one["mac_address"] in owners]
+            known = [one for one in reported if one["mac_address"] in owners]
             events.add(conn, [_row(request, owners[one["mac_address"]], one) for one in known])
             return owners
 
         owners = self.service.database.write(write)
-        for one in told:
+        for one in reported:
             node = owners.get(one["mac_address"], "none")
             LOG.info("Event %s of port %s: node %s", one["event"], one["port_id"], node)
 
 
 def _row(request: Request, node_uuid: str, one: Json) -> Json:
     data = {name: one[name] for name in _KEPT if one.get(name) is not None}
-    row = happenings.of(request.who, node_uuid, "network", data)
+    row = event_rows.of(request.who, node_uuid, "network", data)
     return {**row, "event": one["event"].partition(".")[2]}
 
 
 def _read(body: Any) -> list[Json]:
     """Return the events of a body, checked.
 
-    :raises errors.InvalidParameter: naming the path of the fault.
+    :raises errors.InvalidParameter: with the path of the invalid value.
     """
     shapes.check("events", body, "", "Invalid events")
-    told: list[Json] = []
+    reported: list[Json] = []
     for place, one in enumerate(body["events"]):
         path = f"events/{place}"
         read = {**one, "port_id": rules.uuid(one["port_id"], f"{path}/port_id")}
@@ -65,5 +65,5 @@ def _read(body: Any) -> list[Json]:
         if one.get("device_id") is not None:
             read["device_id"] = rules.uuid(one["device_id"], f"{path}/device_id")
         rules.text(one["status"], f"{path}/status")
-        told.append(read)
-    return told
+        reported.append(read)
+    return reported

@@ -1,14 +1,14 @@
-"""The firmware of a node: which version of what, as its BMC told last."""
+"""Firmware components of a node and their versions, as last read from its BMC."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite.api.resources import idents, queries
+from ironic_lite.api.resources import node_lookup, queries
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import firmware_components
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.queries import firmware_components
 
 Json = dict[str, Any]
 
@@ -21,9 +21,9 @@ class Firmware(expose.Controller):
 
     @expose.expose("GET", "/nodes/{ident}/firmware", types.word, since=_SINCE, raw_query=True)
     def index(self, request: Request, ident: str) -> Json:
-        """Return the components of a node, by name: two statements."""
+        """Return the components of a node, sorted by name: two statements."""
         names = queries.whole(queries.FIRMWARE, request.query, version=request.version)
-        node = str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
         rows = self.service.database.read(lambda conn: firmware_components.of_node(conn, node))
         wanted = tuple(dict.fromkeys((*_ALWAYS, *names)))
         return {"firmware": [{name: row[name] for name in wanted} for row in rows]}

@@ -1,13 +1,13 @@
-"""Where a ramdisk agent reports that it lives: POST /v1/heartbeat/{node}, without authentication.
+"""Heartbeats of ramdisk agents: POST /v1/heartbeat/{node}, without authentication.
 
-Only the agent that got the node's token is believed; the conductor compares it, and sees to it
-that an agent stays where it was first heard. Here its address is looked at: it must be one that a
-machine can have.
+The conductor accepts only the agent that has the node's token, and only at the address of its first
+heartbeat. This module checks that the address can be that of a machine.
 """
 
 from __future__ import annotations
 
 import functools
+import hmac
 import ipaddress
 import logging
 import re
@@ -18,19 +18,20 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.login import strangers
-from ironic_lite.api.resources import idents
+from ironic_lite.api.auth import rate_limit
+from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import log_lines
 from ironic_lite.rpc import interface
 
 LOG = logging.getLogger(__name__)
 
 _SINCE = 22
 LIMIT = 64
-"""KiB of a heartbeat: what it says is kept with the node; a certificate has about one."""
+"""Largest heartbeat in KiB: it is stored with the node; a certificate has about one KiB."""
 _VERSION_SINCE = 36
 _NEWER: Mapping[str, int] = {
     "agent_version": _VERSION_SINCE,
@@ -41,30 +42,33 @@ _NEWER: Mapping[str, int] = {
 }
 _STATUSES = ("start", "end", "error")
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[\w.-]+)(:[0-9]{1,5})?(/[!-~]*)?", re.ASCII)
-_SHOWN = 64  # characters of a stranger's name for a node that a log is given
+_SHOWN = 64  # characters of an unauthenticated caller's node name in logs and messages
 _NEEDED = ("uuid", "driver", "conductor_group")
 _MOST_ROUTES = 100_000
-_MOST_ADDRESSES = 10_000  # that are known to be a machine's: an agent says the same again and again
+_LONGEST_URL = 2048  # characters
 
 
-class Heartbeat(strangers.Open):
-    """The only thing an agent ever tells us by itself."""
+_ARGUMENTS = (types.word,) * 7
+_route = functools.partial(
+    expose.expose,
+    "POST",
+    since=_SINCE,
+    status=HTTPStatus.ACCEPTED,
+    body=expose.TYPED,
+    limit=LIMIT,
+)
+
+
+class Heartbeat(rate_limit.Unauthenticated):
+    """Heartbeats: the only requests that an agent starts by itself after its lookup."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
-        # By UUID: until when it holds, and what leads to the node's conductor.
+        # UUID -> end of validity, and the columns that determine the node's conductor.
         self._routes: dict[str, tuple[float, dict[str, Any]]] = {}
 
-    @strangers.counted
-    @expose.expose(
-        "POST",
-        "/heartbeat/{ident}",
-        *(types.word,) * 7,
-        since=_SINCE,
-        status=HTTPStatus.ACCEPTED,
-        body=expose.TYPED,
-        limit=LIMIT,
-    )
+    @rate_limit.counted
+    @_route("/heartbeat/{ident}", *_ARGUMENTS)
     def beat(  # noqa: PLR0917  # the keys of the body; called by name
         self,
         request: Request,
@@ -76,13 +80,10 @@ class Heartbeat(strangers.Open):
         agent_status: str | None = None,
         agent_status_message: str | None = None,
     ) -> None:
-        """Take a heartbeat in and hand it to the node's conductor.
+        """Check a heartbeat and pass it to the node's conductor.
 
-        A node that is not there, one that nobody could drive, and a token that is not the node's
-        get the same answer.
+        The response is the same for a missing node, a node without a conductor and a wrong token.
         """
-        if callback_url is None:
-            raise errors.MissingParameter(path="callback_url")
         given: dict[str, Any] = {
             "agent_version": agent_version,
             "agent_token": agent_token,
@@ -90,15 +91,54 @@ class Heartbeat(strangers.Open):
             "agent_status": agent_status,
             "agent_status_message": agent_status_message,
         }
+        self._take(request, ident, callback_url, given)
+
+    @rate_limit.counted
+    @_route("/heartbeat", *_ARGUMENTS)
+    def beat_named(  # noqa: PLR0917  # the keys of the body; called by name
+        self,
+        request: Request,
+        node_ident: str,
+        callback_url: str | None,
+        agent_version: str | None = None,
+        agent_token: str | None = None,
+        agent_verify_ca: str | None = None,
+        agent_status: str | None = None,
+        agent_status_message: str | None = None,
+    ) -> None:
+        """Accept a heartbeat of the node that the body names."""
+        given: dict[str, Any] = {
+            "agent_version": agent_version,
+            "agent_token": agent_token,
+            "agent_verify_ca": agent_verify_ca,
+            "agent_status": agent_status,
+            "agent_status_message": agent_status_message,
+        }
+        self._take(request, node_ident, callback_url, given)
+
+    def _take(
+        self, request: Request, ident: str, callback_url: str | None, given: dict[str, Any]
+    ) -> None:
+        if callback_url is None:
+            raise errors.MissingParameter(path="callback_url")
         _check_body(request, given)
         self._check_url(callback_url)
         try:
             self._hand_on(request, ident, callback_url=callback_url, **given)
         except errors.NotFound as why:
-            LOG.info("A heartbeat of %s was refused: %s", ascii(ident[:_SHOWN]), why)
+            LOG.debug("A heartbeat of %s was refused: %s", ident[:_SHOWN], log_lines.path(why))
             raise errors.InvalidParameter(
                 path="agent_token", reason=interface.WRONG_TOKEN
             ) from None
+
+    def doubt(self, request: Request, *words: str) -> None:
+        """Refuse a wrong token by one read, before all other work."""
+        body = request.json
+        given = body.get("agent_token") if isinstance(body, dict) else None
+        row = node_lookup.fetch(self.service, request, words[0], ("driver_internal_info",))
+        known = (row["driver_internal_info"] or {}).get(interface.TOKEN_NOTE)
+        if not isinstance(given, str) or not isinstance(known, str) or not _same(given, known):
+            raise errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
 
     def _hand_on(self, request: Request, ident: str, **given: str | None) -> None:
         row = self._route(request, ident)
@@ -110,16 +150,19 @@ class Heartbeat(strangers.Open):
             raise
 
     def _route(self, request: Request, ident: str) -> dict[str, Any]:
-        """Return what leads to a node's conductor; remembered for as long as the fleet is.
+        """Return the columns that determine a node's conductor, cached as long as the ring.
 
-        Heartbeats are the most frequent request of all, and these facts hardly ever change. One
-        that goes to the wrong conductor for a while is dealt with there as well.
+        Heartbeats are the most frequent requests, and these columns rarely change. A conductor
+        that receives a heartbeat of another conductor's node handles it too.
         """
         now = time.monotonic()
         known = self._routes.get(ident)
         if known is not None and now < known[0]:
             return known[1]
-        row = idents.fetch(self.service, request, ident, _NEEDED)
+        try:
+            row = node_lookup.fetch(self.service, request, ident, _NEEDED)
+        except errors.InvalidParameter:  # not a valid name; reported as a missing node
+            raise errors.NodeNotFound(node=ident[:_SHOWN]) from None
         if len(self._routes) >= _MOST_ROUTES:
             self._routes.clear()
         if ident == row["uuid"]:
@@ -128,9 +171,12 @@ class Heartbeat(strangers.Open):
         return row
 
     def _check_url(self, url: str) -> None:
-        """Refuse a URL that is neither empty (an agent without commands) nor of http or https."""
+        """Refuse a URL other than http, https, or empty (an agent without commands)."""
         if not url:
             return
+        if len(url) > _LONGEST_URL:
+            reason = f"has more than {_LONGEST_URL} characters"
+            raise errors.InvalidParameter(path="callback_url", reason=reason)
         if not _URL.fullmatch(url):
             raise errors.InvalidParameter(
                 path="callback_url", reason="is not a URL of http or https"
@@ -138,26 +184,29 @@ class Heartbeat(strangers.Open):
         if self.service.conf.agent.require_tls and not url.startswith("https://"):
             raise errors.InvalidParameter(
                 path="callback_url",
-                reason="must be https; [agent]require_tls = false would let it be http",
+                reason="must be https; [agent]require_tls = false would allow http",
             )
         _check_host(url)
 
 
-@functools.lru_cache(maxsize=_MOST_ADDRESSES)
-def _check_host(url: str) -> None:
-    """Refuse addresses that are no machine's.
+def _same(given: str, known: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="replace"), known.encode())
 
-    Over TLS nothing is sent to whoever has not the certificate that comes with the heartbeat. Plain
-    http would be sent to anybody, so there a name, which may lead anywhere, is refused as well, and
-    so is what listens beside the conductor.
+
+def _check_host(url: str) -> None:
+    """Refuse addresses that cannot belong to a machine.
+
+    Over TLS the conductor sends only to the owner of the certificate in the heartbeat. Plain http
+    has no such check, so there names are refused, which may resolve to any address, and loopback
+    addresses, where other services of the conductor's host listen.
     """
     try:
         parts = urllib.parse.urlsplit(url)
         nowhere = parts.port == 0
     except ValueError as why:
-        raise errors.InvalidParameter(path="callback_url", reason=f"is no URL: {why}") from None
+        raise errors.InvalidParameter(path="callback_url", reason=f"is not a URL: {why}") from None
     if nowhere:
-        raise errors.InvalidParameter(path="callback_url", reason="needs another port than 0")
+        raise errors.InvalidParameter(path="callback_url", reason="must have a port other than 0")
     try:
         address = ipaddress.ip_address(parts.hostname or "")
     except ValueError:
@@ -182,7 +231,7 @@ def _check_body(request: Request, given: Mapping[str, str | None]) -> None:
         raise errors.MissingParameter(path="agent_version")
     if not given["agent_token"]:
         raise errors.MissingParameter(
-            "Missing mandatory parameter: agent_token, which the lookup has handed out.",
+            "Missing mandatory parameter: agent_token, which GET /v1/lookup returns.",
             path="agent_token",
         )
     if given["agent_status"] is not None and given["agent_status"] not in _STATUSES:

@@ -1,6 +1,6 @@
-"""The history of a node: errors, and where flows of steps began and ended.
+"""History of a node: errors, and the start and end of flows of steps.
 
-A view of the recorded events, as ``ironic_lite.history`` words them.
+The entries are recorded events in the words of ``ironic_lite.domain.history``.
 """
 
 from __future__ import annotations
@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ironic_lite import errors, fields, history
-from ironic_lite.api.resources import idents, pages, queries
+from ironic_lite import errors
+from ironic_lite.api.resources import node_lookup, pages, queries
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import events
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.queries import events
+from ironic_lite.domain import fields, history
 
 Json = dict[str, Any]
 
 _SINCE = 78
-_CUT = 255  # characters of an event's text in a list without details
+_CUT = 255  # largest number of characters of an event's text in a list without details
 
 
 class History(expose.Controller):
@@ -35,7 +36,7 @@ class History(expose.Controller):
                 conn, node, marker=marker, direction=query.direction, limit=query.limit
             )
         )
-        entries = [_shown(request, node, row, query.fields) for row in rows]
+        entries = [_entry_document(request, node, row, query.fields) for row in rows]
         if not query.detail and not query.chosen:
             for entry in entries:
                 entry["event"] = _brief(entry["event"])
@@ -44,26 +45,26 @@ class History(expose.Controller):
 
     @expose.expose("GET", "/nodes/{ident}/history/{entry}", types.word, types.word, since=_SINCE)
     def show(self, request: Request, ident: str, entry: str) -> Json:
-        """Return one entry with all its fields: two statements, both by a key."""
+        """Return one entry with all its fields: two statements, each by a key."""
         node = self._node(request, ident)
         known = _event_id(entry, _WHAT)
         row = self.service.database.read(lambda conn: events.entry(conn, node, known))
         if row is None:
             raise errors.NotFound(what=_WHAT, ident=entry)
         names = [field.name for field in fields.visible(fields.HISTORY, request.version)]
-        return _shown(request, node, row, names)
+        return _entry_document(request, node, row, names)
 
     def _node(self, request: Request, ident: str) -> str:
-        return str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        return str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
 
 
 _WHAT = "Node history record"
 
 
 def _event_id(ident: str, what: str) -> int:
-    """Return the id of an entry's event.
+    """Return the ID of an entry's event.
 
-    :raises errors.NotFound: no entry can be called so.
+    :raises errors.NotFound: not a UUID of an entry.
     """
     found = history.event_id(rules.uuid(ident, "uuid")) if rules.uuid_like(ident) else None
     if found is None:
@@ -71,7 +72,7 @@ def _event_id(ident: str, what: str) -> int:
     return found
 
 
-def _shown(request: Request, node: str, row: Json, names: Sequence[str]) -> Json:
+def _entry_document(request: Request, node: str, row: Json, names: Sequence[str]) -> Json:
     entry = history.entry(row)
     shown = {name: entry[name] for name in names if name != "links"}
     href = f"{request.base}/v1/nodes/{node}/history/{entry['uuid']}"

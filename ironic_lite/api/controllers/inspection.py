@@ -1,7 +1,8 @@
-"""Where a ramdisk tells what its machine is made of: POST /v1/continue_inspection.
+"""Inspection reports of ramdisks: POST /v1/continue_inspection, without authentication.
 
-It has no token yet, and sends no version header: that means an answer which it understands,
-whatever version others get who send none. It is believed only for a node that waits for it.
+A ramdisk has no token yet and sends no version header; such a request gets a response that
+ramdisks understand, independent of the default version. A report is accepted only for a node that
+waits for one.
 """
 
 from __future__ import annotations
@@ -13,54 +14,62 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors, inspection, masking
+from ironic_lite import errors
+from ironic_lite.api.auth import rate_limit
 from ironic_lite.api.controllers import lookup
-from ironic_lite.api.login import strangers
 from ironic_lite.api.resources import queries
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules
-from ironic_lite.api.wire import expose, faults
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import nodes, ports
-from ironic_lite.db.session import Connection
-from ironic_lite.states import State
+from ironic_lite.api.wire import expose, refusals
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import masking
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import nodes, ports
+from ironic_lite.domain import inspection
+from ironic_lite.domain.states import State
 
 Json = dict[str, Any]
 
 SINCE = 84
-LIMIT = 16 * 1024
-"""KiB of a report: the logs of the ramdisk may be in it."""
-AT_ONCE = 4
-"""Reports that a process takes at once: one may need 350 MB, and nobody need log in to send it."""
+LIMIT = 8 * 1024
+"""Largest report in KiB including logs; the limit is small because senders need no login."""
+LIMIT_WITHOUT_LOGS = 2 * 1024
+"""Largest report in KiB without logs; the collectors of a large machine send some hundred KiB."""
+AT_ONCE = 2
+"""Reports that a process takes at once; one may need 70 MiB, see `intake.MAX_MARKS`."""
+PATIENCE = 2.0
+"""Seconds that a report waits for a free slot before the response is 503."""
+_LOGS = "logs"
 _FIRST = 1
 _WAITING = (str(State.INSPECTING), str(State.INSPECTWAIT))
-"""A machine may be faster than the answer of its BMC; then the conductor lets it wait."""
+"""A machine may report before its BMC has responded; then the conductor delays the report."""
 _MOST_SEARCHED = 1000  # nodes
 _BMCS = ("ipmi_address", "redfish_address")
 
 
-class ContinueInspection(strangers.Open):
-    """Takes what a ramdisk has found to the conductor of its node."""
+class ContinueInspection(rate_limit.Unauthenticated):
+    """Pass the report of a ramdisk to the conductor of its node."""
 
     def __init__(self, service: Service) -> None:
         super().__init__(service)
         self._room = threading.BoundedSemaphore(AT_ONCE)
         self._lookup = lookup.Lookup(service)
 
-    @strangers.counted
+    @rate_limit.counted
     @expose.expose("POST", "/continue_inspection", body=expose.WHOLE, limit=LIMIT, raw_query=True)
     def take(self, request: Request) -> Json:
-        """Find the node that this is about and hand the report to its conductor.
+        """Find the node of a report and pass the report to its conductor.
 
-        From version 1.84 on the answer is that of a lookup, with a token; a ramdisk that names no
-        version asks for that afterwards.
+        Since 1.84 the response contains that of a lookup, with a token. A ramdisk that sends no
+        version calls the lookup afterwards.
         """
         whole = _whole(request)
-        uuid = _named(request, whole=whole)
-        if not self._room.acquire(blocking=False):
-            raise errors.Unavailable("Too many inspections report at once; retry later.")
+        uuid = _queried_uuid(request, whole=whole)
+        if not self._room.acquire(timeout=PATIENCE):
+            raise errors.Unavailable("Too many inspection reports at once; retry later.")
         try:
             inventory, rest = inspection.check(request.json)
+            _check_size(request, rest)
             return self._taken(request, uuid, inventory, rest, whole=whole)
         finally:
             self._room.release()
@@ -89,16 +98,28 @@ class ContinueInspection(strangers.Open):
 
 
 def _whole(request: Request) -> bool:
-    """Tell whether the whole document is asked for; refuse versions that do not know this."""
+    """Return whether the caller wants the whole document; refuse versions without the route."""
     if not request.asked or request.version == _FIRST:
         return False
     if request.version < SINCE:
-        raise faults.routed(HTTPStatus.NOT_FOUND)
+        raise refusals.routed(HTTPStatus.NOT_FOUND)
     return True
 
 
-def _named(request: Request, *, whole: bool) -> str | None:
-    """Return the UUID in the query, which our own ramdisks are given with the address of this."""
+def _check_size(request: Request, rest: Json) -> None:
+    """Refuse a report that is too large without its logs, because the rest is stored.
+
+    :param rest: the report without the inventory.
+    """
+    logs = rest.get(_LOGS)
+    size = request.size - (len(logs) if isinstance(logs, str) else 0)
+    if size > LIMIT_WITHOUT_LOGS * 1024:
+        text = f"A report without its logs is limited to {LIMIT_WITHOUT_LOGS} KiB; collect less."
+        raise refusals.guarded(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, text)
+
+
+def _queried_uuid(request: Request, *, whole: bool) -> str | None:
+    """Return the UUID in the query; the URL that ramdisks of this service get contains it."""
     queries.refuse_unknown(request.query, ("node_uuid",))
     given = request.query.get("node_uuid")
     if not given:
@@ -110,20 +131,20 @@ def _named(request: Request, *, whole: bool) -> str | None:
 
 
 def _unknown() -> errors.NodeNotFound:
-    """Return the one answer to all that nobody waits for: it tells of no machine."""
+    """Return the error for reports that no node waits for; it reveals no machine."""
     return errors.NodeNotFound(
         "No node that is being inspected matches this inventory.", node="of this inventory"
     )
 
 
-# -- whose it is ------------------------------------------------------------------------------
+# -- node of a report -------------------------------------------------------------------------
 
 
 def _find(conn: Connection, uuid: str | None, inventory: Json) -> Json | None:
-    """Return the one node that waits for this: by its UUID, its cards, or else its BMC."""
+    """Return the waiting node of a report, found by UUID, MAC addresses, or else BMC address."""
     owners = set(ports.by_addresses(conn, inspection.addresses(inventory)))
     if uuid is not None:
-        owners.add(uuid)  # with cards of another node beside it, it is nobody's
+        owners.add(uuid)  # a MAC address of another node makes the report ambiguous
     if not owners:
         return _by_bmc(conn, inspection.bmc_addresses(inventory))
     if len(owners) > 1:
@@ -145,7 +166,7 @@ def _by_bmc(conn: Connection, wanted: frozenset[str]) -> Json | None:
 
 
 def _hosts(driver_info: Mapping[str, Any]) -> set[str]:
-    """Return the addresses of a node's BMC; names are not looked up for a stranger."""
+    """Return the IP addresses of a node's BMC; unauthenticated callers trigger no DNS lookups."""
     found = set()
     for name in _BMCS:
         given = driver_info.get(name)
@@ -155,7 +176,7 @@ def _hosts(driver_info: Mapping[str, Any]) -> set[str]:
 
 
 def _host(given: str) -> str:
-    """Return an address out of an address or a URL, "" for anything else."""
+    """Return the IP address in an address or URL, "" for anything else."""
     text = given.strip().strip("[]")
     try:
         host = urllib.parse.urlsplit(given).hostname if "//" in given else text

@@ -1,6 +1,6 @@
-"""Inspection rules: what is made of what an inspection has found, besides its hooks.
+"""Inspection rules: conditions and actions on the data of an inspection, besides its hooks.
 
-A change holds for all inspections that end from then on.
+A change applies to all inspections that end after it.
 """
 
 from __future__ import annotations
@@ -9,27 +9,33 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.resources import documents, families, queries
+from ironic_lite.api.resources import crud, queries, views
 from ironic_lite.api.validation import rules
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import inspection_rules
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import inspection_rules
 
 Json = dict[str, Any]
 
 _SINCE = 96
 
 
-class InspectionRules(families.Controller, since=_SINCE):
+class InspectionRules(crud.ResourceController, since=_SINCE, below=HTTPStatus.METHOD_NOT_ALLOWED):
     """The collection /v1/inspection_rules and its members."""
 
     family = inspection_rules.FAMILY
     word = "inspection_rule"
-    shown = documents.INSPECTION_RULES
+    shown = views.INSPECTION_RULES
     asked = queries.INSPECTION_RULES
 
-    @expose.expose("DELETE", "/inspection_rules", since=_SINCE, status=HTTPStatus.NO_CONTENT)
+    @expose.expose(
+        "DELETE",
+        "/inspection_rules",
+        since=_SINCE,
+        below=HTTPStatus.METHOD_NOT_ALLOWED,
+        status=HTTPStatus.NO_CONTENT,
+    )
     def clear(self, request: Request) -> None:
         """Remove all inspection rules."""
         del request
@@ -40,20 +46,20 @@ class InspectionRules(families.Controller, since=_SINCE):
         return rules.uuid(ident, self.what)
 
     def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
-        """Show a row; of a sensitive rule, not what it does."""
+        """Return the document of a row; hide conditions and actions of a sensitive rule."""
         return super().document(request, _hidden(row), chosen)
 
     def judge(self, conn: Connection, request: Request, before: Json, patch: Any) -> Json:
-        """Return the changes of a rule, or refuse them; one that is sensitive stays so."""
+        """Return the changes of a rule, or refuse them; a sensitive rule stays sensitive."""
         changes = super().judge(conn, request, before, patch)
         if before["sensitive"] and changes.get("sensitive") is False:
-            reason = "a sensitive rule stays so: remove it, and make another one"
+            reason = "a sensitive rule stays sensitive; delete it and create a new rule"
             raise errors.InvalidParameter(path="sensitive", reason=reason)
         return changes
 
-    def tell(self, request: Request, told: list[Json], row: Json) -> None:
-        """Tell listeners, who do not hear what a sensitive rule does either."""
-        super().tell(request, told, _hidden(row))
+    def tell(self, request: Request, events: list[Json], row: Json) -> None:
+        """Send events to listeners, without conditions and actions of a sensitive rule."""
+        super().tell(request, events, _hidden(row))
 
 
 def _hidden(row: Json) -> Json:

@@ -1,15 +1,15 @@
-"""The inventory of a node: what its last inspection has found."""
+"""Inventory of a node: the data of its last inspection."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import masking
-from ironic_lite.api.resources import idents
+from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import inventories
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import masking
+from ironic_lite.db.queries import inventories
 
 _SINCE = 81
 
@@ -20,7 +20,7 @@ class Inventory(expose.Controller):
     @expose.expose("GET", "/nodes/{ident}/inventory", types.word, since=_SINCE)
     def show(self, request: Request, ident: str) -> dict[str, Any]:
         """Return ``inventory`` and ``plugin_data``: two statements."""
-        node = str(idents.fetch(self.service, request, ident, ("uuid",))["uuid"])
+        node = str(node_lookup.fetch(self.service, request, ident, ("uuid",))["uuid"])
         found = self.service.database.read(lambda conn: inventories.get(conn, node))
-        # Agents and drivers of others put anything there.
+        # Agents and third-party drivers may store secrets here.
         return {name: masking.mask(value) for name, value in found.items()}

@@ -1,42 +1,51 @@
-"""Where a ramdisk agent asks who it is: GET /v1/lookup, without authentication."""
+"""Lookup of a ramdisk agent's node: GET /v1/lookup, without authentication."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import capabilities, errors, fast_track, masking, states
-from ironic_lite.api.login import strangers
-from ironic_lite.api.resources import documents, queries
+from ironic_lite import errors
+from ironic_lite.api.auth import rate_limit
+from ironic_lite.api.resources import queries, views
 from ironic_lite.api.validation import rules
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import nodes, ports
-from ironic_lite.db.session import Connection
-from ironic_lite.states import State
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import masking
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import nodes, ports
+from ironic_lite.domain import capabilities, fast_track, states
+from ironic_lite.domain.states import State
 
 Json = dict[str, Any]
 
 SINCE = 22
 _TOKEN_SINCE = 62
 _SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
-_NOTES = "driver_notes"  # of driver_internal_info: what drivers keep
+_NOTES = "driver_notes"  # key of driver_internal_info where drivers store their notes
+_OF_INSTANCE = ("root_device", "capabilities", "deploy_boot_mode")
+"""Keys of instance_info that an agent reads before a command sends it the node."""
+_OF_NOTES = (
+    *("agent_continue_if_", "agent_enable_", "agent_erase_", "disk_erasure_concurrency"),
+    capabilities.DEPLOYED_MODE,
+)
+"""Prefixes of keys of driver_internal_info for agents: erasing, and the boot mode."""
 COLUMNS = (
     *(*_SHOWN, "driver", "driver_info", "conductor_group"),
     *("provision_state", "management_interface"),
 )
-"""Of a node that is to be looked up."""
+"""Columns of a node that a lookup reads."""
 
 
-class Lookup(strangers.Open):
-    """The document that tells an agent its node, its settings and, once, its token."""
+class Lookup(rate_limit.Unauthenticated):
+    """The document with an agent's node, its settings and, once, its token."""
 
-    @strangers.counted
+    @rate_limit.counted
     @expose.expose("GET", "/lookup", since=SINCE, raw_query=True)
     def find(self, request: Request) -> Json:
         """Find the node that has one of these MAC addresses, or this UUID.
 
-        An unknown node and one in which no agent may run get the same answer, so that nobody learns
-        from here which addresses there are.
+        The response is the same for an unknown node and for a node where no agent may run, so that
+        unauthenticated callers cannot find out existing addresses.
         """
         given = request.query
         queries.refuse_unknown(given, ("addresses", "node_uuid"))
@@ -52,19 +61,19 @@ class Lookup(strangers.Open):
             raise _unknown(uuid or ",".join(macs))
         try:
             token = self._token(request, row) if request.version >= _TOKEN_SINCE else None
-        except errors.NodeNotFound:  # it has gone on, or away, since we looked
+        except errors.NodeNotFound:  # the node has changed state or was deleted meanwhile
             raise _unknown(uuid or ",".join(macs)) from None
         return self.document(request, row, token)
 
     def document(self, request: Request, row: Json, token: str | None) -> Json:
-        """Return what an agent is told of its node and its settings.
+        """Return the document for an agent: its node and its settings.
 
         :param row: the node's ``COLUMNS``.
         """
         return {"node": _document(request, row), "config": self._config(row, token)}
 
     def _allowed(self, row: Json) -> bool:
-        """Tell whether an agent may run: on the fast track it may between two verbs, too."""
+        """Return whether an agent may run; with fast track it may also run between two verbs."""
         conf, state = self.service.conf, State(row["provision_state"])
         if not conf.api.restrict_lookup or state in states.LOOKUP_ALLOWED:
             return True
@@ -72,7 +81,7 @@ class Lookup(strangers.Open):
         return fast and state in states.FAST_TRACK_LOOKUP
 
     def _token(self, request: Request, row: Json) -> str:
-        """Return the token the first time, and afterwards only that there is one."""
+        """Return the token at the first request, and a mask afterwards."""
         conductor = self.service.conductor_of(row)
         found = conductor.get_node_with_token(request.who, node_uuid=row["uuid"])
         return str(found["agent_token"]) if found["fresh"] else masking.MASK
@@ -95,7 +104,7 @@ class Lookup(strangers.Open):
             "agent_md5_checksum_enable": conf.agent.allow_md5_checksum,
             "disable_deep_image_inspection": conf.conductor.disable_deep_image_inspection,
             "permitted_image_formats": list(conf.conductor.permitted_image_formats),
-            # Probing for a BMC from inside is slow, and pointless when we talk to it from outside.
+            # Probing for a BMC in-band is slow, and useless if the driver uses it out-of-band.
             "agent_skip_bmc_detect": row["management_interface"] == "redfish",
             "enable_bios_bootloader_install": conf.agent.enable_bios_bootloader_install,
             "tls_min_version": None,
@@ -104,7 +113,7 @@ class Lookup(strangers.Open):
 
 
 def _find(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
-    """Return the one node meant; addresses of several nodes mean none."""
+    """Return the node, or None; addresses of several nodes match no node."""
     if uuid is None:
         owners = set(ports.by_addresses(conn, macs))
         if len(owners) != 1:
@@ -117,29 +126,22 @@ def _find(conn: Connection, macs: list[str], uuid: str | None) -> Json | None:
 
 
 def _unknown(asked: str) -> errors.NodeNotFound:
-    """Return the one answer to all that are not waited for: it tells what was asked, no more."""
+    """Return the error for every unsuccessful lookup; it repeats only the request."""
     return errors.NodeNotFound(f"Node {asked} was not found.", node=asked)
 
 
 def _document(request: Request, row: Json) -> Json:
-    """Return the node as a stranger may see it: also without what drivers keep, and without what
-    follows ``?`` in addresses, where signed ones have their key; an agent needs neither.
-    """
-    plan = documents.plan(documents.NODES, _SHOWN, request.version, full=False)
+    """Return only the data of a node that agents read, because the caller is unauthenticated."""
+    plan = views.plan(views.NODES, _SHOWN, request.version, full=False)
     kept = {column: row.get(column) for column in plan.columns}
-    told = dict(row["driver_internal_info"] or {})
-    mode = (told.pop(_NOTES, None) or {}).get(capabilities.DEPLOYED_MODE)
+    asked = kept.get("instance_info") or {}
+    kept["instance_info"] = {name: asked[name] for name in _OF_INSTANCE if name in asked}
+    notes = row["driver_internal_info"] or {}
+    shown_notes = {name: held for name, held in notes.items() if name.startswith(_OF_NOTES)}
+    mode = (notes.get(_NOTES) or {}).get(capabilities.DEPLOYED_MODE)
     if mode is not None:
-        # An agent reads it there, before its own ramdisk's, when it makes partitions.
-        told[capabilities.DEPLOYED_MODE] = mode
-    kept["driver_internal_info"] = told
-    shown = plan.show(kept, documents.linker(plan, request.base))
-    return {**shown, "instance_info": _without_keys(shown["instance_info"])}
-
-
-def _without_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_keys(held) for name, held in value.items()}
-    if isinstance(value, list):
-        return [_without_keys(held) for held in value]
-    return masking.address(value) if isinstance(value, str) and "://" in value else value
+        # An agent that makes partitions prefers this key to the boot mode of its ramdisk.
+        shown_notes[capabilities.DEPLOYED_MODE] = mode
+    kept["driver_internal_info"] = shown_notes
+    shown = plan.show(kept, views.linker(plan, request.base))
+    return {name: masking.for_strangers(held) for name, held in shown.items()}

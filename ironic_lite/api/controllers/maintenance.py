@@ -1,31 +1,60 @@
-"""Maintenance: the operator's sign that a node is not to be worked on."""
+"""Maintenance: the operator's mark that conductors must leave a node alone."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any, TypeVar
 
-from ironic_lite.api.resources import enrolment
+from ironic_lite.api.resources import enrolment, node_lookup
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+
+def _begin(path: str, first: expose.First | None = None) -> Callable[[Handler], Handler]:
+    accepted = HTTPStatus.ACCEPTED
+    words = (types.word, types.word)
+    return expose.expose(
+        "PUT", path, *words, status=accepted, body=expose.TYPED, waits=True, first=first
+    )
+
+
+def _end(path: str) -> Callable[[Handler], Handler]:
+    return expose.expose("DELETE", path, types.word, status=HTTPStatus.ACCEPTED, waits=True)
 
 
 class Maintenance(expose.Controller):
     """/v1/nodes/{node}/maintenance."""
 
-    @expose.expose(
-        "PUT",
-        "/nodes/{ident}/maintenance",
-        types.word,
-        types.word,
-        status=HTTPStatus.ACCEPTED,
-        body=expose.TYPED,
-    )
+    @_begin("/nodes/{ident}/maintenance", first=node_lookup.present)
     def begin(self, request: Request, ident: str, reason: str | None = None) -> None:
         """Put a node into maintenance."""
         enrolment.set_maintenance(self.service, request, ident, on=True, reason=reason)
 
-    @expose.expose("DELETE", "/nodes/{ident}/maintenance", types.word, status=HTTPStatus.ACCEPTED)
+    @_begin("/nodes/maintenance/{node_ident}", first=node_lookup.present)
+    def begin_named(self, request: Request, node_ident: str, reason: str | None = None) -> None:
+        """Put a node into maintenance, by the path of the first clients."""
+        enrolment.set_maintenance(self.service, request, node_ident, on=True, reason=reason)
+
+    @_begin("/nodes/maintenance")
+    def begin_asked(self, request: Request, node_ident: str, reason: str | None = None) -> None:
+        """Put the node that the query names into maintenance."""
+        enrolment.set_maintenance(self.service, request, node_ident, on=True, reason=reason)
+
+    @_end("/nodes/{ident}/maintenance")
     def end(self, request: Request, ident: str) -> None:
-        """Take a node out of maintenance; the reason and the fault go with it."""
+        """Take a node out of maintenance; clear reason and fault."""
         enrolment.set_maintenance(self.service, request, ident, on=False)
+
+    @_end("/nodes/maintenance/{node_ident}")
+    def end_named(self, request: Request, node_ident: str) -> None:
+        """Take a node out of maintenance, by the path of the first clients."""
+        enrolment.set_maintenance(self.service, request, node_ident, on=False)
+
+    @_end("/nodes/maintenance")
+    def end_asked(self, request: Request, node_ident: str) -> None:
+        """Take the node that the query names out of maintenance."""
+        enrolment.set_maintenance(self.service, request, node_ident, on=False)

@@ -1,4 +1,4 @@
-"""What a node's driver can tell or set without a verb: validation, boot device, clean steps."""
+"""Operations of a node's driver outside of verbs: validation, boot device, clean steps."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.resources import idents
+from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
 from ironic_lite.rpc import interface
 
 Json = dict[str, Any]
@@ -20,25 +20,25 @@ _RETRY_HEADER = "Retry-Request-After"  # S1.26
 
 
 class Management(expose.Controller):
-    """Questions and small orders to the conductor of one node."""
+    """Reads and small changes through the conductor of one node."""
 
     def _ask(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
         """Return the conductor of a node, and the node's UUID."""
-        row = idents.fetch(self.service, request, ident, _ROUTED)
+        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         return self.service.conductor_of(row), row["uuid"]
 
     # -- validation --------------------------------------------------------------------------
 
     @expose.expose("GET", "/nodes/{ident}/validate", types.word)
     def validate(self, request: Request, ident: str) -> Json:
-        """Tell for each interface whether the node has what it needs."""
+        """Return for each interface whether the node has the settings that it needs."""
         return self._validate(request, ident)
 
     @expose.expose("GET", "/nodes/validate", types.word, types.word)
     def validate_named(
         self, request: Request, node: str | None = None, node_uuid: str | None = None
     ) -> Json:
-        """Do the same for the node that the query names."""
+        """Validate the interfaces of the node that the query names."""
         if node_uuid is not None:
             return self._validate(request, rules.uuid(node_uuid, "node_uuid"))
         if not node:
@@ -46,6 +46,10 @@ class Management(expose.Controller):
         return self._validate(request, node)
 
     def _validate(self, request: Request, ident: str) -> Json:
+        if request.version < node_lookup.NAMES_SINCE and not rules.uuid_like(
+            rules.ident(ident, "node")
+        ):
+            raise errors.NotAcceptable(what="The name of a node", since=node_lookup.NAMES_SINCE)
         conductor, uuid = self._ask(request, ident)
         return conductor.validate_driver_interfaces(request.who, node_uuid=uuid)
 
@@ -53,7 +57,20 @@ class Management(expose.Controller):
 
     @expose.expose("GET", "/nodes/{ident}/management/boot_device", types.word)
     def boot_device(self, request: Request, ident: str) -> Json:
-        """Return ``boot_device`` and ``persistent``, null where unknown."""
+        """Return ``boot_device`` and ``persistent``, null if unknown."""
+        return self._boot_device(request, ident)
+
+    @expose.expose("GET", "/nodes/management/boot_device/{node_ident}", types.word)
+    def boot_device_named(self, request: Request, node_ident: str) -> Json:
+        """Return the boot device, by the path of the first clients."""
+        return self._boot_device(request, node_ident)
+
+    @expose.expose("GET", "/nodes/management/boot_device", types.word)
+    def boot_device_asked(self, request: Request, node_ident: str) -> Json:
+        """Return the boot device of the node that the query names."""
+        return self._boot_device(request, node_ident)
+
+    def _boot_device(self, request: Request, ident: str) -> Json:
         conductor, uuid = self._ask(request, ident)
         return conductor.get_boot_device(request.who, node_uuid=uuid)
 
@@ -76,11 +93,34 @@ class Management(expose.Controller):
     def set_boot_device(
         self, request: Request, ident: str, boot_device: str, persistent: bool | None = None
     ) -> None:
-        """Set the boot device, for the next boot or for good."""
+        """Set the boot device, for the next boot or persistently."""
+        self._set_boot_device(request, ident, boot_device, persistent=bool(persistent))
+
+    @expose.expose("PUT", "/nodes/{ident}/management/boot_device/supported", types.word)
+    def set_boot_device_supported(self, request: Request, ident: str) -> None:
+        """Refuse the boot device ``supported``, which Ironic reads from the path."""
+        self._set_boot_device(request, ident, "supported", persistent=False)
+
+    @expose.expose(
+        "PUT",
+        "/nodes/management/boot_device/{node_ident}",
+        types.word,
+        types.word,
+        types.boolean,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.TYPED,
+    )
+    def set_boot_device_named(
+        self, request: Request, node_ident: str, boot_device: str, persistent: bool | None = None
+    ) -> None:
+        """Set the boot device, by the path of the first clients."""
+        self._set_boot_device(request, node_ident, boot_device, persistent=bool(persistent))
+
+    def _set_boot_device(
+        self, request: Request, ident: str, device: str, *, persistent: bool
+    ) -> None:
         conductor, uuid = self._ask(request, ident)
-        conductor.set_boot_device(
-            request.who, node_uuid=uuid, device=boot_device, persistent=bool(persistent)
-        )
+        conductor.set_boot_device(request.who, node_uuid=uuid, device=device, persistent=persistent)
 
     # -- clean steps -------------------------------------------------------------------------
 
@@ -90,9 +130,11 @@ class Management(expose.Controller):
     def clean_steps(
         self, request: Request, ident: str, min_priority: float | None = None
     ) -> list[Json] | Json:
-        """Return all clean steps, highest priority first (S1.20 to S1.29).
+        """Return all clean steps, highest priority first.
 
-        While the list is not known the answer is 202, with the seconds to wait in a header.
+        While the list is not available the response is 202, with the seconds to wait in a header.
+
+        Source: S1.20 to S1.29.
         """
         conductor, uuid = self._ask(request, ident)
         try:

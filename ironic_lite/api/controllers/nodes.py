@@ -1,4 +1,4 @@
-"""Nodes themselves: list, show, create, change, delete. What hangs below a node has own modules."""
+"""Nodes: list, show, create, change, delete; sub-resources of nodes have their own modules."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors, fields
-from ironic_lite.api.resources import documents, enrolment, idents, pages, queries, rosters
+from ironic_lite import errors
+from ironic_lite.api.resources import enrolment, node_lookup, node_pages, pages, queries, views
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, render
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import chassis
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import chassis
+from ironic_lite.domain import fields
 
 Json = dict[str, Any]
 
@@ -36,15 +37,15 @@ class Nodes(expose.Controller):
 
     @expose.expose("GET", "/nodes/{ident}", types.word, raw_query=True)
     def show(self, request: Request, ident: str) -> Json:
-        """Return one node, whole or the fields asked for: one SQL statement."""
+        """Return one node, all fields or the requested ones: one SQL statement."""
         chosen = None
         if request.query:
             chosen = queries.one(queries.NODES, request.query, version=request.version)
         names = chosen or _visible(request.version)
-        plan = documents.plan(documents.NODES, names, request.version, full=chosen is None)
+        plan = views.plan(views.NODES, names, request.version, full=chosen is None)
         traits = "traits" in plan.computed
         columns = (*plan.columns, "generation")
-        row = idents.fetch(self.service, request, ident, columns, with_traits=traits)
+        row = node_lookup.fetch(self.service, request, ident, columns, with_traits=traits)
         _tag(request, row)
         del row["generation"]
         return self.document(request, plan, row)
@@ -57,22 +58,24 @@ class Nodes(expose.Controller):
         request.answer.headers.append(("Location", location))
         return self.whole(request, row)
 
-    @expose.expose("PATCH", "/nodes/{ident}", types.word, types.boolean, body=expose.WHOLE)
+    @expose.expose(
+        "PATCH", "/nodes/{ident}", types.word, types.boolean, body=expose.WHOLE, waits=True
+    )
     def update(self, request: Request, ident: str, reset_interfaces: bool | None = None) -> Json:
         """Change a node by a JSON PATCH.
 
-        Three SQL statements, and some more where it leads to other rows: an owner, a parent.
+        Three SQL statements, and more for changes that involve other rows, such as a parent.
         """
         row = enrolment.update(self.service, request, ident, reset_interfaces=reset_interfaces)
         return self.whole(request, row)
 
     @expose.expose("DELETE", "/nodes/{ident}", types.word, status=HTTPStatus.NO_CONTENT)
     def delete(self, request: Request, ident: str) -> None:
-        """Forget a node; its conductor checks that nothing goes on with it."""
+        """Delete a node; its conductor checks that no operation is running."""
         own = self.service.conf.api.project_admin_can_manage_own_nodes
         rules = _FORGET if own else _FORGET[:1]
         columns = ("uuid", "driver", "conductor_group")
-        row = idents.fetch(self.service, request, ident, columns, rules=rules, enough=any)
+        row = node_lookup.fetch(self.service, request, ident, columns, rules=rules, enough=any)
         conductor = self.service.conductor_of(row)
         conductor.destroy_node(request.who, node_uuid=row["uuid"])
 
@@ -83,16 +86,16 @@ class Nodes(expose.Controller):
         query = pages.query(self.service, request, queries.NODES, detail=detail)
         for name, value in among.items():
             if query.where.get(name, value) != value:
-                raise errors.InvalidParameter(path=name, reason="is another one than the path's")
+                raise errors.InvalidParameter(path=name, reason="contradicts the path")
         where = pages.narrowed(request, {**query.where, **among}, "node")
         query = dataclasses.replace(query, where=where)
-        shown = pages.plan(documents.NODES, request, query)
-        linker = documents.linker(shown, request.base)
+        shown = pages.plan(views.NODES, request, query)
+        linker = views.linker(shown, request.base)
         compute = self._computer(request, shown)
 
         def read(conn: Connection) -> tuple[list[bytes], int, str]:
             done, count, last = [], 0, ""
-            for rows in rosters.read(conn, self.service, query, shown):
+            for rows in node_pages.read(conn, self.service, query, shown):
                 count, last = count + len(rows), rows[-1]["uuid"]
                 done.append(render.items(shown.show_texts(rows, linker, compute)))
             return done, count, last
@@ -100,7 +103,7 @@ class Nodes(expose.Controller):
         done, count, last = self.service.database.read(read)
         asked = "chassis_uuid" in query.where
         if not count and asked and request.access.allows("baremetal:chassis:get"):
-            # An empty list would hide a mistyped UUID; only then is it worth a statement.
+            # An empty list would hide a mistyped UUID, which is worth a statement in this case.
             self.service.database.read(lambda conn: chassis.get(conn, query.where["chassis_uuid"]))
         body: Json = {shown.collection: render.joined(done)}
         link = queries.next_link(f"{request.base}/v1{request.path}", query, count, last)
@@ -109,24 +112,21 @@ class Nodes(expose.Controller):
     # -- showing -----------------------------------------------------------------------------
 
     def whole(self, request: Request, row: Json) -> Json:
-        """Return the document of a node that was written, from all its columns and traits."""
+        """Return the document of a written node from all its columns and traits."""
         _tag(request, row)
-        plan = documents.plan(
-            documents.NODES, _visible(request.version), request.version, full=True
-        )
+        plan = views.plan(views.NODES, _visible(request.version), request.version, full=True)
         kept = {column: row[column] for column in plan.columns}
         if "traits" in plan.computed:
             kept["traits"] = row.get("traits", [])
         return self.document(request, plan, kept)
 
-    def document(self, request: Request, plan: documents.Plan, row: Json) -> Json:
+    def document(self, request: Request, plan: views.Plan, row: Json) -> Json:
         """Return the document of a node from the plan's columns and traits."""
-        linker = documents.linker(plan, request.base)
+        linker = views.linker(plan, request.base)
         return plan.show_all([row], linker, self._computer(request, plan))[0]
 
-    def _computer(self, request: Request, plan: documents.Plan) -> Callable[[Json], None] | None:
-        """Return what puts into a row what neither column nor trait holds, and hides what its
-        reader may not see."""
+    def _computer(self, request: Request, plan: views.Plan) -> Callable[[Json], None] | None:
+        """Return a function that adds computed fields to a row and hides protected ones."""
         redact = request.access.redactor()
         if "conductor" not in plan.computed:
             return redact
@@ -141,7 +141,7 @@ class Nodes(expose.Controller):
 
 
 def _tag(request: Request, row: Json) -> None:
-    request.answer.headers.append(("ETag", idents.tag(row)))
+    request.answer.headers.append(("ETag", node_lookup.tag(row)))
 
 
 @cache

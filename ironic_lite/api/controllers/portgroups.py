@@ -1,17 +1,17 @@
-"""Portgroups: ports of a node that work as one, and what is attached to them."""
+"""Portgroups: ports of a node that are bonded."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ironic_lite import errors, records
-from ironic_lite.api.resources import belongings, documents, families, guards, idents, queries
+from ironic_lite.api.resources import crud, guards, node_lookup, node_owned, queries, views
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import portgroups
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import portgroups
 
 Json = dict[str, Any]
 
@@ -21,12 +21,14 @@ _OF_NODE = "/nodes/{ident}/portgroups"
 _PLUGGED = frozenset({"portgroup_uuid", "physical_network", "node_uuid"})
 
 
-class Portgroups(belongings.Controller, families.Named, since=_SINCE, detail=True):
+class Portgroups(
+    node_owned.NodeOwnedController, crud.NamedResourceController, since=_SINCE, detail=True
+):
     """The collection /v1/portgroups, its members, and the portgroups of a node."""
 
     family = portgroups.FAMILY
     word = "portgroup"
-    shown = documents.PORTGROUPS
+    shown = views.PORTGROUPS
     asked = queries.PORTGROUPS
     facts = ("name", "address")
     kind = "portgroup"
@@ -42,7 +44,7 @@ class Portgroups(belongings.Controller, families.Named, since=_SINCE, detail=Tru
         return self.page(request, detail=True, node=ident)
 
     def admit(self, conn: Connection, given: Json) -> None:
-        """Give a new portgroup the mode that portgroups have."""
+        """Give a new portgroup the default mode if it has none."""
         del conn
         self._fill_mode(given)
 
@@ -56,7 +58,7 @@ class Portgroups(belongings.Controller, families.Named, since=_SINCE, detail=Tru
         return found
 
     def permit(self, conn: Connection, owner: Json, before: Json, changes: Json) -> None:
-        """Give all ports the physical network; only an empty portgroup changes its node."""
+        """Copy a physical network to all ports; refuse a new node for a portgroup with ports."""
         del owner
         if "node_uuid" in changes and portgroups.members(conn, before["uuid"]):
             raise _not_empty(before["uuid"])
@@ -65,7 +67,7 @@ class Portgroups(belongings.Controller, families.Named, since=_SINCE, detail=Tru
             portgroups.spread(conn, before["uuid"], network)
 
     def release(self, conn: Connection, owner: Json, row: Json) -> None:
-        """Refuse to remove a portgroup that has ports, or a VIF."""
+        """Refuse to remove a portgroup with ports or a VIF."""
         if portgroups.members(conn, row["uuid"]):
             raise _not_empty(row["uuid"])
         check_unplugged(owner, row, "portgroup")
@@ -77,22 +79,22 @@ class Portgroups(belongings.Controller, families.Named, since=_SINCE, detail=Tru
 def find(service: Service, request: Request, ident: str) -> Json:
     """Return the portgroup that a path or a filter names.
 
-    :raises errors.PortgroupNotFound: there is none, or none that the caller may see.
+    :raises errors.PortgroupNotFound: it does not exist, or the caller may not see it.
     """
-    known = families.known(portgroups.FAMILY, "portgroup", ident)
+    known = crud.known(portgroups.FAMILY, "portgroup", ident)
 
     def look(conn: Connection, row: Json) -> None:
         missing = errors.PortgroupNotFound(portgroup=row["uuid"])
-        idents.judge(conn, request, row["node_uuid"], missing)
+        node_lookup.judge(conn, request, row["node_uuid"], missing)
 
-    return families.fetch(service, portgroups.FAMILY, known, look)
+    return crud.fetch(service, portgroups.FAMILY, known, look)
 
 
 def join(conn: Connection, port: Json, changed: frozenset[str]) -> None:
-    """Let a port be a member of its portgroup, which takes up the network of its first member.
+    """Check that a port fits its portgroup; the first member sets the portgroup's network.
 
-    :param port: the columns that it is to have.
-    :param changed: which of them are new.
+    :param port: the new columns of the port.
+    :param changed: names of the changed columns.
     :raises errors.InvalidParameter: the port's node has no such portgroup.
     :raises errors.Conflict: the portgroup is on another physical network.
     """
@@ -104,7 +106,7 @@ def join(conn: Connection, port: Json, changed: frozenset[str]) -> None:
     except errors.PortgroupNotFound:
         group = None
     if group is None or group["node_uuid"] != port["node_uuid"]:
-        # One answer to both: the other node may be none that the caller sees.
+        # One message for both cases, because the caller may not see the other node.
         reason = f"node {port['node_uuid']} has no portgroup {wanted}"
         raise errors.InvalidParameter(path="portgroup_uuid", reason=reason)
     others = portgroups.members(conn, wanted)
@@ -123,7 +125,7 @@ def join(conn: Connection, port: Json, changed: frozenset[str]) -> None:
 def check_unplugged(owner: Json, row: Json, what: str) -> None:
     """Refuse to remove a port or portgroup with a VIF, unless its node is in maintenance.
 
-    :raises errors.Conflict: it has one.
+    :raises errors.Conflict: a VIF is attached.
     """
     if (row["internal_info"] or {}).get(records.VIF) and not owner["maintenance"]:
         reason = f"a VIF is attached to {what} {row['uuid']}; detach it first"
@@ -132,5 +134,5 @@ def check_unplugged(owner: Json, row: Json, what: str) -> None:
 
 def _not_empty(uuid: str) -> errors.InvalidRequest:
     return errors.InvalidRequest(
-        f"Portgroup {uuid} contains ports; take them out of it, or remove them, first."
+        f"Portgroup {uuid} contains ports; remove or reassign the ports first."
     )

@@ -1,34 +1,30 @@
-"""Ports: the network cards of nodes, as a collection of their own, and below nodes and
-portgroups.
-"""
+"""Ports: network cards of nodes, listed at /v1/ports and below nodes and portgroups."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors
 from ironic_lite.api.controllers import portgroups
-from ironic_lite.api.resources import belongings, documents, families, patches, queries
+from ironic_lite.api.resources import crud, node_owned, patches, queries, views
 from ironic_lite.api.validation import rules, schemas, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import ports
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import ports
 
 Json = dict[str, Any]
 
-_NAMES_SINCE = 88
 _BELOW = 24
 _OF_NODE = "/nodes/{ident}/ports"
 _OF_PORTGROUP = "/portgroups/{ident}/ports"
 
 
-class Ports(belongings.Controller, families.Named, since=1, detail=True):
+class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=1, detail=True):
     """The collection /v1/ports, its members, and the ports of a node and of a portgroup."""
 
     family = ports.FAMILY
     word = "port"
-    shown = documents.PORTS
+    shown = views.PORTS
     asked = queries.PORTS
     facts = ("address",)
     kind = "port"
@@ -65,9 +61,9 @@ class Ports(belongings.Controller, families.Named, since=1, detail=True):
     # -- one port ----------------------------------------------------------------------------
 
     def ident(self, request: Request, ident: str) -> str:
-        """Return what stands for a port in a path: its UUID, or since 1.88 its name."""
-        if request.version < _NAMES_SINCE and not rules.uuid_like(ident):
-            raise errors.PortNotFound(port=ident[: families.LONGEST])
+        """Return the identifier from a path: a UUID or a name; DELETE accepts only a UUID."""
+        if request.method == "DELETE":
+            return rules.uuid(ident, "port_uuid")
         return super().ident(request, ident)
 
     def read(self, request: Request, body: Any) -> Json:
@@ -75,7 +71,7 @@ class Ports(belongings.Controller, families.Named, since=1, detail=True):
         return schemas.port(body, version=request.version)
 
     def admit(self, conn: Connection, given: Json) -> None:
-        """Let a new port into its portgroup, if that is of the same node and network."""
+        """Check that a new port fits its portgroup: the same node and network."""
         portgroups.join(conn, given, frozenset(given))
 
     def changes(self, request: Request, before: Json, patch: Any, owner: Json) -> Json:
@@ -83,7 +79,7 @@ class Ports(belongings.Controller, families.Named, since=1, detail=True):
         return patches.port(before, patch, version=request.version, owner=owner)
 
     def permit(self, conn: Connection, owner: Json, before: Json, changes: Json) -> None:
-        """Let a port change its portgroup, network or node, if they fit together."""
+        """Check that the new portgroup, network and node of a port fit together."""
         del owner
         portgroups.join(conn, {**before, **changes}, frozenset(changes))
 

@@ -1,16 +1,16 @@
-"""The two documents every client reads first: / and /v1."""
+"""The two documents that every client reads first: / and /v1."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import versions
 from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
+from ironic_lite.domain import versions
 
 _DOCUMENTATION = "https://docs.openstack.org/api-ref/baremetal/"
 
-# name -> the minor version from which on /v1 links to it
+# name -> the first minor version in which /v1 links to the collection
 _COLLECTIONS = {
     "chassis": 1,
     "nodes": 1,
@@ -42,7 +42,7 @@ def _version(base: str) -> dict[str, Any]:
 
 
 class Root(expose.Controller):
-    """What this service is."""
+    """The documents / and /v1."""
 
     @expose.expose("GET", "")
     def root(self, request: Request) -> dict[str, Any]:
@@ -57,19 +57,19 @@ class Root(expose.Controller):
 
     @expose.expose("HEAD", "")
     def root_alive(self, request: Request) -> dict[str, Any]:
-        """Answer monitors, which look at the status alone."""
+        """Respond to monitors, which check only the status."""
         found: dict[str, Any] = self.root(request)
         return found
 
     @expose.expose("HEAD", "/")
     def v1_alive(self, request: Request) -> dict[str, Any]:
-        """Answer monitors, which look at the status alone."""
+        """Respond to monitors, which check only the status."""
         found: dict[str, Any] = self.v1(request)
         return found
 
     @expose.expose("GET", "/")
     def v1(self, request: Request) -> dict[str, Any]:
-        """List the collections that the request's version has."""
+        """List the collections of the request's version."""
         base = request.base
         described = {"href": _DOCUMENTATION, "rel": "describedby", "type": "text/html"}
         return {

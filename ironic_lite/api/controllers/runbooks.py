@@ -1,6 +1,6 @@
-"""Runbooks: lists of steps that nodes may be told to do by name, and the traits of those nodes.
+"""Runbooks: named lists of steps, and the traits of the nodes that may run them.
 
-Runs under way go on as they began, whatever becomes of their runbooks.
+Changes of runbooks do not affect active runs.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors, runbooks
+from ironic_lite import errors
 from ironic_lite.api import policy
-from ironic_lite.api.resources import books, documents, families, pages, patches, queries
+from ironic_lite.api.resources import crud, pages, patches, queries, runbook_access, views
 from ironic_lite.api.validation import schemas, step_lists, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import runbooks as db
-from ironic_lite.db.session import Connection
-from ironic_lite.db.traits import LIMIT
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import runbooks as db
+from ironic_lite.db.queries.traits import LIMIT
+from ironic_lite.domain import runbooks
 
 Json = dict[str, Any]
 
@@ -25,26 +26,26 @@ _TRAITS = "/runbooks/{ident}/traits"
 _UPDATE = "baremetal:runbook:update"
 
 
-class _Base(families.Named):
+class _Base(crud.NamedResourceController):
     family = db.FAMILY
     word = "runbook"
-    shown = documents.RUNBOOKS
+    shown = views.RUNBOOKS
     asked = queries.RUNBOOKS
 
     def look(self, _conn: Connection, request: Request, row: Json) -> None:
-        """Refuse a runbook that the caller may not see; a public one may be seen by anybody."""
-        books.judge(request, row, public=True)
+        """Refuse a runbook that the caller may not see; every caller may see a public runbook."""
+        runbook_access.judge(request, row, public=True)
 
 
-class Runbooks(_Base, since=92):
+class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
     """The collection /v1/runbooks and its members."""
 
     def narrow(self, request: Request, where: Json) -> Json:
-        """Return the filters of a list, narrowed to what the caller may list."""
+        """Return the filters of a list, narrowed to the runbooks that the caller may list."""
         return pages.narrowed(request, where, "runbook")
 
     def read(self, request: Request, body: Any) -> Json:
-        """Return the column values of a POST; which nodes it is for is said by its traits."""
+        """Return the column values of a POST; the traits decide which nodes may run it."""
         given = super().read(request, body)
         self._refuse(request, given)
         given["owner"] = _owner(request, given)
@@ -54,19 +55,19 @@ class Runbooks(_Base, since=92):
 
     def judge(self, _conn: Connection, request: Request, before: Json, patch: Any) -> Json:
         """Return the changes of a runbook, or refuse them."""
-        books.judge(request, before, *_rules(patch))
+        runbook_access.judge(request, before, *_rules(patch))
         changes = patches.runbook(before, patch, version=request.version)
         self._refuse(request, changes)
         return changes
 
-    def drop(self, conn: Connection, request: Request, ident: str) -> families.Written:
+    def drop(self, conn: Connection, request: Request, ident: str) -> crud.Written:
         """Remove a runbook."""
         if request.access.limited:
-            books.judge(request, self.family.get(conn, ident))
+            runbook_access.judge(request, self.family.get(conn, ident))
         return super().drop(conn, request, ident)
 
     def _refuse(self, request: Request, values: Mapping[str, Any]) -> None:
-        """Refuse what neither cleaning nor service would do, or not at the caller's word."""
+        """Refuse steps that the policy forbids the caller, or that cleaning and service forbid."""
         for rule in request.access.written(policy.of_steps(values.get("steps"))):
             request.access.demand(rule)
         api = self.service.conf.api
@@ -76,7 +77,7 @@ class Runbooks(_Base, since=92):
 
 
 class Traits(_Base):
-    """The traits of a runbook: a node with one of them may be told to do its steps."""
+    """The traits of a runbook: a node with one of these traits may run it."""
 
     @expose.expose("GET", _TRAITS, types.word, since=runbooks.TRAITS_SINCE)
     def index_of_runbook(self, request: Request, ident: str) -> Json:
@@ -104,7 +105,7 @@ class Traits(_Base):
         status=HTTPStatus.NO_CONTENT,
     )
     def clear(self, request: Request, ident: str) -> None:
-        """Take all traits from a runbook, which is for no node then."""
+        """Remove all traits from a runbook; no node may run it afterwards."""
         self._set(request, ident, lambda _held: [])
 
     @expose.expose(
@@ -117,7 +118,7 @@ class Traits(_Base):
         body=expose.WHOLE,
     )
     def give(self, request: Request, ident: str, trait: str) -> None:
-        """Give a runbook one more trait; one it has already is no fault."""
+        """Add one trait to a runbook; an existing trait is accepted."""
         place = f"/v1/runbooks/{ident}/traits"
         wanted = schemas.single_trait(request.json, trait, place)
         self._set(request, ident, lambda held: sorted({*held, wanted}))
@@ -132,16 +133,16 @@ class Traits(_Base):
         status=HTTPStatus.NO_CONTENT,
     )
     def take(self, request: Request, ident: str, trait: str) -> None:
-        """Take one trait from a runbook; one it has not is no fault."""
+        """Remove one trait from a runbook; a missing trait is accepted."""
         self._set(request, ident, lambda held: [one for one in held if one != trait])
 
     def _set(self, request: Request, ident: str, change: Callable[[list[str]], list[str]]) -> None:
         def judge(_conn: Connection, before: Json) -> Json:
-            books.judge(request, before)
+            runbook_access.judge(request, before)
             held = before["traits"] or []
             after = change(held)
             if len(after) > LIMIT:
-                reason = f"a runbook has {LIMIT} traits at most, this would make {len(after)}"
+                reason = f"a runbook has at most {LIMIT} traits, and this would make {len(after)}"
                 raise errors.InvalidParameter(path="traits", reason=reason)
             return {} if after == held else {"traits": after}
 
@@ -149,7 +150,7 @@ class Traits(_Base):
 
 
 def _rules(patch: Any) -> tuple[str, ...]:
-    """Return the names of the rules that a caller must pass for a PATCH, of whatever form."""
+    """Return the names of the rules that a caller must pass for a PATCH, even a malformed one."""
     listed = patch if isinstance(patch, list) else []
     paths = [each.get("path") for each in listed if isinstance(each, dict)]
     owns = {"/owner": f"{_UPDATE}:owner", "/public": f"{_UPDATE}:public"}
@@ -157,18 +158,18 @@ def _rules(patch: Any) -> tuple[str, ...]:
 
 
 def _owner(request: Request, given: Mapping[str, Any]) -> str | None:
-    """Return whose a new runbook is: of who speaks for one project, that project's.
+    """Return the owner of a new runbook: the caller's project, unless the token has system scope.
 
-    :raises errors.InvalidParameter: another's, or a public one.
+    :raises errors.InvalidParameter: a project names another owner, or makes a public runbook.
     """
     access = request.access
     asked: str | None = given.get("owner")
     if not access.limited or access.system:
         return asked
     if given.get("public"):
-        reason = "only who speaks for the whole system makes runbooks public"
+        reason = "only a token with system scope can make runbooks public"
         raise errors.InvalidParameter(path="public", reason=reason)
     if asked and asked != access.project:
-        reason = "only who speaks for the whole system makes runbooks for other projects"
+        reason = "only a token with system scope can create runbooks for other projects"
         raise errors.InvalidParameter(path="owner", reason=reason)
     return access.project

@@ -1,21 +1,21 @@
-"""Shards: parts of a fleet that clients divide among themselves."""
+"""Shards: parts of the nodes, which clients divide among themselves."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import shards
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.queries import shards
 
 _SINCE = 82
 
 
 class Shards(expose.Controller):
-    """How many nodes each shard has."""
+    """The number of nodes in each shard."""
 
     @expose.expose("GET", "/shards", since=_SINCE)
     def index(self, _request: Request) -> dict[str, Any]:
-        """List the shards, the largest first; nodes without one count as those of ``None``."""
+        """List the shards, the largest first; nodes without a shard count under ``None``."""
         found = self.service.database.read(shards.counts)
         return {"shards": [{**shard, "name": str(shard["name"])} for shard in found]}

@@ -1,4 +1,4 @@
-"""Where a node stands and where it shall go: provision state and power."""
+"""States of a node: provision state, power, boot mode, RAID and console."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import functools
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import errors, hardware, raid
-from ironic_lite.api.resources import books, documents, idents, provisioning
+from ironic_lite import errors
+from ironic_lite.api.resources import node_lookup, provisioning, runbook_access, views
 from ironic_lite.api.validation import schemas, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
+from ironic_lite.domain import bmc_vocabulary, raid
+from ironic_lite.domain.states import State, check_at_rest
 from ironic_lite.rpc import interface
-from ironic_lite.states import State, check_at_rest
 
 Json = dict[str, Any]
 
 PROVISION_LIMIT = 64 * 1024
-"""KiB: a body may carry a whole configuration drive."""
+"""Largest body in KiB; it may contain a whole configdrive."""
 
 _FIELDS = {
     "console_enabled": 1,
@@ -49,15 +50,28 @@ _NO_POWER = frozenset({State.CLEANING, State.CLEANWAIT})  # S2.22
 
 
 class States(expose.Controller):
-    """/v1/nodes/{node}/states and the two things that can be asked for there."""
+    """/v1/nodes/{node}/states and the states that clients can request there."""
 
     @expose.expose("GET", "/nodes/{ident}/states", types.word)
     def show(self, request: Request, ident: str) -> Json:
         """Return the states of a node."""
+        return self._show(request, ident)
+
+    @expose.expose("GET", "/nodes/states/{node_ident}", types.word)
+    def show_named(self, request: Request, node_ident: str) -> Json:
+        """Return the states of a node, by the path of the first clients."""
+        return self._show(request, node_ident)
+
+    @expose.expose("GET", "/nodes/states", types.word)
+    def show_asked(self, request: Request, node_ident: str) -> Json:
+        """Return the states of the node that the query names."""
+        return self._show(request, node_ident)
+
+    def _show(self, request: Request, ident: str) -> Json:
         names = tuple(name for name, since in _FIELDS.items() if since <= request.version)
-        plan = documents.plan(documents.NODES, names, request.version, full=False)
-        row = idents.fetch(self.service, request, ident, plan.columns)
-        linker = documents.linker(plan, request.base)
+        plan = views.plan(views.NODES, names, request.version, full=False)
+        row = node_lookup.fetch(self.service, request, ident, plan.columns)
+        linker = views.linker(plan, request.base)
         document = plan.show_all([row], linker, request.access.redactor())[0]
         del document["links"]
         return document
@@ -71,14 +85,16 @@ class States(expose.Controller):
         limit=PROVISION_LIMIT,
     )
     def provision(self, request: Request, ident: str) -> None:
-        """Ask for a verb; the answer says that the conductor has begun, or why it will not."""
+        """Request a verb; the response is 202 when the conductor has accepted it."""
         body = schemas.provision(request.json)
         rules = provisioning.rules(body, request.access)
         columns, traits = provisioning.COLUMNS, "runbook" in body
-        node = idents.fetch(self.service, request, ident, columns, with_traits=traits, rules=rules)
+        node = node_lookup.fetch(
+            self.service, request, ident, columns, with_traits=traits, rules=rules
+        )
         verb = provisioning.verb(body["target"], node, request.version)
         asked = provisioning.Asked(verb, body, node, request.version)
-        find = functools.partial(books.to_use, self.service, request)
+        find = functools.partial(runbook_access.to_use, self.service, request)
         asked = provisioning.check(asked, self.service.conf, find)
         conductor = self.service.conductor_of(node)
         provisioning.send(conductor, request.who, asked)
@@ -94,8 +110,8 @@ class States(expose.Controller):
         body=expose.TYPED,
     )
     def power(self, request: Request, ident: str, target: str, timeout: int | None = None) -> None:
-        """Ask for a power state; ``timeout`` in seconds."""
-        node = idents.fetch(self.service, request, ident, _POWER)
+        """Request a power state; ``timeout`` in seconds."""
+        node = node_lookup.fetch(self.service, request, ident, _POWER)
         _check_power(request.version, node, target, timeout)
         conductor = self.service.conductor_of(node)
         conductor.change_node_power_state(
@@ -107,15 +123,18 @@ class States(expose.Controller):
         "PUT",
         "/nodes/{ident}/states/raid",
         types.word,
-        since=_FIELDS["target_raid_config"],
-        below=HTTPStatus.NOT_ACCEPTABLE,
         status=HTTPStatus.NO_CONTENT,
         body=expose.WHOLE,
     )
     def raid(self, request: Request, ident: str) -> None:
-        """Set which volumes the node shall have: a target_raid_config, or {} for none."""
-        config = raid.outline(request.json)
-        node = idents.fetch(self.service, request, ident, _ROUTED)
+        """Set the target_raid_config of a node; {} removes it."""
+        if not isinstance(request.json, dict | None):
+            raise errors.InvalidRequest("target_raid_config must be an object.")
+        node = node_lookup.fetch(self.service, request, ident, _ROUTED)
+        since = _FIELDS["target_raid_config"]
+        if request.version < since:
+            raise errors.NotAcceptable(what="The state raid", since=since)
+        config = raid.outline({} if request.json is None else request.json)
         conductor = self.service.conductor_of(node)
         conductor.set_target_raid_config(
             request.who, node_uuid=node["uuid"], target_raid_config=config
@@ -129,11 +148,12 @@ class States(expose.Controller):
         since=_BOOT_SINCE,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def boot_mode(self, request: Request, ident: str, target: str) -> None:
-        """Ask for a boot mode."""
-        if target not in hardware.BOOT_MODES:
-            reason = f"{target[:64]!r} is not one of {', '.join(hardware.BOOT_MODES)}"
+        """Request a boot mode."""
+        if target not in bmc_vocabulary.BOOT_MODES:
+            reason = f"{target[:64]!r} is not one of {', '.join(bmc_vocabulary.BOOT_MODES)}"
             raise errors.InvalidParameter(path="target", reason=reason)
         conductor, uuid = self._at_rest(request, ident, "its boot mode")
         conductor.change_node_boot_mode(request.who, node_uuid=uuid, mode=target)
@@ -147,17 +167,31 @@ class States(expose.Controller):
         since=_BOOT_SINCE,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def secure_boot(self, request: Request, ident: str, target: bool) -> None:
-        """Ask for secure boot to be on or off."""
+        """Request secure boot on or off."""
         conductor, uuid = self._at_rest(request, ident, "its secure boot")
         conductor.change_node_secure_boot(request.who, node_uuid=uuid, state=target)
         _point_to_states(request, ident)
 
     @expose.expose("GET", _CONSOLE, types.word)
     def show_console(self, request: Request, ident: str) -> Json:
-        """Tell whether the console is started, and how it is reached then."""
-        node = idents.fetch(self.service, request, ident, (*_ROUTED, "console_enabled"))
+        """Return whether the console is started, and its address if it is."""
+        return self._show_console(request, ident)
+
+    @expose.expose("GET", "/nodes/states/console/{node_ident}", types.word)
+    def show_console_named(self, request: Request, node_ident: str) -> Json:
+        """Return the console of a node, by the path of the first clients."""
+        return self._show_console(request, node_ident)
+
+    @expose.expose("GET", "/nodes/states/console", types.word)
+    def show_console_asked(self, request: Request, node_ident: str) -> Json:
+        """Return the console of the node that the query names."""
+        return self._show_console(request, node_ident)
+
+    def _show_console(self, request: Request, ident: str) -> Json:
+        node = node_lookup.fetch(self.service, request, ident, (*_ROUTED, "console_enabled"))
         info = None
         if node["console_enabled"]:
             conductor = self.service.conductor_of(node)
@@ -171,18 +205,35 @@ class States(expose.Controller):
         types.boolean,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def console(self, request: Request, ident: str, enabled: bool) -> None:
-        """Ask for the console to be started or stopped."""
-        node = idents.fetch(self.service, request, ident, _ROUTED)
+        """Request the start or stop of the console."""
+        self._set_console(request, ident, enabled=enabled)
+
+    def _set_console(self, request: Request, ident: str, *, enabled: bool) -> None:
+        node = node_lookup.fetch(self.service, request, ident, _ROUTED)
         conductor = self.service.conductor_of(node)
         conductor.set_console_mode(request.who, node_uuid=node["uuid"], enabled=enabled)
         location = f"{request.base}/v1/nodes/{ident}/states/console"
         request.answer.headers.append(("Location", location))
 
+    @expose.expose(
+        "PUT",
+        "/nodes/states/console/{node_ident}",
+        types.word,
+        types.boolean,
+        status=HTTPStatus.ACCEPTED,
+        body=expose.TYPED,
+        first=node_lookup.present,
+    )
+    def console_named(self, request: Request, node_ident: str, enabled: bool) -> None:
+        """Request the start or stop of the console, by the path of the first clients."""
+        self._set_console(request, node_ident, enabled=enabled)
+
     def _at_rest(self, request: Request, ident: str, what: str) -> tuple[interface.Conductor, str]:
-        """Return the conductor of a node whose state does not change by itself, and its UUID."""
-        node = idents.fetch(self.service, request, ident, _POWER)
+        """Return the conductor and the UUID of a node in a stable state."""
+        node = node_lookup.fetch(self.service, request, ident, _POWER)
         check_at_rest(State(node["provision_state"]), what, node=node["uuid"])
         return self.service.conductor_of(node), node["uuid"]
 
@@ -193,7 +244,7 @@ def _point_to_states(request: Request, ident: str) -> None:
 
 
 def _check_power(version: int, node: Json, target: str, timeout: int | None) -> None:
-    """Refuse in the order of the reference: version, values, state."""
+    """Check a power request in Ironic's order: version, values, state."""
     since = _POWER_TARGETS.get(target)
     if since is not None and version < since:
         raise errors.NotAcceptable(what=f"The target {target}", since=since)
@@ -201,7 +252,7 @@ def _check_power(version: int, node: Json, target: str, timeout: int | None) -> 
         raise errors.NotAcceptable(what="The parameter timeout", since=_TIMEOUT_SINCE)
     if since is None:
         known = ", ".join(_POWER_TARGETS)
-        reason = f"{target[:64]!r} is not a power state that can be asked for; those are {known}"
+        reason = f"{target[:64]!r} is not one of {known}"
         raise errors.InvalidParameter(path="target", reason=reason)
     if timeout is not None and timeout < 1:
         raise errors.InvalidParameter(path="timeout", reason="must be at least 1 second")

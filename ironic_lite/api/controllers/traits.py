@@ -1,4 +1,4 @@
-"""Traits of a node: what schedulers match machines by."""
+"""Traits of a node, by which schedulers choose machines."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite.api.resources import happenings, idents
+from ironic_lite.api.resources import event_rows, node_lookup
 from ironic_lite.api.validation import schemas, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import events, traits
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events, traits
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ class Traits(expose.Controller):
     )
     def index(self, request: Request, ident: str) -> Json:
         """Return all traits of a node, sorted."""
-        row = idents.fetch(self.service, request, ident, ("uuid",), with_traits=True)
+        row = node_lookup.fetch(self.service, request, ident, ("uuid",), with_traits=True)
         return {"traits": row["traits"]}
 
     @expose.expose(
@@ -35,8 +35,9 @@ class Traits(expose.Controller):
         "/nodes/{ident}/traits",
         types.word,
         since=_SINCE,
-        below=HTTPStatus.NOT_ACCEPTABLE,
+        below=HTTPStatus.METHOD_NOT_ALLOWED,
         status=HTTPStatus.NO_CONTENT,
+        waits=True,
         body=expose.WHOLE,
     )
     def replace(self, request: Request, ident: str) -> None:
@@ -56,11 +57,11 @@ class Traits(expose.Controller):
         "/nodes/{ident}/traits",
         types.word,
         since=_SINCE,
-        below=HTTPStatus.NOT_ACCEPTABLE,
         status=HTTPStatus.NO_CONTENT,
+        waits=True,
     )
     def clear(self, request: Request, ident: str) -> None:
-        """Take all traits from a node."""
+        """Remove all traits from a node."""
         self._write(
             request,
             ident,
@@ -74,12 +75,13 @@ class Traits(expose.Controller):
         types.word,
         types.word,
         since=_SINCE,
-        below=HTTPStatus.NOT_ACCEPTABLE,
+        below=HTTPStatus.METHOD_NOT_ALLOWED,
         status=HTTPStatus.NO_CONTENT,
+        waits=True,
         body=expose.WHOLE,
     )
     def add(self, request: Request, ident: str, trait: str) -> None:
-        """Give a node one more trait; one it has already is no fault."""
+        """Add one trait to a node; an existing trait is accepted."""
         place = f"/v1/nodes/{ident}/traits"
         wanted = schemas.single_trait(request.json, trait, place)
         self._write(
@@ -96,11 +98,11 @@ class Traits(expose.Controller):
         types.word,
         types.word,
         since=_SINCE,
-        below=HTTPStatus.NOT_ACCEPTABLE,
         status=HTTPStatus.NO_CONTENT,
+        waits=True,
     )
     def remove(self, request: Request, ident: str, trait: str) -> None:
-        """Take one trait from a node that has it."""
+        """Remove one trait from a node that has it."""
         self._write(
             request,
             ident,
@@ -111,20 +113,20 @@ class Traits(expose.Controller):
     def _write(
         self, request: Request, ident: str, data: Json, act: Callable[[Connection, str, int], None]
     ) -> None:
-        """Change the traits of a node and tell of it.
+        """Change the traits of a node and record the event.
 
-        :param data: what is kept of the change.
-        :param act: given connection, UUID and generation, inside the transaction.
+        :param data: the data of the event.
+        :param act: called with connection, UUID and generation in the transaction.
         """
         columns = None if self.service.notifier.on else _READ
-        node = idents.fetch(self.service, request, ident, columns)
-        told = happenings.of(request.who, node["uuid"], "traits_updated", data)
+        node = node_lookup.fetch(self.service, request, ident, columns)
+        event = event_rows.of(request.who, node["uuid"], "traits_updated", data)
 
         def write(conn: Connection) -> None:
             act(conn, node["uuid"], node["generation"])
-            events.add(conn, [told])
+            events.add(conn, [event])
 
         self.service.database.write(write)
         if self.service.notifier.on:
-            about = {**node, "updated_at": told["at"]}
-            self.service.notifier.tell(request.who, [told], about)
+            about = {**node, "updated_at": event["at"]}
+            self.service.notifier.tell(request.who, [event], about)

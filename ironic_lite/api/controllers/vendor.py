@@ -1,4 +1,4 @@
-"""Vendor passthru: requests handed on, unread, to what only one vendor's driver has."""
+"""Vendor passthru: requests passed on to vendor methods of drivers without interpretation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import orjson
 
 from ironic_lite import errors
 from ironic_lite.api.controllers import drivers
-from ironic_lite.api.resources import idents
+from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
 
 Json = dict[str, Any]
 Handler = Callable[..., Any]
@@ -23,32 +23,34 @@ _PLAIN = ("Content-Type", "text/plain; charset=utf-8")
 
 
 def _relay(verb: str, path: str) -> Handler:
-    """Return the handler of one HTTP method; the vendor's method is the query's or the path's."""
+    """Return the handler of one HTTP method; query or path name the vendor method."""
 
-    # Clients of Ironic send one with GET and DELETE, too: which subscription, for example.
-    @expose.expose(verb, path, types.word, types.word, body=expose.WHOLE)
+    first = node_lookup.present if path.startswith("/nodes/") else None
+
+    # Clients of Ironic send a body with GET and DELETE too, for example to name a subscription.
+    @expose.expose(verb, path, types.word, types.word, body=expose.WHOLE, first=first)
     def relay(self: Any, request: Request, ident: str, method: str) -> Any:
-        """Hand a request on, and answer as the vendor's method does."""
+        """Pass a request on to the vendor method and return its response."""
         if not method:
             raise errors.MissingParameter(path="method")
         info = {} if request.json is None else request.json
         if not isinstance(info, dict):
             raise errors.InvalidParameter(path="body", reason="must be a JSON object")
-        told = {"vendor_method": method, "http_method": verb, "info": info}
-        return _answer(request, self.call(request, ident, told))
+        arguments = {"vendor_method": method, "http_method": verb, "info": info}
+        return _answer(request, self.call(request, ident, arguments))
 
     return relay
 
 
-def _answer(request: Request, told: Json) -> Any:
-    if told["async"]:
+def _answer(request: Request, outcome: Json) -> Any:
+    if outcome["async"]:
         request.answer.status = HTTPStatus.ACCEPTED
         return None
-    result = told["return"]
-    if told["attach"] and isinstance(result, str):
+    result = outcome["return"]
+    if outcome["attach"] and isinstance(result, str):
         request.answer.headers.append(_PLAIN)
         return orjson.Fragment(result.encode("utf-8", "replace"))
-    # A body of its own tells a method that returned nothing from one that is still at work.
+    # The body null distinguishes a finished method without result from one that is still running.
     return orjson.Fragment(b"null") if result is None else result
 
 
@@ -69,20 +71,20 @@ class NodeVendor(expose.Controller):
 
     @expose.expose("GET", "/nodes/{ident}/vendor_passthru/methods", types.word)
     def methods(self, request: Request, ident: str) -> Json:
-        """Return the vendor's methods and how each is called."""
-        row = idents.fetch(self.service, request, ident, _ROUTED)
+        """Return the vendor methods of a node with their HTTP methods and arguments."""
+        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         conductor = self.service.conductor_of(row)
         return conductor.get_node_vendor_passthru_methods(request.who, node_uuid=row["uuid"])
 
-    def call(self, request: Request, ident: str, told: Json) -> Json:
-        """Ask the node's conductor."""
-        row = idents.fetch(self.service, request, ident, _ROUTED)
+    def call(self, request: Request, ident: str, arguments: Json) -> Json:
+        """Call the method at the node's conductor."""
+        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         conductor = self.service.conductor_of(row)
-        return conductor.vendor_passthru(request.who, node_uuid=row["uuid"], **told)
+        return conductor.vendor_passthru(request.who, node_uuid=row["uuid"], **arguments)
 
 
 class DriverVendor(expose.Controller):
-    """/v1/drivers/{name}/vendor_passthru, for what is about no single node."""
+    """/v1/drivers/{name}/vendor_passthru, for methods that do not concern a single node."""
 
     get = _relay("GET", "/drivers/{name}/vendor_passthru")
     post = _relay("POST", "/drivers/{name}/vendor_passthru")
@@ -101,7 +103,7 @@ class DriverVendor(expose.Controller):
         conductor = drivers.conductor(self.service, name)
         return conductor.get_driver_vendor_passthru_methods(request.who, driver=name)
 
-    def call(self, request: Request, ident: str, told: Json) -> Json:
-        """Ask any conductor that drives this hardware type."""
+    def call(self, request: Request, ident: str, arguments: Json) -> Json:
+        """Call the method at any conductor with this hardware type."""
         conductor = drivers.conductor(self.service, ident)
-        return conductor.driver_vendor_passthru(request.who, driver=ident, **told)
+        return conductor.driver_vendor_passthru(request.who, driver=ident, **arguments)

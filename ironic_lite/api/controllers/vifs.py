@@ -6,10 +6,10 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.api.resources import idents
+from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
 from ironic_lite.rpc import interface
 
 Json = dict[str, Any]
@@ -25,12 +25,12 @@ class Vifs(expose.Controller):
     """The VIFs of one node, through its conductor."""
 
     def _ask(self, request: Request, ident: str) -> tuple[interface.Conductor, str]:
-        row = idents.fetch(self.service, request, ident, _ROUTED)
+        row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         return self.service.conductor_of(row), row["uuid"]
 
     @expose.expose("GET", _PLACE, types.word, since=_SINCE)
     def index(self, request: Request, ident: str) -> Json:
-        """List what is attached."""
+        """List the attached VIFs."""
         conductor, uuid = self._ask(request, ident)
         return {"vifs": conductor.vif_list(request.who, node_uuid=uuid)}
 
@@ -43,7 +43,7 @@ class Vifs(expose.Controller):
         body=expose.WHOLE,
     )
     def attach(self, request: Request, ident: str) -> None:
-        """Attach a VIF to a port or portgroup, one that is named or one that is free."""
+        """Attach a VIF to a named or a free port or portgroup."""
         vif = _read(request.json, version=request.version)
         conductor, uuid = self._ask(request, ident)
         conductor.vif_attach(request.who, node_uuid=uuid, vif_info=vif)
@@ -64,10 +64,10 @@ class Vifs(expose.Controller):
 
 
 def _read(body: Any, *, version: int) -> Json:
-    """Return what is to be attached; keys that nobody here knows are for network interfaces.
+    """Return the checked VIF of a body; unknown keys are passed on to the network interface.
 
-    :raises errors.InvalidParameter: no id, or two places.
-    :raises errors.NotAcceptable: a place needs 1.67.
+    :raises errors.InvalidParameter: no ID, or both a port and a portgroup.
+    :raises errors.NotAcceptable: a port or portgroup before 1.67.
     """
     if not isinstance(body, dict) or body.get("id") is None:
         message = "Schema error for vif: id: is required"

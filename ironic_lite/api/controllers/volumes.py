@@ -1,27 +1,28 @@
-"""Volumes outside of machines: what a node connects from, and what it connects to."""
+"""Remote volumes: connectors (a node's initiator addresses) and targets (the volumes)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import states
-from ironic_lite.api.resources import belongings, documents, guards, idents, queries
+from ironic_lite.api.resources import guards, node_lookup, node_owned, queries, views
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import volumes
-from ironic_lite.db.session import Connection
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import volumes
+from ironic_lite.domain import states
 
 Json = dict[str, Any]
 
 _SINCE = 32
 _OF_NODE = "/nodes/{ident}/volume"
 _PROPERTIES = "baremetal:volume:view_target_properties"
+_GET = "baremetal:volume:get"
 _PARTS = ("connectors", "targets")
 
 
-class _Volumes(belongings.Controller):
-    """What a machine uses while it is on stays as it is."""
+class _Volumes(node_owned.NodeOwnedController):
+    """Shared checks: volumes do not change while a running machine may use them."""
 
     kind = "volume"
 
@@ -42,7 +43,7 @@ class Connectors(_Volumes, since=_SINCE):
 
     family = volumes.CONNECTORS
     word = "volume_connector"
-    shown = documents.VOLUME_CONNECTORS
+    shown = views.VOLUME_CONNECTORS
     asked = queries.VOLUME_CONNECTORS
     facts = ("type", "connector_id")
 
@@ -57,7 +58,7 @@ class Targets(_Volumes, since=_SINCE):
 
     family = volumes.TARGETS
     word = "volume_target"
-    shown = documents.VOLUME_TARGETS
+    shown = views.VOLUME_TARGETS
     asked = queries.VOLUME_TARGETS
     facts = ("boot_index", "volume_id")
 
@@ -67,7 +68,7 @@ class Targets(_Volumes, since=_SINCE):
         return self.page(request, node=ident)
 
     def page(self, request: Request, *, detail: bool = False, **below: str) -> Json:
-        """Return a page of targets; whoever may not see their properties does not."""
+        """Return a page of targets; hide properties from callers who may not see them."""
         answer = super().page(request, detail=detail, **below)
         if not request.access.allows(_PROPERTIES):
             for row in answer[self.listed]:
@@ -75,7 +76,7 @@ class Targets(_Volumes, since=_SINCE):
         return answer
 
     def document(self, request: Request, row: Json, chosen: tuple[str, ...] | None = None) -> Json:
-        """Show a row with all columns; whoever may not see the properties does not."""
+        """Return the document of a row; hide properties from callers who may not see them."""
         shown = super().document(request, row, chosen)
         if not request.access.allows(_PROPERTIES):
             _redact(shown)
@@ -83,18 +84,20 @@ class Targets(_Volumes, since=_SINCE):
 
 
 class Volume(expose.Controller):
-    """The documents that lead to the lists."""
+    """The documents with links to the lists."""
 
     @expose.expose("GET", "/volume", since=_SINCE)
     def root(self, request: Request) -> Json:
-        """Return where connectors and targets are."""
+        """Return links to the lists of connectors and targets."""
+        request.access.demand(_GET)
         request.access.only(None, kind="volume")
         return _root(request.base, "volume/")
 
     @expose.expose("GET", _OF_NODE, types.word, since=_SINCE)
     def of_node(self, request: Request, ident: str) -> Json:
-        """Return where those of one node are."""
-        row = idents.fetch(self.service, request, ident, ("uuid",))
+        """Return links to the connectors and targets of one node."""
+        request.access.demand(_GET)
+        row = node_lookup.fetch(self.service, request, ident, ("uuid",))
         return _root(request.base, f"nodes/{row['uuid']}/volume/")
 
 

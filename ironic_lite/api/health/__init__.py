@@ -1,1 +1,1 @@
-"""Answers for those who watch the service: they stand before routes and need no resource."""
+"""Probes and metrics for monitoring: answered before routing, without a resource."""

@@ -1,6 +1,6 @@
-"""What Prometheus reads: this API's counts, those that conductors have told, and nodes by state.
+"""Metrics for Prometheus: counts of API and conductors, and nodes by state.
 
-The library for it is loaded by the first who asks: a service that nobody scrapes goes without.
+The first scrape loads the library, so a service without scrapes never loads it.
 """
 
 from __future__ import annotations
@@ -11,34 +11,35 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import errors, metrics
+from ironic_lite import errors
 from ironic_lite.api.service import Service
-from ironic_lite.db import census, conductors
-from ironic_lite.metrics import Family
+from ironic_lite.core import metrics
+from ironic_lite.core.metrics import Family
+from ironic_lite.db.queries import conductors, node_counts
 
 LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
 PREFIX = "ironic_lite_"
-_FRESH = 1.0  # seconds that what the database says is told again
+_FRESH = 1.0  # seconds that values read from the database are reused
 _OF_BMCS: Mapping[str, Family] = {
-    # of `counters`
+    # in the column `counters`
     "bmc_calls_total": Family("Calls of BMCs.", ("kind", "operation", "result")),
-    "bmc_retries_total": Family("Calls of BMCs made again after a fault.", ("kind",)),
+    "bmc_retries_total": Family("Retried calls of BMCs.", ("kind",)),
     "bmc_call_seconds": Family("Calls of BMCs.", ("kind",), (0.05,)),  # bounds are in the data
 }
-_TOLD: Mapping[str, Family] = {**metrics.FAMILIES, **_OF_BMCS}
+_COUNTED: Mapping[str, Family] = {**metrics.FAMILIES, **_OF_BMCS}
 _NODES = Family("Nodes.", ("provision_state", "maintenance"))
-_UP = Family("Whether a conductor lives.", ("conductor",))
-_AGE = Family("Seconds since a conductor has told its counts.", ("conductor",))
+_UP = Family("Whether a conductor is alive.", ("conductor",))
+_AGE = Family("Seconds since a conductor reported its counts.", ("conductor",))
 _DATABASE = Family("Whether the database could be read.", ())
 
 
 class Exposition:
     """Answers a scrape; one object serves all threads of a process.
 
-    :param service: returns what requests work with.
+    :param service: returns the objects that requests use.
     """
 
     def __init__(self, service: Callable[[], Service]) -> None:
@@ -51,46 +52,52 @@ class Exposition:
         """Return the answer and its content type.
 
         :param accept: the header of the request.
-        :param api: tell what the processes of this API have counted.
-        :param fleet: tell what is the same whichever API is asked.
+        :param api: include the counts of this API's processes.
+        :param fleet: include the values that are the same for every API process.
         """
         from prometheus_client import exposition  # noqa: PLC0415
 
         encode, kind = exposition.choose_encoder(accept)
-        told = _Told(metrics.BOARD.snapshot() if api else {}, self._fleet() if fleet else None)
-        return encode(told), kind
+        registry = _Registry(
+            metrics.BOARD.snapshot() if api else {}, self._fleet() if fleet else None
+        )
+        return encode(registry), kind
 
     def _fleet(self) -> Json:
-        """Return what the database says, read by two statements; not found without a database."""
+        """Return the values of the database; without a database, a result that says so."""
         with self._guard:
             if self._read is None or time.monotonic() - self._read_at > _FRESH:
                 try:
-                    self._read = self._asked()
+                    self._read = self._read_database()
                 except errors.Error as why:
                     LOG.warning("Metrics without the database: %s", why)
                     self._read = {"database": 0, "conductors": [], "nodes": []}
                 self._read_at = time.monotonic()
             return self._read
 
-    def _asked(self) -> Json:
+    def _read_database(self) -> Json:
         service = self._service()
         rows = service.database.read(conductors.told)
         for row in rows:
             row["up"] = service.fleet.lives(row)
-        return {"database": 1, "conductors": rows, "nodes": service.database.read(census.nodes)}
+        return {
+            "database": 1,
+            "conductors": rows,
+            "nodes": service.database.read(node_counts.nodes),
+        }
 
 
-class _Told:
-    """What the library takes for a registry."""
+class _Registry:
+    """The registry that the library reads."""
 
     def __init__(self, own: Json, fleet: Json | None) -> None:
         self._own = own
         self._fleet = fleet
 
     def collect(self) -> Iterator[Any]:
-        """Give each family once, with all its series."""
+        """Yield each family once, with all its series."""
         rows = self._fleet["conductors"] if self._fleet is not None else []
-        for name, family in _TOLD.items():
+        for name, family in _COUNTED.items():
             series = [(("", ""), one) for one in self._own.get(name, ())]
             for row in rows:
                 of = ("conductor", row["hostname"])

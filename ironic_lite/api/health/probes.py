@@ -1,6 +1,6 @@
-"""Answers for those who watch the service: does it live, can it work, what has it done.
+"""Probes for monitoring: liveness, readiness, metrics.
 
-They stand before versions and routes. All but ``/metrics`` answer anybody, logged in or not.
+They are answered before versions and routes. All but ``/metrics`` need no login.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ironic_lite import errors
 from ironic_lite.api.health.exposition import Exposition
 from ironic_lite.api.health.readiness import Readiness
 from ironic_lite.api.service import Service
-from ironic_lite.api.wire import exchange, intake
-from ironic_lite.api.wire.exchange import Environ, StartResponse
+from ironic_lite.api.wire import parsing, request
+from ironic_lite.api.wire.request import Environ, StartResponse
 
 _TEXT = "text/plain; charset=UTF-8"
 _JSON = "application/json"
@@ -29,7 +29,7 @@ _METHODS = frozenset({"GET", "HEAD"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What a probe says."""
+    """The answer of a probe."""
 
     status: int
     body: bytes
@@ -40,38 +40,40 @@ class Answer:
 class Probe:
     """One path.
 
-    ``guarded`` says that who asks must be known, as for any request. ``any_method`` is for one that
-    load balancers ask in their own ways, such as OPTIONS.
+    ``guarded`` means that a login is needed, as for any request. ``any_method`` is set for a path
+    that load balancers ask with other methods, such as OPTIONS. ``immediate`` means that the answer
+    waits for nothing, so an event loop may give it.
     """
 
     path: str
     ask: Callable[[Environ], Answer]
     guarded: bool = False
     any_method: bool = False
+    immediate: bool = False
 
     def takes(self, method: str) -> bool:
-        """Tell whether a request of this method is for it."""
+        """Return whether the probe answers this method."""
         return self.any_method or method in _METHODS
 
     def answer(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
-        """Answer a request that `front` has opened."""
-        environ[exchange.CALL].route = self.path
+        """Answer a request that `middleware` has opened."""
+        environ[request.CALL].route = self.path
         found = self.ask(environ)
         headers = [("Content-Type", found.kind), ("Cache-Control", "no-store")]
-        return exchange.send(environ, start_response, found.status, found.body, headers)
+        return request.send(environ, start_response, found.status, found.body, headers)
 
 
 def table(conf: cfg.ConfigOpts, service: Callable[[], Service]) -> Mapping[str, Probe]:
-    """Return the probes that are switched on, by path.
+    """Return the enabled probes by path.
 
-    :param service: returns what requests work with.
+    :param service: returns the objects that requests use.
     """
     readiness, exposition = Readiness(service), Exposition(service)
 
     def ready(_environ: Environ) -> Answer:
-        well, told = readiness.ask()
+        well, results = readiness.ask()
         status = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
-        return Answer(status, orjson.dumps(told), _JSON)
+        return Answer(status, orjson.dumps(results), _JSON)
 
     def scraped(environ: Environ) -> Answer:
         parts = _parts(environ)
@@ -79,7 +81,7 @@ def table(conf: cfg.ConfigOpts, service: Callable[[], Service]) -> Mapping[str, 
         text, kind = exposition.text(accept, api="api" in parts, fleet="fleet" in parts)
         return Answer(HTTPStatus.OK, text, kind)
 
-    found = [Probe("/livez", _alive), Probe("/readyz", ready)]
+    found = [Probe("/livez", _alive, immediate=True), Probe("/readyz", ready)]
     if conf.healthcheck.enabled:
         off = conf.healthcheck.disable_by_file_path
         found.append(Probe("/healthcheck", lambda asked: _healthy(asked, off), any_method=True))
@@ -89,12 +91,12 @@ def table(conf: cfg.ConfigOpts, service: Callable[[], Service]) -> Mapping[str, 
 
 
 def _alive(_environ: Environ) -> Answer:
-    """Whoever can answer lives: nothing else is asked."""
+    """Answer that the process is alive, without any check."""
     return Answer(HTTPStatus.OK, b'{"status":"alive"}', _JSON)
 
 
 def _healthy(environ: Environ, off: str | None) -> Answer:
-    """As the middleware of other OpenStack services: load balancers know it."""
+    """Answer like oslo.middleware's healthcheck, which load balancers know."""
     away = off is not None and os.path.exists(off)
     reasons = [] if off is None else ["DISABLED BY FILE" if away else "OK"]
     status = HTTPStatus.SERVICE_UNAVAILABLE if away else HTTPStatus.OK
@@ -106,7 +108,7 @@ def _healthy(environ: Environ, off: str | None) -> Answer:
 
 
 def _parts(environ: Environ) -> tuple[str, ...]:
-    query: dict[str, Any] = intake.query(environ.get("QUERY_STRING") or "")
+    query: dict[str, Any] = parsing.query(environ.get("QUERY_STRING") or "")
     only = query.pop("only", None)
     if query or only not in {None, *_PARTS}:
         name = next(iter(query), "only")

@@ -1,7 +1,7 @@
-"""Whether this process can do what it is there for: its database, RPC, and a living conductor.
+"""Readiness of this process: its database, RPC, and a living conductor.
 
-Checks run on a thread of their own, one at a time, and what they find is kept for a second: any
-number of askers cost no more than one, and none of them waits longer than `LIMIT`.
+Checks run on one thread of their own, and their results are reused for a second. So any number of
+requests costs no more than one, and no request waits longer than `LIMIT`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import context, errors, ring
+from ironic_lite import errors
 from ironic_lite.api.service import Service
-from ironic_lite.db import conductors
+from ironic_lite.core import context
+from ironic_lite.db.queries import conductors
+from ironic_lite.membership import ring
 
 LOG = logging.getLogger(__name__)
 
@@ -23,9 +25,9 @@ Json = dict[str, Any]
 
 LIMIT = 2.0
 """Seconds that all checks together may take."""
-_FRESH = 1.0  # seconds that a finding is told again
+_FRESH = 1.0  # seconds that a result is reused
 CHECKS = ("database", "conductors", "rpc")
-"""In the order in which they are made; one that fails leaves the later ones unknown."""
+"""The checks in their order; a failed check leaves the later ones unknown."""
 _WORDS: Mapping[str, str] = {
     "database": "the database cannot be read",
     "conductors": "no conductor is alive",
@@ -34,14 +36,14 @@ _WORDS: Mapping[str, str] = {
 
 
 class _Failed(Exception):
-    """A check failed; the log tells why."""
+    """A check failed; the log contains the reason."""
 
 
 class Readiness:
-    """Answers whether the service is ready; one object serves all threads of a process.
+    """Checks if the service is ready; one object serves all threads of a process.
 
-    :param service: returns what requests work with; it may raise what an opening of the database
-        raises.
+    :param service: returns the objects that requests use; may raise the errors of opening the
+        database.
     """
 
     def __init__(self, service: Callable[[], Service]) -> None:
@@ -51,20 +53,20 @@ class Readiness:
         self._was_ready: bool | None = None
 
     def ask(self) -> tuple[bool, Json]:
-        """Return whether it is ready, and the findings as JSON."""
+        """Return whether the service is ready, and the results as JSON."""
         with self._guard:
             last = self._round
             if last is None or (last.done.is_set() and time.monotonic() - last.begun > _FRESH):
                 last = self._round = _Round(self._service)
                 threading.Thread(target=last.run, name="readiness", daemon=True).start()
         last.done.wait(max(0.0, last.begun + LIMIT - time.monotonic()))
-        ready, told = last.told()
+        ready, results = last.results()
         if ready is not self._was_ready:
             self._was_ready = ready
-            failed = [name for name in CHECKS if told["checks"][name]["status"] == "failed"]
+            failed = [name for name in CHECKS if results["checks"][name]["status"] == "failed"]
             if failed:
                 LOG.warning("Not ready: %s", ", ".join(failed))
-        return ready, told
+        return ready, results
 
 
 class _Round:
@@ -76,7 +78,8 @@ class _Round:
         self._open = service
         self._found: dict[str, Json] = {}
 
-    def told(self) -> tuple[bool, Json]:
+    def results(self) -> tuple[bool, Json]:
+        """Return whether all checks passed, and their results as JSON."""
         found = dict(self._found)
         if not self.done.is_set():
             at = next((name for name in CHECKS if name not in found), CHECKS[-1])
@@ -109,7 +112,7 @@ class _Round:
             raise self._fail(name, why) from None
 
     def _fail(self, name: str, why: Exception | None) -> _Failed:
-        # Anybody may ask: addresses and the like stay in the log.
+        # The probe needs no login, so addresses and other details appear only in the log.
         self._found[name] = {"status": "failed", "reason": _WORDS[name]}
         if why is not None:
             known = isinstance(why, errors.Error)
@@ -118,7 +121,7 @@ class _Round:
 
 
 def _call(service: Service, living: tuple[ring.Member, ...]) -> None:
-    """Have any living conductor answer a question that touches neither database nor machine."""
+    """Call any living conductor, without use of the database or a machine."""
     one = random.choice(living)
     who, driver = context.internal("readiness"), min(one.drivers, default="none")
     conductor = service.client.conductor(one.host, timeout=LIMIT)
@@ -127,4 +130,4 @@ def _call(service: Service, living: tuple[ring.Member, ...]) -> None:
     except errors.Unavailable:
         raise
     except errors.Error as why:  # a refusal is an answer, too
-        LOG.debug("Conductor %s refused to be asked: %s", one.host, why)
+        LOG.debug("Conductor %s refused the readiness call: %s", one.host, why)

@@ -1,7 +1,7 @@
-"""The document of the API: made from the tables that the service itself works by.
+"""The OpenAPI document, generated from the tables that the service uses itself.
 
-``document`` walks the table of routes; ``parts`` words resources, arguments and refusals from the
-tables of fields, queries and errors; ``answers`` has what no table tells.
+``document`` walks the table of routes. ``parts`` describes resources, arguments and refusals from
+the tables of fields, queries and errors. ``answers`` has the schemas that no table contains.
 """
 
 from __future__ import annotations

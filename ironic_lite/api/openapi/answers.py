@@ -1,7 +1,7 @@
-"""What single routes take and answer that no table of fields tells.
+"""Schemas of single routes that no table of fields describes.
 
-A row is ``METHOD /path``, as in the policy's table; what it leaves out is as the route's own row
-says. `document` refuses a route that neither a table nor a row describes.
+The key of a row is ``METHOD /path``, as in the policy's table. The route's own row describes what
+a row leaves out. `document` refuses a route that neither a table nor a row describes.
 """
 
 from __future__ import annotations
@@ -11,21 +11,22 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import fields, metrics, verbs
 from ironic_lite.api.openapi import parts
 from ironic_lite.api.validation import shapes
+from ironic_lite.core import metrics
+from ironic_lite.domain import fields, verbs
 
 Json = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Told:
-    """What is known of one route.
+class Schemas:
+    """The schemas of one route.
 
-    ``answer`` is the schema of its answer's body, None for no body; ``takes`` that of a body that
-    the handler reads itself. ``query`` are the arguments of a query it reads itself: name, schema.
-    ``also`` are other good statuses, with the schema of their bodies; ``refusals`` what the route
-    refuses with besides what `refusals` knows. ``plain`` says that an answer may be plain text.
+    ``answer`` is for the response body, None without a body. ``takes`` is for a request body that
+    the handler parses itself, ``query`` (name -> schema) for query arguments that it parses itself.
+    ``also`` are other success statuses with the schemas of their bodies. ``refusals`` are error
+    statuses beyond those of `refusals`. ``plain`` means that a response may be plain text.
     """
 
     answer: Json | None = None
@@ -69,7 +70,7 @@ _ROOT = _object(
 )
 _V1: Json = {"type": "object", "required": ["id", "links", "media_types", "version"]}
 
-# -- what hangs below nodes ------------------------------------------------------------------
+# -- sub-resources of nodes ------------------------------------------------------------------
 
 _VOLUME = _object(links=parts.LINKS, connectors=parts.LINKS, targets=parts.LINKS)
 _VIFS = _object(
@@ -131,7 +132,7 @@ _VALIDATION: Json = {
     },
 }
 
-# -- lamps, drives, methods ------------------------------------------------------------------
+# -- indicators, virtual media, vendor methods -----------------------------------------------
 
 _LAMP = _object(
     name=_TEXT,
@@ -144,8 +145,8 @@ _LAMPS = _object(indicators={"type": "array", "items": _LAMP})
 _LAMP_STATE = _object(state=_TEXT_OR_NULL)
 _DRIVES: Json = {"type": "array", "items": _OBJECT}
 _METHODS: Json = {"type": "object", "additionalProperties": _OBJECT}
-# The method says what goes in and what comes out.
-_VENDOR = Told(
+# The vendor method defines its input and output.
+_VENDOR = Schemas(
     parts.ANY,
     takes=parts.ANY,
     also={HTTPStatus.ACCEPTED: None, HTTPStatus.NO_CONTENT: None},
@@ -177,69 +178,78 @@ _COUNTERS: Json = {
 }
 _FOUND: Json = {"type": "object", "properties": {"node": _OBJECT, "config": _OBJECT}}
 
-ROUTES: Mapping[str, Told] = {
-    "GET ": Told(_ROOT),
-    "HEAD ": Told(),
-    "GET /": Told(_V1),
-    "HEAD /": Told(),
-    "GET /openapi.json": Told(_OBJECT),
-    "GET /openapi": Told(_OBJECT),
-    "GET /shards": Told(_SHARDS),
-    "GET /volume": Told(_VOLUME),
-    "GET /nodes/{ident}/volume": Told(_VOLUME),
-    "GET /nodes/{ident}/children": Told(_CHILDREN),
-    "GET /nodes/{ident}/vifs": Told(_VIFS),
-    "POST /nodes/{ident}/vifs": Told(takes=_VIF),
-    "GET /nodes/{ident}/states": Told({"$ref": "#/components/schemas/NodeStates"}),
-    "PUT /nodes/{ident}/states/provision": Told(takes=_PROVISION),
-    "PUT /nodes/{ident}/states/raid": Told(takes=_OBJECT),
-    "GET /nodes/{ident}/validate": Told(_VALIDATION),
-    "GET /nodes/validate": Told(_VALIDATION, refusals=(HTTPStatus.NOT_FOUND,)),
-    "GET /nodes/{ident}/cleaning/steps": Told(
+_STATES = Schemas({"$ref": "#/components/schemas/NodeStates"})
+_BOOT_DEVICE = Schemas(_object(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}))
+_CONSOLE = Schemas(_object(console_enabled=_FLAG, console_info={"type": ["object", "null"]}))
+
+
+ROUTES: Mapping[str, Schemas] = {
+    "GET ": Schemas(_ROOT),
+    "HEAD ": Schemas(),
+    "GET /": Schemas(_V1),
+    "HEAD /": Schemas(),
+    "GET /openapi.json": Schemas(_OBJECT),
+    "GET /openapi": Schemas(_OBJECT),
+    "GET /shards": Schemas(_SHARDS),
+    "GET /volume": Schemas(_VOLUME),
+    "GET /nodes/{ident}/volume": Schemas(_VOLUME),
+    "GET /nodes/{ident}/children": Schemas(_CHILDREN),
+    "GET /nodes/{ident}/vifs": Schemas(_VIFS),
+    "POST /nodes/{ident}/vifs": Schemas(takes=_VIF),
+    "GET /nodes/{ident}/states": _STATES,
+    "GET /nodes/states": _STATES,
+    "GET /nodes/states/{node_ident}": _STATES,
+    "PUT /nodes/{ident}/states/provision": Schemas(takes=_PROVISION),
+    "PUT /nodes/{ident}/states/raid": Schemas(takes=_OBJECT),
+    "GET /nodes/{ident}/validate": Schemas(_VALIDATION),
+    "GET /nodes/validate": Schemas(_VALIDATION, refusals=(HTTPStatus.NOT_FOUND,)),
+    "GET /nodes/{ident}/cleaning/steps": Schemas(
         {"type": "array", "items": _STEP}, also={HTTPStatus.ACCEPTED: _object(message=_TEXT)}
     ),
-    "GET /nodes/{ident}/management/boot_device": Told(
-        _object(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]})
-    ),
-    "GET /nodes/{ident}/management/boot_device/supported": Told(
+    "GET /nodes/{ident}/management/boot_device": _BOOT_DEVICE,
+    "GET /nodes/management/boot_device": _BOOT_DEVICE,
+    "GET /nodes/management/boot_device/{node_ident}": _BOOT_DEVICE,
+    "GET /nodes/{ident}/management/boot_device/supported": Schemas(
         _object(supported_boot_devices=parts.STRINGS)
     ),
-    "GET /nodes/{ident}/management/indicators": Told(_LAMPS),
-    "GET /nodes/{ident}/management/indicators/{component}": Told({"anyOf": [_LAMPS, _LAMP_STATE]}),
-    "GET /nodes/{ident}/management/indicators/{component}/{indicator}": Told(_LAMP_STATE),
-    "GET /nodes/{ident}/vmedia": Told(_DRIVES),
-    "GET /nodes/{ident}/inventory": Told(_object(inventory=_OBJECT, plugin_data=_OBJECT)),
-    "GET /nodes/{ident}/traits": Told(_object(traits=parts.STRINGS)),
-    "PUT /nodes/{ident}/traits": Told(takes=_object(traits=parts.STRINGS)),
-    "PUT /nodes/{ident}/traits/{trait}": Told(takes={"type": ["object", "null"]}),
-    "GET /nodes/{ident}/states/console": Told(
-        _object(console_enabled=_FLAG, console_info={"type": ["object", "null"]})
+    "GET /nodes/{ident}/management/indicators": Schemas(_LAMPS),
+    "GET /nodes/{ident}/management/indicators/{component}": Schemas(
+        {"anyOf": [_LAMPS, _LAMP_STATE]}
     ),
-    "POST /events": Told(takes=shapes.schema("events")),
-    "GET /runbooks/{ident}/traits": Told(_object(traits=parts.STRINGS)),
-    "PUT /runbooks/{ident}/traits": Told(takes=_object(traits=parts.STRINGS)),
-    "PUT /runbooks/{ident}/traits/{trait}": Told(takes={"type": ["object", "null"]}),
-    "GET /nodes/{ident}/bios/{setting}": Told({"type": "object"}),
-    "GET /drivers": Told(
+    "GET /nodes/{ident}/management/indicators/{component}/{indicator}": Schemas(_LAMP_STATE),
+    "GET /nodes/{ident}/vmedia": Schemas(_DRIVES),
+    "GET /nodes/{ident}/inventory": Schemas(_object(inventory=_OBJECT, plugin_data=_OBJECT)),
+    "GET /nodes/{ident}/traits": Schemas(_object(traits=parts.STRINGS)),
+    "PUT /nodes/{ident}/traits": Schemas(takes=_object(traits=parts.STRINGS)),
+    "PUT /nodes/{ident}/traits/{trait}": Schemas(takes={"type": ["object", "null"]}),
+    "GET /nodes/{ident}/states/console": _CONSOLE,
+    "GET /nodes/states/console": _CONSOLE,
+    "GET /nodes/states/console/{node_ident}": _CONSOLE,
+    "POST /events": Schemas(takes=shapes.schema("events")),
+    "GET /runbooks/{ident}/traits": Schemas(_object(traits=parts.STRINGS)),
+    "PUT /runbooks/{ident}/traits": Schemas(takes=_object(traits=parts.STRINGS)),
+    "PUT /runbooks/{ident}/traits/{trait}": Schemas(takes={"type": ["object", "null"]}),
+    "GET /nodes/{ident}/bios/{setting}": Schemas({"type": "object"}),
+    "GET /drivers": Schemas(
         _object(drivers={"type": "array", "items": _DRIVER}),
         query={"type": {"enum": ["classic", "dynamic"]}, "detail": _FLAG, "fields": _TEXT},
     ),
-    "GET /drivers/{name}": Told(_DRIVER, query={"fields": _TEXT}),
-    "GET /conductors/{hostname}/counters": Told(_COUNTERS),
-    "GET /lookup": Told(
+    "GET /drivers/{name}": Schemas(_DRIVER, query={"fields": _TEXT}),
+    "GET /conductors/{hostname}/counters": Schemas(_COUNTERS),
+    "GET /lookup": Schemas(
         _FOUND,
         query={**_NAMED_IN_QUERY, "addresses": _TEXT},
-        # It makes a token.
+        # The conductor writes a token.
         refusals=(HTTPStatus.CONFLICT,),
     ),
-    "POST /continue_inspection": Told(
+    "POST /continue_inspection": Schemas(
         {"type": "object", "required": ["uuid"]},
         takes=_OBJECT,
         query=_NAMED_IN_QUERY,
         refusals=(HTTPStatus.NOT_FOUND,),
     ),
     **{
-        f"GET /{whose}/vendor_passthru/methods": Told(_METHODS)
+        f"GET /{whose}/vendor_passthru/methods": Schemas(_METHODS)
         for whose in ("nodes/{ident}", "drivers/{name}")
     },
     **{

@@ -1,4 +1,4 @@
-"""Make the OpenAPI document out of the table of routes and the tables of fields and errors."""
+"""Generate the OpenAPI document from the tables of routes, fields and errors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from ironic_lite import fields, versions
 from ironic_lite.api import policy
 from ironic_lite.api.openapi import parts, refusals
-from ironic_lite.api.openapi.answers import ROUTES, Told
-from ironic_lite.api.resources import documents, queries
+from ironic_lite.api.openapi.answers import ROUTES, Schemas
+from ironic_lite.api.resources import queries, views
 from ironic_lite.api.wire.routes import Route
+from ironic_lite.domain import fields, versions
 
 Json = dict[str, Any]
 Row = tuple[Route, Callable[..., Any]]
@@ -31,14 +31,14 @@ _HOW = (
 
 
 class Undescribed(Exception):
-    """A route of which no table tells what it takes or answers."""
+    """A route whose request or response no table describes."""
 
 
 def document(rows: Iterable[Row]) -> Json:
     """Return the whole document.
 
     :param rows: routes with their handlers.
-    :raises Undescribed: of a route, nothing is known.
+    :raises Undescribed: no table describes a route.
     """
     paths: Json = {}
     for route, handler in sorted(rows, key=lambda row: (row[0].path, row[0].method)):
@@ -49,8 +49,8 @@ def document(rows: Iterable[Row]) -> Json:
         "info": {
             "title": "Bare Metal",
             "version": versions.MAX_VERSION,
-            "description": "The API of Ironic, as this service speaks it. x-since tells from which "
-            "microversion on a thing is there, x-policy which rule guards it.",
+            "description": "The API of Ironic as implemented by this service. x-since is the first "
+            "microversion with an element, x-policy the rule that guards it.",
         },
         "paths": paths,
         "components": {
@@ -68,23 +68,23 @@ def document(rows: Iterable[Row]) -> Json:
 
 def _operation(route: Route, handler: Callable[..., Any]) -> Json:
     function = inspect.unwrap(handler)
-    told = _told(route, function)
+    schemas = _schemas(route, function)
     lines = (inspect.getdoc(function) or "").splitlines()
     rule = policy.guard(route.method, route.path)
     found: Json = {
         "operationId": _name(route),
         "summary": lines[0] if lines else "",
         "tags": [(route.path.split("/")[1:] or ["versions"])[0] or "versions"],
-        "parameters": [*_headers(route), *_parameters(route, told)],
-        "responses": _responses(route, told),
+        "parameters": [*_headers(route), *_parameters(route, schemas)],
+        "responses": _responses(route, schemas),
     }
     if route.since > 1:
         found["x-since"] = f"1.{route.since}"
     if rule is not None:
         found["x-policy"] = rule.name
-    body = _body(route, told)
+    body = _body(route, schemas)
     if body is not None:
-        # What changes nothing may be sent without one.
+        # A body without required keys may be left out.
         required = bool(body.get("required")) or body.get("type") == "array"
         found["requestBody"] = {
             "required": required,
@@ -98,31 +98,31 @@ def _name(route: Route) -> str:
     return f"{route.method.lower()}-{words}{'' if route.path else '-versions'}"
 
 
-# -- what is told of a route -----------------------------------------------------------------
+# -- schemas of a route ----------------------------------------------------------------------
 
 
-def _told(route: Route, function: Callable[..., Any]) -> Told:
+def _schemas(route: Route, function: Callable[..., Any]) -> Schemas:
     known = ROUTES.get(f"{route.method} {route.path}")
     if known is not None:
         return known
     resource = resource_name(route.path)
     returns = function.__annotations__.get("return")
     if returns in _EMPTY:
-        return Told()
+        return Schemas()
     if resource is not None:
         return _of_collection(route, resource)
     if returns == "dict[str, str]":
-        return Told(parts.TEXTS)
+        return Schemas(parts.TEXTS)
     raise Undescribed(f"{route.method} {route.path} is not described. {_HOW}")
 
 
-def _of_collection(route: Route, name: str) -> Told:
-    """Return what is told of a collection or its member."""
+def _of_collection(route: Route, name: str) -> Schemas:
+    """Return the schemas of a collection or of its members."""
     if _is_member(route.path) or route.method != "GET":
-        return Told({"$ref": f"#/components/schemas/{_title(name)}"})
+        return Schemas({"$ref": f"#/components/schemas/{_title(name)}"})
     word = next(one for one in reversed(_words(route.path)) if one != "detail")
     items = {"$ref": f"#/components/schemas/{_title(name)}"}
-    return Told(
+    return Schemas(
         {
             "type": "object",
             "properties": {
@@ -140,14 +140,14 @@ def _words(path: str) -> list[str]:
 
 
 def _is_member(path: str) -> bool:
-    """Tell whether a path leads to one of a collection: by its name, or as the only one there."""
+    """Return whether a path leads to one member: by its name, or because there is only one."""
     name, last = resource_name(path), _words(path)[-1]
     alone = name is not None and name.endswith(f"{last.upper()}S") and last not in _TABLES
     return path.endswith("}") or alone
 
 
 def resource_name(path: str) -> str | None:
-    """Return the name of the resource in `queries` to which a path leads, None for none."""
+    """Return the name of the resource in `queries` for a path, or None."""
     ends = [word for word in path.split("/") if word]
     if ends and ends[-1] == "detail":
         ends.pop()
@@ -171,14 +171,14 @@ def _headers(route: Route) -> list[Json]:
     return [{"$ref": f"#/components/parameters/{name}"} for name in names]
 
 
-def _parameters(route: Route, told: Told) -> list[Json]:
+def _parameters(route: Route, schemas: Schemas) -> list[Json]:
     places = _MEMBER.findall(route.path)
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in places
     ]
     if route.raw_query:
-        return in_path + _asked(route, told)
+        return in_path + _asked(route, schemas)
     free = route.arguments[len(places) :] if route.body != "typed" else ()
     return in_path + [
         {"name": name, "in": "query", "required": must, "schema": parts.argument(kind)}
@@ -186,13 +186,13 @@ def _parameters(route: Route, told: Told) -> list[Json]:
     ]
 
 
-def _asked(route: Route, told: Told) -> list[Json]:
-    """Return the arguments of a query that the handler reads itself, by its table."""
+def _asked(route: Route, schemas: Schemas) -> list[Json]:
+    """Return the query arguments that the handler parses itself, from its table."""
     name = resource_name(route.path)
-    if told.query or name is None:
-        if not told.query:
+    if schemas.query or name is None:
+        if not schemas.query:
             raise Undescribed(f"{route.method} {route.path}: its query is not described. {_HOW}")
-        return [{"name": one, "in": "query", "schema": how} for one, how in told.query.items()]
+        return [{"name": one, "in": "query", "schema": how} for one, how in schemas.query.items()]
     resource: queries.Resource = getattr(queries, name)
     if _is_member(route.path):
         return [parts.fields_of(resource)]
@@ -202,11 +202,11 @@ def _asked(route: Route, told: Told) -> list[Json]:
     return [*(parts.paging(resource) if resource.paged else []), *chosen]
 
 
-def _body(route: Route, told: Told) -> Json | None:
+def _body(route: Route, schemas: Schemas) -> Json | None:
     if route.body == "ignored":
         return None
-    if told.takes is not None:
-        return told.takes
+    if schemas.takes is not None:
+        return schemas.takes
     if route.body == "typed":
         return _typed(route)
     name = resource_name(route.path)
@@ -226,20 +226,20 @@ def _typed(route: Route) -> Json:
     return {**schema, "required": required} if required else schema
 
 
-# -- answers ---------------------------------------------------------------------------------
+# -- responses -------------------------------------------------------------------------------
 
 
-def _responses(route: Route, told: Told) -> Json:
-    found: Json = {str(route.status): _response(route.status, told.answer, plain=told.plain)}
-    for status, schema in told.also.items():
+def _responses(route: Route, schemas: Schemas) -> Json:
+    found: Json = {str(route.status): _response(route.status, schemas.answer, plain=schemas.plain)}
+    for status, schema in schemas.also.items():
         found[str(int(status))] = _response(status, schema)
-    for code in sorted(refusals.of(route, paged=_paged(route)) | {*map(int, told.refusals)}):
+    for code in sorted(refusals.of(route, paged=_paged(route)) | {*map(int, schemas.refusals)}):
         found.setdefault(str(code), {"$ref": f"#/components/responses/Refused{code}"})
     return found
 
 
 def _paged(route: Route) -> bool:
-    """Tell whether a route is a list that can be asked for in parts."""
+    """Return whether a route is a list with pages."""
     name = resource_name(route.path)
     asked = route.method == "GET" and route.raw_query and name is not None
     return asked and bool(getattr(queries, str(name)).paged)
@@ -258,13 +258,13 @@ def _resources() -> Json:
     found: Json = {}
     for name, resource in vars(queries).items():
         if isinstance(resource, queries.Resource):
-            below = parts.below(getattr(documents, name, None))
+            below = parts.below(getattr(views, name, None))
             found[_title(name)] = parts.shown(_whole(name, resource), below)
     return found
 
 
 def _whole(name: str, resource: queries.Resource) -> tuple[fields.Field, ...]:
-    """Return the fields of a member, which may have more than a list shows of it."""
+    """Return the fields of a member, which may be more than those in lists."""
     single = getattr(queries, name.removesuffix("S"), None)
     return single.table if isinstance(single, queries.Resource) else resource.table
 

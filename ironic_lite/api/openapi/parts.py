@@ -1,4 +1,4 @@
-"""Schemas of what recurs in the document: resources by their fields, arguments, errors."""
+"""Recurring schemas of the OpenAPI document: resources, arguments and errors."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import wsme.types
 
-from ironic_lite import errors, versions
-from ironic_lite.api.resources import documents, queries
+from ironic_lite import errors
+from ironic_lite.api.resources import queries, views
 from ironic_lite.api.validation import types
-from ironic_lite.fields import Field, Type
+from ironic_lite.domain import versions
+from ironic_lite.domain.fields import Field, Type
 
 Json = dict[str, Any]
 
@@ -41,7 +42,7 @@ _SHOWN: Mapping[Type, Json] = {
     Type.INTEGER: {"type": ["integer", "null"]},
     Type.TIME: {"type": ["string", "null"], "format": "date-time"},
 }
-# Read leniently: `rules` takes words for booleans.
+# `rules` accepts words for booleans.
 _WRITTEN: Mapping[Type, Json] = {**_SHOWN, Type.BOOLEAN: {"type": ["boolean", "string", "null"]}}
 _ARGUMENTS: Mapping[int, Json] = {
     id(types.word): {"type": "string"},
@@ -53,10 +54,10 @@ _ARGUMENTS: Mapping[int, Json] = {
 
 
 def argument(kind: Any) -> Json:
-    """Return the schema of an argument that WSME reads.
+    """Return the schema of an argument that WSME parses.
 
     :param kind: a type of ``types``.
-    :raises LookupError: none that the document knows.
+    :raises LookupError: an unknown type.
     """
     return dict(_ARGUMENTS[id(kind)])
 
@@ -65,16 +66,16 @@ def argument(kind: Any) -> Json:
 
 
 def shown(table: tuple[Field, ...], below: Mapping[str, int] | None = None) -> Json:
-    """Return the schema of a resource in an answer: what a version does not have is left out.
+    """Return the schema of a resource in a response; versions leave out fields they do not have.
 
-    :param below: the link lists under it, each with the version that has it.
+    :param below: the link lists of the resource, each with its version.
     """
     properties: Json = {}
     for field in table:
         schema = LINKS if field.name == "links" else dict(_SHOWN[field.type])
         properties[field.name] = {**schema, **_since(field.since)}
     for name, since in (below or {}).items():
-        # Those of a chassis' nodes are in a list of their own within the list, as Ironic has them.
+        # The links to the nodes of a chassis are in a nested list, as in Ironic.
         schema = {"type": "array", "items": LINKS} if name == "nodes" else LINKS
         properties[name] = {**schema, **_since(since)}
     return {"type": "object", "properties": properties, "additionalProperties": False}
@@ -117,8 +118,8 @@ def _since(version: int) -> Json:
     return {"x-since": f"1.{version}"} if version > 1 else {}
 
 
-def below(resource: documents.Resource | None) -> dict[str, int]:
-    """Return the link lists that a resource shows, with their versions."""
+def below(resource: views.Resource | None) -> dict[str, int]:
+    """Return the link lists of a resource with their versions."""
     return dict(resource.below) if resource is not None else {}
 
 
@@ -126,28 +127,28 @@ def below(resource: documents.Resource | None) -> dict[str, int]:
 
 
 def fields_of(resource: queries.Resource) -> Json:
-    """Return the argument that chooses fields."""
+    """Return the argument ``fields``."""
     names = ", ".join(field.name for field in resource.table)
-    about = f"Show these fields only, separated by commas: {names}."
+    about = f"Show only these fields, separated by commas: {names}."
     return _query("fields", {"type": "string"}, resource.fields_since, about)
 
 
 def detail_of(resource: queries.Resource) -> Json:
-    """Return the argument that shows all fields."""
+    """Return the argument ``detail``."""
     return _query("detail", {"type": "boolean"}, resource.detail_since, "Show all fields.")
 
 
 def paging(resource: queries.Resource) -> list[Json]:
-    """Return the arguments of every list, and the filters of this one."""
+    """Return the arguments of every list, and the filters of this resource."""
     keys = ["id", *(one.name for one in resource.table if one.sort and one.stored is not None)]
     found = [
-        _query("limit", {"type": "integer"}, 1, "Rows of a page."),
-        _query("marker", {"type": "string"}, 1, "Go on after this row."),
+        _query("limit", {"type": "integer"}, 1, "Largest number of rows in a page."),
+        _query("marker", {"type": "string"}, 1, "Start after this row."),
         _query("sort_key", {"enum": keys}, 1, "Sort by this field."),
-        _query("sort_dir", {"enum": ["asc", "desc"]}, 1, "In which direction."),
+        _query("sort_dir", {"enum": ["asc", "desc"]}, 1, "Sort direction."),
     ]
     for one in resource.filters:
-        found.append(_query(one.name, {"type": "string"}, one.since, "Show these rows only."))
+        found.append(_query(one.name, {"type": "string"}, one.since, "Show only matching rows."))
     return found
 
 
@@ -160,7 +161,7 @@ def _query(name: str, schema: Json, since: int, about: str) -> Json:
 VERSION_HEADER: Json = {
     "name": "X-OpenStack-Ironic-API-Version",
     "in": "header",
-    "description": "The microversion that is spoken; the newest if it is left out.",
+    "description": "The requested microversion; the newest if the header is left out.",
     "schema": {"type": "string", "pattern": r"^(latest|1\.[1-9][0-9]{0,2})$"},
     "example": versions.MAX_VERSION,
 }
@@ -172,11 +173,14 @@ MATCH_HEADER: Json = {
     "example": '"7"',
 }
 _EARLY = (
-    # of bodies that do not come; the others are in the table of errors, too
+    # for a write in an older version
+    HTTPStatus.METHOD_NOT_ALLOWED,
+    # for a body that does not arrive, and for agents; the table of errors has the other statuses
     HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.TOO_MANY_REQUESTS,
 )
 _FAULT: Json = {
-    "description": "Older clients read a string in a string: error_message holds the JSON object.",
+    "description": "Older clients read a nested string: error_message contains the JSON object.",
     "anyOf": [
         {
             "type": "object",
@@ -193,9 +197,9 @@ _FAULT: Json = {
 
 
 def statuses() -> list[int]:
-    """Return the status codes of all refusals: those of the table of errors, and earlier ones."""
+    """Return the status codes of all refusals, from the table of errors and before its use."""
     known = {one.status for one in _errors(errors.Error)} | {*_EARLY}
-    # One of the errors is no refusal: it says that an answer is not there yet.
+    # StepsUnavailable is not a refusal: its 202 means that the result is not ready.
     return sorted(int(one) for one in known if one >= HTTPStatus.BAD_REQUEST)
 
 
@@ -206,7 +210,7 @@ def _errors(kind: type[errors.Error]) -> Iterator[type[errors.Error]]:
 
 
 def refusals() -> dict[str, Json]:
-    """Return the answers to refused requests, for ``components``."""
+    """Return the responses to refused requests, for ``components``."""
     content = {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
     return {
         f"Refused{code}": {"description": HTTPStatus(code).phrase, "content": content}
@@ -215,5 +219,5 @@ def refusals() -> dict[str, Json]:
 
 
 def fault() -> Json:
-    """Return the schema of the body of a refusal."""
+    """Return the schema of an error body."""
     return _FAULT

@@ -1,8 +1,8 @@
-"""Who may do what: one table of rules, with Ironic's names and defaults (its RBAC of 2021 on).
+"""Policy: one table of access rules, with Ironic's names and defaults (its RBAC since 2021).
 
-A rule whose row has operations guards these routes, and no route has two: `guard` finds the rule of
-a route by method and path. The other rules are asked by name where a request has more to it than
-its route. ``enforcer`` puts them to oslo.policy; ``access`` asks.
+The operations in the row of a rule are the routes that it guards; each route has one rule. `guard`
+finds the rule of a route by method and path. Rules without operations are checked by name where
+the route is not enough. ``enforcer`` registers the rules with oslo.policy; ``access`` checks them.
 
 To guard a new route, write its ``METHOD /path`` into the row of its rule.
 """
@@ -36,21 +36,21 @@ TABLE: tuple[Rule, ...] = (*of_others.NAMED, *of_nodes.RULES, *below_nodes.RULES
 BY_NAME: Mapping[str, Rule] = {rule.name: rule for rule in TABLE}
 
 METRICS = "baremetal:metrics:get"
-"""The rule of /metrics, which stands before routes."""
+"""The rule of /metrics, which is not a route."""
 
 _STEP = "baremetal:step:execute"
 _WORD = re.compile(r"\{\w+\}")
 
 
 def guard(method: str, path: str) -> Rule | None:
-    """Return the rule of a route (``Route.path``), None if no row names it."""
+    """Return the rule of a route (``Route.path``), or None if no row names the route."""
     return _GUARDS.get(_unnamed(f"{method} {path}"))
 
 
 def of_steps(steps: Any) -> tuple[str, ...]:
-    """Return the names of the rules that a policy file may have for single steps: each name once.
+    """Return the names, each once, of the rules that a policy file may define for these steps.
 
-    :param steps: as they came, of any form: what is no list of steps is refused by others.
+    :param steps: the list as received; a malformed list is refused elsewhere.
     """
     listed = steps if isinstance(steps, list) else []
     named = (
@@ -62,7 +62,7 @@ def of_steps(steps: Any) -> tuple[str, ...]:
 
 
 def public(path: str) -> bool:
-    """Tell whether a path, as ``Call.path``, is answered without a login."""
+    """Return whether a path, as ``Call.path``, is served without a login."""
     return _PUBLIC_PATHS.fullmatch(path) is not None
 
 
@@ -71,12 +71,12 @@ def _unnamed(operation: str) -> str:
 
 
 def _guards(table: Iterable[Rule]) -> dict[str, Rule]:
-    """Return which rule guards which operation. Raises RuntimeError for one that two guard."""
+    """Return operation -> rule. Raises RuntimeError for an operation with two rules."""
     found: dict[str, Rule] = {}
     for rule in table:
         for operation in map(_unnamed, rule.operations):
             if operation in found:
-                raise RuntimeError(f"{operation} is guarded by {found[operation].name}, too")
+                raise RuntimeError(f"{operation} is also guarded by {found[operation].name}")
             found[operation] = rule
     return found
 

@@ -1,12 +1,12 @@
-"""What the caller of one request may do, asked of the rules of ``policy``.
+"""Rights of the caller of one request, checked by the rules of ``policy``.
 
-The router opens the rule of the route. A rule that is about nothing is asked there and then. One
-that is about an object waits until its owner is known, which costs no statement of its own: whoever
-reads the object (`idents.fetch` for nodes) reads its owner along and has it judged before anything
-else is done with it. What nobody has judged in the end is refused.
+The router enters the rule of the route. A rule without an object is checked at once. A rule about
+an object is checked when the owner of the object is known. The function that reads the object
+(`node_lookup.fetch` for nodes) also reads its owner and has it checked first, so that the check
+costs no statement. A request whose object was never checked is refused.
 
-An object that the caller may not see is not found; one they see, but may not do this with, is
-forbidden.
+The response is 404 for an object that the caller may not see, and 403 for an object that the
+caller may see but not use in this way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 Row = dict[str, Any]
 Target = Mapping[str, str]
 Ask = Callable[[str, Target], bool]
-"""Tells whether the caller passes the rule of this name for an object with these owners."""
+"""Return whether the caller passes the rule of this name for an object with these owners."""
 
 OWNERS = ("owner", "lessee")
 REDACTED: Mapping[str, bool] = {
@@ -32,19 +32,19 @@ REDACTED: Mapping[str, bool] = {
     "driver_internal_info": True,
     "driver_info": True,
 }
-"""What of a node has a rule of its own to be seen, and whether it is an object."""
+"""Fields of a node with a rule for reading -> whether the value is an object."""
 
 
 class Access:
     """The rights of one caller for one request.
 
-    :param ask: None: everything is allowed.
-    :param project: the caller's, by which lists are narrowed.
-    :param system: whether the caller speaks for the whole system.
-    :param there: tells whether there is a rule of a name; those of the table always are.
+    :param ask: checks a rule; None allows everything.
+    :param project: the caller's project, to which lists are narrowed.
+    :param system: whether the caller's token has system scope.
+    :param there: returns whether a rule exists; the rules of the table always exist.
     """
 
-    __slots__ = ("_ask", "_known", "_pending", "_rule", "_there", "project", "system")
+    __slots__ = ("_ask", "_pending", "_rule", "_there", "_verdicts", "project", "system")
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Access:
     ) -> None:
         self._ask = ask
         self._there = there
-        self._known: dict[tuple[str, ...], bool] = {}
+        self._verdicts: dict[tuple[str, ...], bool] = {}
         self._pending = False
         self._rule: policy.Rule | None = None
         self.project = project
@@ -64,38 +64,37 @@ class Access:
 
     @property
     def limited(self) -> bool:
-        """Whether there are rules to be asked at all."""
+        """True if rules limit this caller."""
         return self._ask is not None
 
     def allows(self, name: str, target: Target | None = None) -> bool:
-        """Tell whether the caller passes a rule; ``target`` as from `target`."""
+        """Return whether the caller passes a rule; ``target`` as from `target`."""
         return self._ask is None or self._ask(name, target or {})
 
     def written(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the names that there is a rule for: a policy file may have more rules."""
+        """Return the names that have a rule, in the table or in a policy file."""
         return () if self._ask is None else tuple(filter(self._there, names))
 
     def demand(self, name: str, target: Target | None = None) -> None:
-        """Ask one more rule.
+        """Check one more rule.
 
         :raises errors.Forbidden: the caller does not pass it.
         """
         if not self.allows(name, target):
             raise errors.Forbidden(what=name)
 
-    # -- of the route ------------------------------------------------------------------------
+    # -- rule of the route -------------------------------------------------------------------
 
     def enter(self, rule: policy.Rule | None) -> None:
-        """Begin a request that ``rule`` guards; None is passed by nobody.
+        """Begin a request that ``rule`` guards; None refuses every caller.
 
-        :raises errors.Forbidden: the rule is about nothing, or of a list, and the caller does not
-            pass it.
+        :raises errors.Forbidden: the caller does not pass a rule of a list, or one without object.
         """
         if self._ask is None:
             return
         self._rule = rule
         if rule is None:
-            LOG.error("A route has no rule in ironic_lite.api.policy, and is closed to everybody")
+            LOG.error("A route has no rule in ironic_lite.api.policy; the request is refused")
             raise errors.Forbidden(what="a route without a rule")
         self._pending = bool(rule.about) or rule.lists
         if rule.lists:
@@ -106,23 +105,25 @@ class Access:
     def leave(self) -> None:
         """End a request.
 
-        :raises errors.Forbidden: what the rule is about was never judged.
+        :raises errors.Forbidden: the object of the rule was never checked.
         """
         if self._pending and self._rule is not None:
-            LOG.error("Rule %s was asked of nothing: its answer is withheld", self._rule.name)
+            LOG.error(
+                "Rule %s was never checked for an object; the request is refused", self._rule.name
+            )
             raise errors.Forbidden(what=self._rule.name)
 
     def settle(self) -> None:
-        """Say that what the route's rule is about has been judged by other rules."""
+        """Record that other rules have checked the object of the route's rule."""
         if self._ask is not None:
             self._pending = False
 
-    # -- of objects --------------------------------------------------------------------------
+    # -- rules about objects -----------------------------------------------------------------
 
     def node(
         self, row: Row, missing: errors.Error, *names: str, enough: Callable[..., bool] = all
     ) -> None:
-        """Judge what is asked of a node, or of what hangs below it, as `owned`.
+        """Check the operation on a node or on a sub-resource of it, as `owned`.
 
         :param row: with owner and lessee of the node.
         """
@@ -136,16 +137,15 @@ class Access:
         names: Sequence[str] = (),
         enough: Callable[..., bool] = all,
     ) -> None:
-        """Judge what is asked of an object by who owns it.
+        """Check the operation on an object by its owner.
 
         :param kind: of `policy`: node, allocation, runbook.
-        :param row: with ``owner``, and ``lessee`` if it can have one; one that is ``public`` may be
-            seen by whoever may see their own.
-        :param missing: raised to a caller who may not see the object: what is raised, too, if there
-            is no such object.
-        :param names: of rules; none for that of the route, if it is about this kind.
-        :param enough: ``any`` if one of the rules is.
-        :raises errors.Forbidden: the caller may see it, but not do this.
+        :param row: with ``owner``, and ``lessee`` if the kind has one. Callers who may see their
+            own objects may also see a ``public`` one.
+        :param missing: the error of a missing object, raised if the caller may not see this one.
+        :param names: rules to pass; without names, the rule of the route if it is about this kind.
+        :param enough: ``any`` if one passed rule suffices.
+        :raises errors.Forbidden: the caller may see the object, but a rule forbids the operation.
         """
         if self._ask is None or (self._rule is not None and self._rule.public):
             return
@@ -162,21 +162,21 @@ class Access:
             raise errors.Forbidden(what=failed[0])
 
     def _passes(self, name: str, owners: Target) -> bool:
-        """Ask a rule, each for each pair of owners once."""
+        """Check a rule, once for each combination of owners."""
         key = (name, *(f"{kind}={owner}" for kind, owner in owners.items()))
-        found = self._known.get(key)
+        found = self._verdicts.get(key)
         if found is None:
-            found = self._known[key] = self.allows(name, owners)
+            found = self._verdicts[key] = self.allows(name, owners)
         return found
 
-    # -- of lists ----------------------------------------------------------------------------
+    # -- rules of lists ----------------------------------------------------------------------
 
     def only(self, asked: str | None = None, *, kind: str | None = None) -> str | None:
-        """Return the project whose objects alone the caller may list, None for no such bound.
+        """Return the only project whose objects the caller may list, or None for all.
 
-        :param asked: the project of the request's own filter, which must be that.
-        :param kind: ``node`` and so on, for a list below a route with another rule.
-        :raises errors.Forbidden: the caller may list nothing, or not those of ``asked``.
+        :param asked: the project of the request's own filter, which must be the same.
+        :param kind: ``node`` and so on, for a list on a route with another rule.
+        :raises errors.Forbidden: the caller may list nothing, or not the project ``asked``.
         """
         if self._ask is None:
             return None
@@ -189,7 +189,7 @@ class Access:
         return project
 
     def _bound(self, name: str) -> str | None:
-        """Return the project whose objects alone the caller may list by a rule, None for all.
+        """Return the only project whose objects a rule lets the caller list, or None for all.
 
         :raises errors.Forbidden: the caller may list nothing.
         """
@@ -202,9 +202,9 @@ class Access:
         return self.project
 
     def redactor(self) -> Callable[[Row], None] | None:
-        """Return what hides in a row of a node what its reader may not see; None: nothing.
+        """Return a function that hides fields of a node that the caller may not see, or None.
 
-        The row needs owner and lessee beside what is hidden.
+        The function needs a row with owner and lessee.
         """
         if self._ask is None or self.allows("baremetal:node:get:filter_threshold"):
             return None
@@ -221,8 +221,8 @@ class Access:
 
 
 def target(kind: str, row: Row) -> dict[str, str]:
-    """Return the owners of an object as rules name them.
+    """Return the owners of an object under the names that rules use.
 
-    An owner that is not there is left out: as None it would be the project of a token without one.
+    A missing owner is left out, because None would match a token without a project.
     """
     return {f"{kind}.{name}": row[name] for name in OWNERS if row.get(name)}

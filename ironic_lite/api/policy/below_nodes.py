@@ -1,4 +1,4 @@
-"""The rules of what hangs below nodes, and has paths of its own."""
+"""Rules of objects of nodes that have their own paths: ports, portgroups and volumes."""
 
 from __future__ import annotations
 

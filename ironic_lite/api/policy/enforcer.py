@@ -1,6 +1,6 @@
-"""The rules of ``policy`` in oslo.policy, with what a policy file overrides.
+"""The rules of ``policy`` in oslo.policy, with the overrides of a policy file.
 
-Loaded only where it is used: [api]auth_strategy = keystone, and the programs oslopolicy-*.
+Imported only by [api]auth_strategy = keystone and by the programs oslopolicy-*.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import oslo_policy.policy
 from oslo_config import cfg
 from oslo_context.context import RequestContext
 
-from ironic_lite import config
 from ironic_lite.api import policy
 from ironic_lite.api.policy import checks
 from ironic_lite.api.policy.access import Access
+from ironic_lite.core import config
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _OURS = ("--config-file", "--config-dir")
 
 
 def rules() -> list[Any]:
-    """Return the defaults: the entry point oslo.policy.policies."""
+    """Return the default rules, for the entry point oslo.policy.policies."""
     return [_rule(each) for each in policy.TABLE]
 
 
@@ -47,7 +47,7 @@ def _rule(row: policy.Rule) -> Any:
 def build(conf: cfg.ConfigOpts) -> Any:
     """Return the enforcer of a configuration.
 
-    :raises config.ConfigError: its policy file cannot be used.
+    :raises config.ConfigError: the policy file is invalid.
     """
     found = oslo_policy.policy.Enforcer(conf)
     found.register_defaults(rules())
@@ -62,9 +62,9 @@ def build(conf: cfg.ConfigOpts) -> Any:
 
 
 def for_scripts() -> Any:
-    """Return the enforcer of the command line: the entry point oslo.policy.enforcer.
+    """Return the enforcer of the command line, for the entry point oslo.policy.enforcer.
 
-    The scripts read their own options; of ours they leave ``--config-file`` and ``--config-dir``.
+    The programs read their own options and leave ``--config-file`` and ``--config-dir`` to us.
     """
     words, ours = iter(sys.argv[1:]), []
     for word in words:
@@ -72,22 +72,22 @@ def for_scripts() -> Any:
             ours += [word, next(words, "")]
         elif word.startswith(tuple(f"{each}=" for each in _OURS)):
             ours.append(word)
-    # The global ones, which the scripts look into afterwards; they have read theirs by now.
+    # The programs read the global configuration afterwards; their own options are parsed by now.
     config.CONF(ours, project=config.PROJECT, prog=config.API)
     return build(config.CONF)
 
 
 class Asker:
-    """Asks the enforcer for one caller after the other."""
+    """Make the `Access` of each caller, backed by one enforcer."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
-        self._rules = checks.Trees(build(conf))
+        self._rules = checks.Verdicts(conf, build)
         elevated = conf.rbac_service_role_elevated_access
         name = conf.rbac_service_project_name if elevated else None
         self._common = {"config.service_project_name": name} if name else {}
 
     def access(self, environ: dict[str, Any]) -> Access:
-        """Return the rights of the caller whose token the middleware has looked into."""
+        """Return the rights of the caller whose token the middleware has validated."""
         who = RequestContext.from_environ(environ, overwrite=False)
         return self._access({**who.to_policy_values(), "project_name": who.project_name})
 
@@ -95,21 +95,13 @@ class Asker:
         """Return the rights of a caller without a token."""
         return self._access({"roles": [], "is_public_api": True})
 
-    def _access(self, caller: dict[str, Any]) -> Access:
-        project = caller.get("project_id")
-        plain = {**self._common, **_plain(caller)}
-        if caller.get("system_scope"):
-            caller["system"] = caller["system_scope"]  # its older name, which rules use
+    def _access(self, values: dict[str, Any]) -> Access:
+        caller = checks.Caller(values, self._common)
 
         def ask(name: str, owners: Mapping[str, str]) -> bool:
-            found = self._rules.passes(name, {**plain, **owners}, caller)
+            found = self._rules.passes(name, owners, caller)
             LOG.debug("Rule %s: %s", name, "passed" if found else "not passed")
             return found
 
-        system = caller.get("system_scope") == "all"
-        return Access(ask, project, system=system, there=self._rules.has)
-
-
-def _plain(caller: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what overridden rules may name of the caller in place of the object."""
-    return {name: value for name, value in caller.items() if value is not None}
+        system = values.get("system_scope") == "all"
+        return Access(ask, values.get("project_id"), system=system, there=self._rules.has)

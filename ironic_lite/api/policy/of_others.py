@@ -1,4 +1,4 @@
-"""The rules of all that is of no node."""
+"""Rules of resources that do not belong to nodes."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from ironic_lite.api.policy.personas import (
     of,
 )
 
-# Asked by others, and what policy files of older deployments still refer to.
+# Rules that other rules or policy files of older deployments refer to.
 NAMED = (
     Rule(
         "service_role",
         "role:service and project_name:%(config.service_project_name)s",
         "The service role in the project of services, where options raise it to system scope.",
     ),
-    Rule("public_api", "is_public_api:True", "Of older policy files: what needs no login."),
-    Rule("admin_api", "role:admin or role:administrator", "Of older policy files."),
+    Rule("public_api", "is_public_api:True", "For older policy files: routes without login."),
+    Rule("admin_api", "role:admin or role:administrator", "For older policy files."),
     Rule(
         "is_member",
         "(project_domain_id:default or project_domain_id:None) and "
         "(project_name:demo or project_name:baremetal)",
-        "Of older policy files.",
+        "For older policy files.",
     ),
     Rule(
         "is_observer",
         "rule:is_member and (role:observer or role:baremetal_observer)",
-        "Of older policy files.",
+        "For older policy files.",
     ),
     Rule(
         "is_admin",
         "rule:admin_api or (rule:is_member and role:baremetal_admin)",
-        "Of older policy files.",
+        "For older policy files.",
     ),
-    Rule("is_node_owner", "project_id:%(node.owner)s", "Of older policy files."),
-    Rule("is_node_lessee", "project_id:%(node.lessee)s", "Of older policy files."),
-    Rule("is_allocation_owner", "project_id:%(allocation.owner)s", "Of older policy files."),
+    Rule("is_node_owner", "project_id:%(node.owner)s", "For older policy files."),
+    Rule("is_node_lessee", "project_id:%(node.lessee)s", "For older policy files."),
+    Rule("is_allocation_owner", "project_id:%(allocation.owner)s", "For older policy files."),
 )
 
 
 _OTHERS = (
-    # Not of Ironic.
-    Rule("baremetal:metrics:get", READER, "Read what /metrics tells of the whole service."),
+    # Ironic does not have this rule.
+    Rule("baremetal:metrics:get", READER, "Read the metrics of the whole service at /metrics."),
     Rule("baremetal:shards:get", READER, "List the shards.", ("GET /shards",)),
     Rule(
         "baremetal:chassis:get",
@@ -93,21 +93,21 @@ _OTHERS = (
     Rule(
         "baremetal:driver:get_properties",
         READER,
-        "Show what a hardware type reads in driver_info.",
+        "Show the keys of driver_info that a hardware type reads.",
         ("GET /drivers/{name}/properties",),
         scope=SYSTEM,
     ),
     Rule(
         "baremetal:driver:get_raid_logical_disk_properties",
         READER,
-        "Show what a hardware type reads in target_raid_config.",
+        "Show the keys of target_raid_config that a hardware type reads.",
         ("GET /drivers/{name}/raid/logical_disk_properties",),
         scope=SYSTEM,
     ),
     Rule(
         "baremetal:driver:vendor_passthru",
         ADMIN,
-        "Call a vendor's method of a hardware type.",
+        "Call a vendor method of a hardware type.",
         (
             "GET /drivers/{name}/vendor_passthru/methods",
             *(
@@ -129,7 +129,7 @@ _OTHERS = (
         ),
     ),
     Rule(
-        "baremetal:events:post", ADMIN, "Tell of external events.", ("POST /events",), scope=SYSTEM
+        "baremetal:events:post", ADMIN, "Report external events.", ("POST /events",), scope=SYSTEM
     ),
     Rule(
         "baremetal:deploy_template:get",
@@ -205,13 +205,13 @@ _ALLOCATIONS = (
     Rule(
         "baremetal:allocation:create",
         any_of(MEMBER, "role:member"),
-        "Ask for an allocation.",
+        "Request an allocation.",
         ("POST /allocations",),
     ),
     Rule(
         "baremetal:allocation:create_restricted",
         MEMBER,
-        "Ask for an allocation that a named project owns.",
+        "Request an allocation with a named owner.",
     ),
     Rule(
         "baremetal:allocation:update",
@@ -223,7 +223,7 @@ _ALLOCATIONS = (
     Rule(
         "baremetal:allocation:delete",
         ALLOCATES,
-        "Give allocations back.",
+        "Delete allocations.",
         ("DELETE /allocations/{ident}", "DELETE /nodes/{ident}/allocation"),
         ALLOCATION,
     ),
@@ -273,30 +273,28 @@ _RUNBOOK_RULES = (
     ),
     Rule("baremetal:runbook:update:public", MEMBER, "Make runbooks public.", about=RUNBOOK),
     Rule("baremetal:runbook:update:owner", MEMBER, "Change the owner of runbooks.", about=RUNBOOK),
-    Rule("baremetal:runbook:use", RUNBOOKS, "Have a node do what a runbook says.", about=RUNBOOK),
+    Rule("baremetal:runbook:use", RUNBOOKS, "Run a runbook on a node.", about=RUNBOOK),
 )
 
 _PUBLIC = (
     Rule(
         "baremetal:node:ipa_heartbeat",
         ANYONE,
-        "Report that a ramdisk lives.",
-        ("POST /heartbeat/{ident}",),
+        "Send the heartbeat of a ramdisk.",
+        ("POST /heartbeat", "POST /heartbeat/{ident}"),
     ),
-    Rule(
-        "baremetal:driver:ipa_lookup", ANYONE, "Ask which node a ramdisk is on.", ("GET /lookup",)
-    ),
+    Rule("baremetal:driver:ipa_lookup", ANYONE, "Look up the node of a ramdisk.", ("GET /lookup",)),
     Rule(
         "baremetal:driver:ipa_continue_inspection",
         ANYONE,
-        "Bring what a ramdisk found.",
+        "Send the inspection report of a ramdisk.",
         ("POST /continue_inspection",),
     ),
-    # Not of Ironic, which asks nobody either.
+    # Ironic has no rule for these routes, and needs no login either.
     Rule(
         "baremetal:root:get",
         ANYONE,
-        "See which versions there are.",
+        "See the versions of the API.",
         ("GET ", "GET /", "HEAD ", "HEAD /", "GET /openapi", "GET /openapi.json"),
     ),
 )

@@ -1,4 +1,4 @@
-"""What a rule is, and the callers that the defaults of rules tell apart."""
+"""The record of a rule, and the checks that the default rules are composed of."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import dataclasses
 SYSTEM = ("system",)
 BOTH = ("system", "project")
 ANYONE = ""
-"""The check that everybody passes, even without a login."""
+"""The check that every caller passes, even without a login."""
 
 VENDOR_METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
 VENDOR_PLACES = ("/vendor_passthru", "/vendor_passthru/{method}")
-"""How a vendor's methods are called, and where below their object."""
+"""HTTP methods of vendor passthru, and its paths below an object."""
 
 NODE, ALLOCATION, RUNBOOK = "node", "allocation", "runbook"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule.
+    """A policy rule.
 
-    ``check`` is the default, in the language of oslo.policy. ``operations`` are the routes it
-    guards, as ``GET /nodes/{ident}``. ``about`` is the kind of object whose owner it is judged by,
-    "" for none. ``scope`` are the scopes of tokens that may pass.
+    ``check`` is the default, in the language of oslo.policy. ``operations`` are the routes that it
+    guards, as ``GET /nodes/{ident}``. ``about`` is the kind of object whose owner the check uses,
+    "" for none. ``scope`` are the token scopes that may pass.
     """
 
     name: str
@@ -34,12 +34,12 @@ class Rule:
 
     @property
     def public(self) -> bool:
-        """Whether its routes ask for no login; what the check is overridden by is asked, too."""
+        """True if its routes need no login; the override of a policy file is still checked."""
         return self.check == ANYONE
 
     @property
     def lists(self) -> bool:
-        """Whether it lets a caller list what is their own; ``..._all`` lets them list the rest."""
+        """True if the rule is for listing the caller's own objects; ``..._all`` lists the rest."""
         return not self.about and self.name.endswith(":list")
 
 
@@ -47,12 +47,12 @@ class Rule:
 
 
 def any_of(*checks: str) -> str:
-    """Return the check that who passes one of these passes."""
+    """Return the check that is passed if one of these is passed."""
     return " or ".join(f"({check})" for check in checks)
 
 
 def of(role: str, owner: str) -> str:
-    """Return the check of a role in the project that owns; ``owner`` is a key of the target."""
+    """Return the check of a role in the owning project; ``owner`` is a key of the target."""
     return f"role:{role} and project_id:%({owner})s"
 
 

@@ -1,1 +1,1 @@
-"""What controllers share: to find, show, list, create and change what the database holds."""
+"""Shared parts of the controllers: find, show, list, create and change database rows."""

@@ -1,7 +1,7 @@
-"""Create and change nodes: the request's checks, the conductor's check of interfaces, one write.
+"""Create and change nodes: check the request, have the conductor check interfaces, write once.
 
-The API writes nodes itself, in one transaction with the event that tells of it; the conductor is
-only asked what it alone knows, and touches neither machine nor database for that.
+The API writes the node and its event in one transaction. The conductor only checks driver and
+interfaces; it touches neither machine nor database for the check.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_lite import clock, errors, fields
+from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
-from ironic_lite.api.resources import guards, happenings, idents, ownership, patches
+from ironic_lite.api.resources import event_rows, guards, node_lookup, ownership, patches
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import schemas
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import allocations, events, nodes
-from ironic_lite.db.session import Connection
-from ironic_lite.states import State
+from ironic_lite.api.wire.request import Request
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import allocations, events, nodes
+from ironic_lite.domain import fields
+from ironic_lite.domain.states import State
 
 Row = dict[str, Any]
 
@@ -48,9 +50,9 @@ def create(service: Service, request: Request, body: Any) -> Row:
     """Enroll a node and return its columns.
 
     :raises errors.Forbidden: the caller may not enroll nodes.
-    :raises errors.InvalidRequest: the body is wrong, or no conductor drives such a node.
-    :raises errors.Duplicate: its uuid, name or instance_uuid is taken.
-    :raises errors.NoConductor: those that drive such nodes are away.
+    :raises errors.InvalidRequest: the body is invalid, or no conductor has the driver.
+    :raises errors.Duplicate: uuid, name or instance_uuid is in use.
+    :raises errors.NoConductor: all conductors with the driver are offline.
     """
     owner = ownership.enrolling(request, service.conf)
     given = schemas.node(body, version=request.version)
@@ -61,21 +63,21 @@ def create(service: Service, request: Request, body: Any) -> Row:
     row["provision_state"] = (State.ENROLL if enrolls else State.AVAILABLE).value
     _find_parent(service, request, given, row)
     row.update(_interfaces(service, request, row))
-    told = happenings.of(request.who, row["uuid"], "node_created", {"driver": row["driver"]})
+    event = event_rows.of(request.who, row["uuid"], "node_created", {"driver": row["driver"]})
 
     def insert(conn: Connection) -> None:
         nodes.insert(conn, row)
-        events.add(conn, [told])
+        events.add(conn, [event])
 
     _write(service, insert)
-    service.notifier.tell(request.who, [told], row)
+    service.notifier.tell(request.who, [event], row)
     return row
 
 
 def _defaults(conf: cfg.ConfigOpts, given: Row) -> Row:
-    """Return what the operator wants new nodes to have that do not say themselves.
+    """Return the configured defaults for fields that the request leaves out.
 
-    An empty text says nothing, as in Ironic.
+    An empty string counts as left out, as in Ironic.
     """
     wanted: Row = {
         "resource_class": conf.default_resource_class or None,
@@ -90,15 +92,17 @@ def _defaults(conf: cfg.ConfigOpts, given: Row) -> Row:
 def update(service: Service, request: Request, ident: str, *, reset_interfaces: bool | None) -> Row:
     """Apply a JSON PATCH to a node and return its columns and traits.
 
-    :param reset_interfaces: with a new driver, forget the interfaces that the patch does not name.
-    :raises errors.Error: as ``patches.node``, `create` and ``db.nodes.edit``.
+    :param reset_interfaces: with a new driver, reset the interfaces that the patch leaves out.
+    :raises errors.Error: as ``patches.node``, `create` and ``db.queries.nodes.edit``.
     """
+    patches.check_form(request.json, version=request.version)
     rules = ownership.rules(request.json)
-    before = idents.fetch(service, request, ident, with_traits=True, rules=rules)
+    before = node_lookup.fetch(service, request, ident, with_traits=True, rules=rules)
     changed = patches.node(before, request.json, version=request.version)
     if reset_interfaces is not None:
         _check_reset(request, reset_interfaces)
     if not changed:
+        guards.check_unlocked(before)
         return before
     ownership.check_transfer(service, request, before, changed)
     guards.check_unlocked(before)
@@ -119,13 +123,13 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
 
 
 def _save(service: Service, request: Request, before: Row, written: Row) -> datetime.datetime:
-    """Write columns of a node and the event that tells of it; return the moment.
+    """Write columns of a node together with the event; return the time of the change.
 
-    :param before: the node as read; all columns, if anybody listens.
+    :param before: the node as read, with all columns if notifications are enabled.
     """
     at = clock.now()
-    # Names only: values may be secret.
-    told = happenings.of(request.who, before["uuid"], "node_updated", {"fields": sorted(written)})
+    # The event contains names only, because values may be secret.
+    event = event_rows.of(request.who, before["uuid"], "node_updated", {"fields": sorted(written)})
 
     allocation = before["allocation_uuid"] if "allocation_uuid" in written else None
 
@@ -134,11 +138,11 @@ def _save(service: Service, request: Request, before: Row, written: Row) -> date
         nodes.edit(conn, before["uuid"], values, generation=before["generation"])
         if allocation is not None:
             allocations.forget(conn, allocation)
-        events.add(conn, [told])
+        events.add(conn, [event])
 
     _write(service, work)
     if service.notifier.on:
-        service.notifier.tell(request.who, [told], {**before, **written, "updated_at": at})
+        service.notifier.tell(request.who, [event], {**before, **written, "updated_at": at})
     return at
 
 
@@ -158,17 +162,18 @@ def _check_reset(request: Request, asked: bool) -> None:
 def set_maintenance(
     service: Service, request: Request, ident: str, *, on: bool, reason: str | None = None
 ) -> None:
-    """Begin or end a node's maintenance; its end clears reason and fault.
+    """Begin or end the maintenance of a node; the end clears reason and fault.
 
-    :raises errors.NodeNotFound: there is no such node.
-    :raises errors.NodeLocked: somebody works on the node.
+    :raises errors.NodeNotFound: the node does not exist.
+    :raises errors.NodeLocked: a conductor holds the lock of the node.
     """
-    columns = ("uuid", "generation", "maintenance", "maintenance_reason", "fault")
-    before = idents.fetch(service, request, ident, None if service.notifier.on else columns)
+    columns = ("uuid", "generation", "maintenance", "maintenance_reason", "fault", "reservation")
+    before = node_lookup.fetch(service, request, ident, None if service.notifier.on else columns)
     wanted: Row = {"maintenance": on, "maintenance_reason": reason}
     if not on:
         wanted["fault"] = None
     written = {name: value for name, value in wanted.items() if before[name] != value}
+    guards.check_unlocked(before)
     if written:
         _save(service, request, before, written)
 
@@ -177,7 +182,7 @@ def set_maintenance(
 
 
 def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
-    """Return the interface columns of a node, the conductor's defaults filled in."""
+    """Return the interface columns of a node, completed with the conductor's defaults."""
     place = (row["driver"], row["conductor_group"])
     ask = functools.partial(
         service.reach(functools.partial(service.fleet.any_host, *place)).check_node,
@@ -196,15 +201,15 @@ def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
 
 
 def _overrides(row: Row) -> dict[str, Any]:
-    """Return by kind the interfaces that instance_info asks for; no value is no wish."""
-    told = row["instance_info"] or {}
-    return {kind: told[name] for name, kind in _INTERFACES.items() if told.get(name)}
+    """Return kind -> interface that instance_info overrides; empty values override nothing."""
+    info = row["instance_info"] or {}
+    return {kind: info[name] for name, kind in _INTERFACES.items() if info.get(name)}
 
 
 def _find_parent(service: Service, request: Request, given: Row, row: Row) -> None:
-    """Keep a parent by its UUID.
+    """Replace the name of a parent by its UUID.
 
-    :raises errors.InvalidParameter: 400, since the request's own object is not what is missing.
+    :raises errors.InvalidParameter: the parent does not exist; 404 is for the node of the path.
     """
     if given.get("parent_node"):
         try:

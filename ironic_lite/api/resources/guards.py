@@ -1,7 +1,7 @@
-"""What the state of a node forbids to change on it and on its ports, as tables of small rules.
+"""Rules by which the state of a node forbids changes of the node, its ports and portgroups.
 
-A rule looks at the change and raises, or does not. No rule looks at the lock of the node: callers
-ask `check_unlocked` last, and the write itself fails when the node has been reserved since.
+A rule checks the change and raises an error if the change is forbidden. The rules ignore the lock
+of the node: callers call `check_unlocked` last, and the write fails if the node is locked by then.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import errors, fields, states
-from ironic_lite.states import State
+from ironic_lite import errors
+from ironic_lite.domain import fields, states
+from ironic_lite.domain.states import State
 
 _INSPECTING_CLOSED_SINCE = 39
 _OFF = "power off"
@@ -29,9 +30,9 @@ _CONNECTION_STATES = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """A PATCH of a node: its columns before and after, which differ, and the operations as asked.
+    """A PATCH of a node: columns before and after, names of changed columns, and operations.
 
-    ``touched`` has one ``"op /path"`` for each operation, whether it changed anything or not.
+    ``touched`` has one ``"op /path"`` for each operation, even if it changed nothing.
     """
 
     before: Mapping[str, Any]
@@ -47,15 +48,15 @@ class Change:
 
     @property
     def ident(self) -> str:
-        """How errors name the node."""
+        """The UUID of the node, for messages."""
         return str(self.before["uuid"])
 
 
 def check_unlocked(node: Mapping[str, Any]) -> None:
-    """Refuse to touch a node that somebody works on.
+    """Refuse a change of a locked node.
 
     :param node: uuid, reservation.
-    :raises errors.NodeLocked: its lock is held.
+    :raises errors.NodeLocked: a conductor holds the lock.
     """
     if node["reservation"] is not None:
         raise errors.NodeLocked(node=node["uuid"], host=node["reservation"])
@@ -65,7 +66,10 @@ def check_unlocked(node: Mapping[str, Any]) -> None:
 
 
 def _transition(change: Change) -> None:
-    """A node on its way is left alone, except for retiring (S4.4, C21) and freeing a broken one."""
+    """Refuse changes in a transition, except retiring and freeing a broken node.
+
+    Source: S4.4, C21.
+    """
     moving = change.before.get("target_provision_state") is not None
     closed = moving and change.state not in states.PATCHABLE_IN_TRANSITION
     inspecting = change.state is State.INSPECTING and change.version >= _INSPECTING_CLOSED_SINCE
@@ -134,7 +138,7 @@ def _driver(change: Change) -> None:
 
 def _parent(change: Change) -> None:
     own = (change.before["uuid"], change.before.get("name"))
-    asked = change.after.get("parent_node")  # null, as the name of a node without one is
+    asked = change.after.get("parent_node")  # None must not match the name of an unnamed node
     if asked is not None and "parent_node" in change.changed and asked in own:
         raise errors.InvalidParameter(path="parent_node", reason="a node cannot be its own parent")
 
@@ -171,9 +175,9 @@ def check_node(change: Change) -> None:
 
 
 def check_inspected(owner: Mapping[str, Any], what: str, *, version: int) -> None:
-    """Refuse to change what an inspection may be writing itself, in maintenance too.
+    """Refuse changes of objects that a running inspection may write, even in maintenance.
 
-    :param what: of the node, for the sentence, such as ``its ports``.
+    :param what: the objects, for the message, such as ``its ports``.
     :raises errors.Conflict: the node is being inspected.
     """
     inspected = State(owner["provision_state"]) is State.INSPECTING
@@ -183,9 +187,9 @@ def check_inspected(owner: Mapping[str, Any], what: str, *, version: int) -> Non
 
 
 def check_switched_off(owner: Mapping[str, Any], what: str) -> None:
-    """Refuse to change the volumes of a machine that may be using them.
+    """Refuse a change of volumes that the machine may be using.
 
-    :param what: the act, for the sentence.
+    :param what: the operation, for the message.
     :raises errors.InvalidState: the machine is not known to be off.
     """
     if owner["power_state"] != _OFF:
@@ -195,7 +199,7 @@ def check_switched_off(owner: Mapping[str, Any], what: str) -> None:
 def check_port(changed: frozenset[str], owner: Mapping[str, Any], *, version: int) -> None:
     """Check the change of a port against the state of its node.
 
-    Nothing changes during an inspection, which may write ports itself; else in maintenance all may.
+    An inspection forbids all changes, because it may write ports. Otherwise maintenance allows all.
 
     :param changed: column names.
     :param owner: the node's uuid, provision_state, maintenance and instance_uuid.

@@ -1,4 +1,4 @@
-"""Which rules a new node and a change of a node need, and whose the node is then."""
+"""Rules that new nodes and changes of nodes must pass, and the owner that results."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_lite import errors, fields
+from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import target
 from ironic_lite.api.service import Service
-from ironic_lite.api.wire.exchange import Request
-from ironic_lite.db import allocations, nodes
-from ironic_lite.db.session import Connection
-from ironic_lite.states import State
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import allocations, nodes
+from ironic_lite.domain import fields
+from ironic_lite.domain.states import State
 
 Row = dict[str, Any]
 
@@ -52,13 +53,13 @@ PATCHED: Mapping[str, str] = {
         )
     },
 }
-"""The rule of each field that has one; the others have ``baremetal:node:update``."""
+"""Field -> rule; the rule of all other fields is ``baremetal:node:update``."""
 
 
 def rules(patch: Any) -> tuple[str, ...]:
     """Return the names of the rules that a caller must pass for a PATCH of a node.
 
-    :param patch: as it came, of any form: what is no patch is refused by others.
+    :param patch: the body as received; a malformed patch is refused elsewhere.
     """
     needed = dict.fromkeys(map(_rule, patch)) if isinstance(patch, list) else {}
     return tuple(needed) or (_UPDATE,)
@@ -79,7 +80,7 @@ _NO = frozenset({"false", "f", "no", "n", "off", "0"})
 
 
 def enrolling(request: Request, conf: cfg.ConfigOpts) -> str | None:
-    """Return the project that will own what the caller enrolls; None: whoever is named.
+    """Return the project that will own the caller's new node; None leaves the owner to the body.
 
     :raises errors.Forbidden: the caller may not enroll nodes.
     """
@@ -95,24 +96,24 @@ def enrolling(request: Request, conf: cfg.ConfigOpts) -> str | None:
 
 
 def claim(given: Row, owner: str | None) -> None:
-    """Let a project own the node that it enrolls.
+    """Make a project the owner of the node that it enrolls.
 
-    :param owner: of `enrolling`.
-    :raises errors.InvalidParameter: the node was to be somebody else's.
+    :param owner: the result of `enrolling`.
+    :raises errors.InvalidParameter: the body names another owner.
     """
     if owner is None:
         return
     if given.get("owner") not in {None, owner}:
-        reason = "a project enrolls nodes of its own only"
+        reason = "a project can only enroll nodes that it owns"
         raise errors.InvalidParameter(path="owner", reason=reason)
     given["owner"] = owner
 
 
 def check_transfer(service: Service, request: Request, before: Row, changed: Row) -> None:
-    """Check whether a node may be given to another owner.
+    """Check whether the owner of a node may change.
 
-    :raises errors.Conflict: not while it is active, by this caller; not while somebody's
-        allocation has it; or not without its parent and children.
+    :raises errors.Conflict: the node is active and this caller may not change its owner then; an
+        allocation with an owner has the node; or its parent or a child has another owner.
     """
     if "owner" not in changed:
         return
@@ -127,13 +128,13 @@ def check_transfer(service: Service, request: Request, before: Row, changed: Row
         raise errors.Conflict(node=before["uuid"], reason=reason)
     for other in service.database.read(lambda conn: _joined(conn, before, changed)):
         if other["owner"] != changed["owner"]:
-            reason = f"its owner cannot be changed while it is joined to node {other['uuid']}, "
-            reason += "its parent or child, which has another: take parent_node away before"
+            reason = f"its owner cannot be changed while node {other['uuid']}, its parent or "
+            reason += "child, has another owner; remove parent_node first"
             raise errors.Conflict(node=before["uuid"], reason=reason)
 
 
 def _joined(conn: Connection, before: Row, changed: Row) -> list[Row]:
-    """Return uuid and owner of a node's children, and of its parent, if that stays so."""
+    """Return uuid and owner of a node's children, and of its parent if the parent is kept."""
     found = nodes.page(conn, columns=_OWNED, where={"parent_node": before["uuid"]})
     if before["parent_node"] and "parent_node" not in changed:
         parent = {"uuid": before["parent_node"], "include_children": True}
@@ -142,10 +143,10 @@ def _joined(conn: Connection, before: Row, changed: Row) -> list[Row]:
 
 
 def check_parent(request: Request, row: Row, parent: Row, ident: str) -> None:
-    """Check whether a node may be the child of another: one the caller sees, of the same owner.
+    """Check that the caller may see a new parent and that it has the same owner.
 
-    :raises errors.NodeNotFound: the caller does not see it.
-    :raises errors.InvalidParameter: it is somebody else's.
+    :raises errors.NodeNotFound: the caller may not see the parent.
+    :raises errors.InvalidParameter: the parent has another owner.
     """
     if not request.access.allows("baremetal:node:get", target(policy.NODE, parent)):
         raise errors.NodeNotFound(node=ident)
@@ -153,10 +154,10 @@ def check_parent(request: Request, row: Row, parent: Row, ident: str) -> None:
 
 
 def check_one_owner(one: Row, other: Row, path: str) -> None:
-    """Check whether what belongs to the one node may lead to the other.
+    """Check that two nodes have the same owner, before an object of one refers to the other.
 
-    :param path: of the field that names the other.
-    :raises errors.InvalidParameter: the two have not the same owner.
+    :param path: of the field that names the other node.
+    :raises errors.InvalidParameter: the owners differ.
     """
     if one["owner"] != other["owner"]:
         reason = f"node {other['uuid']} has another owner than node {one['uuid']}"

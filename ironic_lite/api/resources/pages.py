@@ -1,16 +1,14 @@
-"""Answer a list request: the rows shown, under their collection's name, and the link to go on; and
-a request for one of them.
-"""
+"""Response bodies of lists (documents and the link to the next page) and of single members."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import fields
-from ironic_lite.api.resources import documents, queries
+from ironic_lite.api.resources import queries, views
 from ironic_lite.api.service import Service
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire.request import Request
+from ironic_lite.domain import fields
 
 Json = dict[str, Any]
 
@@ -18,7 +16,7 @@ Json = dict[str, Any]
 def query(
     service: Service, request: Request, resource: queries.Resource, *, detail: bool = False
 ) -> queries.Query:
-    """Return a list request, understood, as ``queries.listing``.
+    """Return the parsed arguments of a list request, as ``queries.listing``.
 
     :param detail: True for the ``/detail`` paths.
     :raises errors.Error: as ``queries.listing``.
@@ -35,9 +33,9 @@ def query(
 def narrowed(request: Request, where: Mapping[str, Any], kind: str) -> Json:
     """Return the filters of a list, narrowed to the project whose ``kind`` the caller may list.
 
-    :param kind: ``node``, ``port`` and so on, as the rules ``baremetal:<kind>:list`` have it; the
-        family's query must know the filter ``project``.
-    :raises errors.Forbidden: the caller may list none, or not what they ask for.
+    :param kind: ``node``, ``port`` and so on, as in the rules ``baremetal:<kind>:list``; the
+        family's query must have the filter ``project``.
+    :raises errors.Forbidden: the caller may list nothing, or not the requested project.
     """
     project = request.access.only(where.get("project"), kind=kind)
     return {**where, "project": project} if project else dict(where)
@@ -47,16 +45,16 @@ def read(
     service: Service,
     request: Request,
     query: queries.Query,
-    resource: documents.Resource,
+    resource: views.Resource,
     page: Callable[..., list[Json]],
     *,
     where: Mapping[str, Any] | None = None,
 ) -> Json:
     """Return the body of a list, read by one statement.
 
-    :param page: the query of the resource's family, such as ``db.ports.page``.
-    :param where: what it is asked for, if that is not ``query.where``.
-    :raises errors.NotFound: no row is the marker.
+    :param page: the query of the resource's family, such as ``db.queries.ports.page``.
+    :param where: the filters, if they differ from ``query.where``.
+    :raises errors.NotFound: the marker is not a row.
     """
     shown = plan(resource, request, query)
     rows = service.database.read(
@@ -75,44 +73,42 @@ def read(
 
 def member(
     request: Request,
-    resource: documents.Resource,
+    resource: views.Resource,
     row: Json,
     chosen: tuple[str, ...] | None = None,
 ) -> Json:
     """Return the body for one member.
 
     :param row: all columns of its table.
-    :param chosen: the fields to show; None for all that the request's version has.
+    :param chosen: the fields to show; None for all fields of the request's version.
     """
     version = request.version
     names = chosen or tuple(field.name for field in fields.visible(resource.table, version))
-    shown = documents.plan(resource, names, version, full=chosen is None)
+    shown = views.plan(resource, names, version, full=chosen is None)
     kept = {column: row[column] for column in shown.columns}
-    return shown.show(kept, documents.linker(shown, request.base))
+    return shown.show(kept, views.linker(shown, request.base))
 
 
-def plan(resource: documents.Resource, request: Request, query: queries.Query) -> documents.Plan:
-    """Return how the rows of a list are fetched and shown; only details have link lists."""
-    return documents.plan(resource, query.fields, request.version, full=query.detail)
+def plan(resource: views.Resource, request: Request, query: queries.Query) -> views.Plan:
+    """Return the plan of a list; only lists in detail have link lists."""
+    return views.plan(resource, query.fields, request.version, full=query.detail)
 
 
-def answer(
-    request: Request, query: queries.Query, shown: documents.Plan, rows: Sequence[Json]
-) -> Json:
+def answer(request: Request, query: queries.Query, shown: views.Plan, rows: Sequence[Json]) -> Json:
     """Return the body of a list: rows of ``shown.columns`` become documents in place.
 
-    For resources without computed fields but links.
+    The resource must have no computed fields except links.
     """
     last = rows[-1][shown.key] if rows else ""
-    linker = documents.linker(shown, request.base)
+    linker = views.linker(shown, request.base)
     return body(request, query, shown.listed, shown.show_all(list(rows), linker), last)
 
 
 def body(request: Request, query: queries.Query, name: str, shown: list[Json], last: str) -> Json:
-    """Return the body of a list, with the link to go on unless this is the last page.
+    """Return the body of a list, with the link to the next page unless this is the last.
 
     :param name: of the collection.
-    :param last: what identifies the last of the documents ``shown``, the next page's marker.
+    :param last: the identifier of the last of the documents ``shown``: the next page's marker.
     """
     link = queries.next_link(f"{request.base}/v1{request.path}", query, len(shown), last)
     return {name: shown, "next": link} if link else {name: shown}

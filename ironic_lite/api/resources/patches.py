@@ -1,13 +1,14 @@
 """Apply a JSON PATCH (RFC 6902: add, replace, remove) to a resource: all operations or none.
 
-The outcome is the columns that change and their new values, after the rules of ``guards``; the
-caller writes them. Nothing here touches the database.
+The result is a map from changed columns to new values, checked by the rules of ``guards``. The
+caller writes it; this module does not use the database.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -15,11 +16,13 @@ from typing import Any
 import jsonpatch
 import jsonpointer
 
-from ironic_lite import errors, fields, masking, steps
+from ironic_lite import errors
 from ironic_lite.api.resources import guards
 from ironic_lite.api.validation import schemas
-from ironic_lite.api.wire import intake
-from ironic_lite.fields import Field, Type
+from ironic_lite.api.wire import parsing
+from ironic_lite.core import masking
+from ironic_lite.domain import fields, steps
+from ironic_lite.domain.fields import Field, Type
 
 Json = dict[str, Any]
 Table = tuple[Field, ...]
@@ -30,7 +33,14 @@ _ANY_KEY_SINCE = 98
 _PLAIN_PATH = re.compile(r"(/[\w-]+)+")
 _ANY_PATH = re.compile(r"(/([^/~\x00]|~[01])+)+")
 _CHASSIS_UNSET_SINCE = 25
-# How the libraries complain of a path that leads nowhere, or into a string or a number.
+KIB = 1024
+MOST_KIB = 1024
+"""Largest size of a field as JSON after patches; every list with details contains it."""
+_DRIVE = "configdrive"
+_MOST_WORK = 500_000_000
+_LOOKED_AT = 2000
+"""Nanoseconds for one item that is examined; `_MOST_WORK` limits a whole patch. See `_cost`."""
+# Errors of the libraries for a path that does not exist, or leads into a string or a number.
 _LOST = (
     jsonpatch.JsonPatchException,
     jsonpointer.JsonPointerException,
@@ -43,7 +53,7 @@ _LOST = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation, checked; ``root`` is the field it touches, ``whole`` that it means all."""
+    """One checked operation; ``root`` is its field, ``whole`` means that it is on all of it."""
 
     op: str
     path: str
@@ -52,7 +62,7 @@ class Operation:
     value: Any = None
 
     def as_dict(self) -> Json:
-        """Return RFC 6902's form."""
+        """Return the operation as in RFC 6902."""
         plain = {"op": self.op, "path": self.path}
         return plain if self.op == "remove" else {**plain, "value": self.value}
 
@@ -61,11 +71,11 @@ class Operation:
 
 
 def node(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
-    """Return column -> new value of what a PATCH changes on a node.
+    """Return column -> new value for a PATCH of a node.
 
-    :param before: the node's columns, all of them, secrets unmasked.
+    :param before: all columns of the node, secrets unmasked.
     :param patch: the request's body.
-    :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
+    :raises errors.InvalidParameter: the patch is malformed, or a value is invalid.
     :raises errors.NotAcceptable: a field newer than ``version``.
     :raises errors.Conflict: the node's state does not allow it (states.TABLE and ``guards``).
     """
@@ -91,11 +101,11 @@ def node(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
 
 
 def port(before: Mapping[str, Any], patch: Any, *, version: int, owner: Mapping[str, Any]) -> Json:
-    """Return column -> new value of what a PATCH changes on a port.
+    """Return column -> new value for a PATCH of a port.
 
     :param before: the port's columns.
     :param owner: its node's uuid, provision_state, maintenance and instance_uuid.
-    :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
+    :raises errors.InvalidParameter: the patch is malformed, or a value is invalid.
     :raises errors.NotAcceptable: a field newer than ``version``.
     :raises errors.Conflict: the node's state does not allow it.
     """
@@ -110,10 +120,10 @@ def port(before: Mapping[str, Any], patch: Any, *, version: int, owner: Mapping[
 def resource(
     table: Table, before: Mapping[str, Any], patch: Any, *, version: int, what: str
 ) -> Json:
-    """Return column -> new value of what a PATCH changes on a resource without rules of its own.
+    """Return column -> new value for a PATCH of a resource without rules of its own.
 
-    :param what: ``chassis``, ``allocation`` and so on, for the sentence.
-    :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
+    :param what: ``chassis``, ``allocation`` and so on, for messages.
+    :raises errors.InvalidParameter: the patch is malformed, or a value is invalid.
     :raises errors.NotAcceptable: a field newer than ``version``.
     """
     operations = read(table, patch, version=version)
@@ -125,21 +135,21 @@ def resource(
 
 
 def deploy_template(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
-    """Return column -> new value of what a PATCH changes on a deploy template.
+    """Return column -> new value for a PATCH of a deploy template.
 
-    Arguments of a step that come back as they are shown, masked, stay what they were.
+    Step arguments that come back masked, as clients see them, keep their stored values.
 
-    :raises errors.InvalidParameter: the patch is malformed, or a value is wrong.
+    :raises errors.InvalidParameter: the patch is malformed, or a value is invalid.
     """
     return _of_steps(fields.DEPLOY_TEMPLATE, before, patch, version, "deploy template")
 
 
 def runbook(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
-    """Return column -> new value of what a PATCH changes on a runbook; as `deploy_template`.
+    """Return column -> new value for a PATCH of a runbook, as `deploy_template`.
 
-    Who makes a runbook public takes it from its owner.
+    A runbook that becomes public loses its owner.
 
-    :raises errors.InvalidParameter: also for a public runbook that shall have an owner.
+    :raises errors.InvalidParameter: also if the patch gives a public runbook an owner.
     """
     after = _of_steps(fields.RUNBOOK, before, patch, version, "runbook")
     if after.get("public") and before.get("owner") and "owner" not in after:
@@ -166,15 +176,23 @@ def _of_steps(table: Table, before: Mapping[str, Any], patch: Any, version: int,
 def read(table: Table, patch: Any, *, version: int) -> tuple[Operation, ...]:
     """Check the form of a patch and whether its fields may be written.
 
-    :raises errors.InvalidParameter: malformed, another operation, or a field nobody may patch.
+    :raises errors.InvalidParameter: malformed, an unknown operation, or a field without PATCH.
     :raises errors.NotAcceptable: a field newer than ``version``.
     """
-    if not isinstance(patch, list):
-        raise _refused("", "a patch is a list of operations")
-    operations = tuple(_operation(each, str(place), version) for place, each in enumerate(patch))
+    operations = check_form(patch, version=version)
     for place, each in enumerate(operations):
         _check_root(table, each, str(place), version)
     return operations
+
+
+def check_form(patch: Any, *, version: int) -> tuple[Operation, ...]:
+    """Check the form of a patch, independently of the resource.
+
+    :raises errors.InvalidParameter: malformed, or an unknown operation.
+    """
+    if not isinstance(patch, list):
+        raise _refused("", "a patch is a list of operations")
+    return tuple(_operation(each, str(place), version) for place, each in enumerate(patch))
 
 
 def _operation(given: Any, place: str, version: int) -> Operation:
@@ -214,7 +232,7 @@ def _check_root(table: Table, operation: Operation, place: str, version: int) ->
     if gone and field.name == "chassis_uuid" and version < _CHASSIS_UNSET_SINCE:
         raise errors.NotAcceptable(what="Unsetting chassis_uuid", since=_CHASSIS_UNSET_SINCE)
     if not operation.whole and field.type not in (Type.OBJECT, Type.LIST):
-        raise _refused(f"{place}/path", f"/{field.name} is no object")
+        raise _refused(f"{place}/path", f"/{field.name} is not an object")
 
 
 def _refused(path: str, reason: str) -> errors.InvalidParameter:
@@ -233,7 +251,7 @@ def _apply(
     version: int,
     what: str,
 ) -> Json:
-    """Return the touched fields after all operations, checked and as stored."""
+    """Return the patched fields after all operations, checked and in the stored form."""
     known = fields.by_name(table)
     document: Json = {}
     for operation in operations:
@@ -242,48 +260,93 @@ def _apply(
             empty = known[operation.root].empty if held is None else None
             document[operation.root] = copy.deepcopy(held if empty is None else empty)
     touched = tuple(document)
+    left = _MOST_WORK
     for operation in operations:
-        _step(document, operation)
-    _check_depth(document)
+        left -= _step(document, operation, left)
+    _check_extent(before, document)
     return schemas.values(
         table, {name: document.get(name) for name in touched}, version=version, what=what
     )
 
 
-def _check_depth(document: Json) -> None:
-    """Refuse what many small patches could pile up and no body could bring at once."""
+def _check_extent(before: Mapping[str, Any], document: Json) -> None:
+    """Refuse values that grew too large or too deep by many small patches."""
     for name, value in document.items():
-        if intake.deeper(value, intake.MAX_DEPTH):
+        if parsing.deeper(value, parsing.MAX_DEPTH):
             raise errors.InvalidParameter(
-                path=name, reason=f"would be nested more than {intake.MAX_DEPTH} levels deep"
+                path=name, reason=f"would be nested more than {parsing.MAX_DEPTH} levels deep"
+            )
+        size = _size(value)
+        if size > MOST_KIB * KIB and size > _size(before.get(name)):
+            raise errors.InvalidParameter(
+                path=name,
+                reason=f"would take {size // KIB} KiB; the limit is {MOST_KIB} KiB. Remove keys "
+                "that are no longer needed.",
             )
 
 
-def _step(document: Json, operation: Operation) -> None:
-    """Do one operation in place.
+def _size(value: Any) -> int:
+    """Return the bytes of a field as JSON, without a configdrive, which has its own limit."""
+    if isinstance(value, dict) and _DRIVE in value:
+        value = {name: held for name, held in value.items() if name != _DRIVE}
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
-    A field itself is always there, as null if need be, so that removing it twice is no fault.
+
+def _step(document: Json, operation: Operation, most: int) -> int:
+    """Apply one operation in place and return its cost.
+
+    A field always exists, possibly as null, so that it can be removed twice.
+
+    :param most: the largest cost allowed; see `_cost`.
     """
     if operation.whole:
         document[operation.root] = copy.deepcopy(operation.value)
-        return
+        return 0
     try:
         pointer = jsonpointer.JsonPointer(operation.path)
-        around, _ = pointer.to_last(document)
-        former = copy.copy(around)
+        around, last = pointer.to_last(document)
+        cost = _cost(operation.op, around, last)
+        if cost > most:
+            reason = "the patch changes long lists too often; replace the lists as a whole"
+            raise errors.InvalidParameter(path=operation.path, reason=reason)
+        former = copy.copy(around) if _names(around, last) else None
         jsonpatch.apply_patch(document, [operation.as_dict()], in_place=True)
-        masking.forget_renamed(pointer.parts[-2], around, former)
+        if former is not None:
+            masking.forget_renamed(pointer.parts[-2], around, former)
     except jsonpatch.JsonPatchConflict as fault:
         reason = str(fault)
     except _LOST:
-        # Worded here: the libraries repeat what they found on the way, which may be secret.
-        reason = "the path leads through something that is not there, or no object or list"
+        # The messages of the libraries repeat values, which may be secret.
+        reason = "the path leads through a missing key, or a value that is not an object or list"
     else:
-        return
+        return cost
     what = f"{operation.op} {operation.path}"
     raise errors.InvalidParameter(
         f"Couldn't apply patch '{what}'. Reason: {reason}", path=operation.path, reason=reason
     )
+
+
+def _names(around: Any, last: Any) -> bool:
+    """Return whether a key or index may name the value beside it (`masking.forget_renamed`).
+
+    :param last: the last part of a path: a key of an object, or an index of a list.
+    """
+    if isinstance(around, list):
+        return last in {0, 1} or (last == "-" and len(around) <= 1)
+    return last in {"name", "path"}
+
+
+def _cost(op: str, around: Any, last: Any) -> int:
+    """Return the approximate nanoseconds of an operation beyond those for its own size.
+
+    Later items of a list are moved; a list whose items may be names is examined as a whole.
+    """
+    if _names(around, last):
+        items = around if isinstance(around, list) else [around.get("name"), around.get("path")]
+        texts = sum(len(text) for text in items[:2] if isinstance(text, str))
+        return _LOOKED_AT * (len(around) + texts)
+    moved = isinstance(around, list) and isinstance(last, int) and op != "replace"
+    return max(0, len(around) - last) if moved else 0
 
 
 def _differences(before: Mapping[str, Any], after: Json) -> Json:
@@ -295,7 +358,7 @@ def _differences(before: Mapping[str, Any], after: Json) -> Json:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Compare as JSON does: True is not 1, at any depth."""
+    """Return whether two values are equal as JSON, where True differs from 1 at any depth."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -304,7 +367,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _follow(before: Mapping[str, Any], after: Json) -> None:
-    """Add the fields that follow others: reasons end with their cause, names are kept alike."""
+    """Add dependent changes: clear reasons with their cause, and keep instance_name in step."""
     if after.get("retired") is False:
         after.setdefault("retired_reason", None)  # S4.8
     if after.get("protected") is False:
@@ -312,7 +375,7 @@ def _follow(before: Mapping[str, Any], after: Json) -> None:
     if after.get("maintenance") is False and before.get("maintenance"):
         after.update(maintenance_reason=None, fault=None)
     if "instance_uuid" in after and after["instance_uuid"] is None:
-        after["allocation_uuid"] = None  # whoever takes the instance takes its allocation, too
+        after["allocation_uuid"] = None  # the allocation ends with the instance
     if "instance_info" in after and "instance_name" not in after:
         named = schemas.display_name(after["instance_info"])
         former = schemas.display_name(before.get("instance_info"))

@@ -1,7 +1,7 @@
-"""PUT .../states/provision: every check before a conductor is asked, in the order clients know.
+"""PUT .../states/provision: all checks of the API, in Ironic's order, and the RPC of each verb.
 
-`check` judges with the verb's row of ``verbs.TABLE`` and one read of the node; `send` is the table
-of which RPC carries out which verb. The conductor checks again under its lock.
+`check` uses the verb's row of ``verbs.TABLE`` and one read of the node. `send` maps each verb to
+its RPC. The conductor checks again under the node's lock.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Any
 
 from oslo_config import cfg
 
-from ironic_lite import errors, runbooks, verbs
+from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import Access
 from ironic_lite.api.resources import guards
 from ironic_lite.api.validation import schemas, step_lists
-from ironic_lite.context import Context
+from ironic_lite.core.context import Context
+from ironic_lite.domain import runbooks, verbs
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import StepKind
 from ironic_lite.rpc import interface
-from ironic_lite.states import State
-from ironic_lite.steps import StepKind
 
 Json = dict[str, Any]
 
@@ -34,24 +35,24 @@ COLUMNS = (
     "protected",
     "retired",
 )
-"""What of a node the checks read."""
+"""Columns of a node that the checks read."""
 
 _SHOWN = 64
 _RULE = "baremetal:node:set_provision_state"
 _RULED = ("clean_steps", "service_steps")
-"""Keys with a rule of their own."""
+"""Keys of the body that have a policy rule of their own."""
 _STEPS = {f"{kind}_steps": kind for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)}
-# Where a version does not have it yet, it is refused as if the verb never had: 400, not 406.
+# A version without the key gets 400, as for a verb that never has the key, instead of 406.
 _GATED_AS_FOREIGN = frozenset({"configdrive"})
-# Refused in maintenance before their state is looked at; the others after everything else.
+# Maintenance refuses these verbs before the check of the state, and other verbs last.
 _MAINTENANCE_FIRST = frozenset({"deploy", "rebuild"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """A request: the verb's row, the body's keys without null ones, the node, and the version.
+    """A request: the verb's row, the body without null values, the node, and the version.
 
-    The node has its ``traits`` where a runbook is asked for.
+    The node has its ``traits`` if the request names a runbook.
     """
 
     verb: verbs.Verb
@@ -91,7 +92,10 @@ def _state(asked: Asked) -> None:
 
 
 def _retired(asked: Asked) -> None:
-    """S4.7, and C23 for the other two ways to available."""
+    """Refuse a retired node on the three ways to available.
+
+    Source: S4.7, C23.
+    """
     if asked.verb.spares_retired and asked.node["retired"]:
         raise errors.NodeRetired(node=asked.node["uuid"])
 
@@ -119,7 +123,7 @@ def _ramdisk(asked: Asked) -> None:
 
 
 def _pairs(asked: Asked) -> None:
-    """Every key with its verb, every verb with its keys."""
+    """Check that each key belongs to the verb, and that the verb has the keys it needs."""
     for key in asked.body:
         if key != "target":
             _new_enough(asked, key)
@@ -155,9 +159,9 @@ _AFTER_STEPS: tuple[Callable[[Asked], None], ...] = (_maintenance, _protected)
 
 
 def rules(body: Mapping[str, Any], access: Access) -> tuple[str, ...]:
-    """Return the names of the rules that a caller must pass to ask this.
+    """Return the names of the rules that a caller must pass for this request.
 
-    Who wrote a runbook was asked for its steps then; who uses it need not have the right to them.
+    The rules of a runbook's steps were checked for its author; its user need not pass them.
     """
     if "runbook" in body:
         return (_RULE,)
@@ -169,32 +173,34 @@ def rules(body: Mapping[str, Any], access: Access) -> tuple[str, ...]:
 def verb(target: str, node: Mapping[str, Any], version: int) -> verbs.Verb:
     """Return the row of a target.
 
-    :raises errors.InvalidState: there is no such verb.
+    :raises errors.InvalidState: the verb does not exist.
+    :raises errors.NodeLocked: the verb does not exist, and the node is locked.
     """
     found = verbs.BY_TARGET.get(target)
     if found is None:
+        guards.check_unlocked(node)
         raise _impossible(target[:_SHOWN], node, version)
     return found
 
 
 def _impossible(target: str, node: Mapping[str, Any], version: int) -> errors.InvalidState:
-    """Return the refusal of a verb in this state, and what can be asked for instead."""
+    """Return the refusal of a verb in this state; its message lists the possible verbs."""
     state = State(node["provision_state"])
     facts = {"verb": target, "node": node["uuid"], "state": state.value}
-    said = [errors.InvalidState(**facts).message]
+    sentences = [errors.InvalidState(**facts).message]
     if target not in verbs.BY_TARGET:
-        said.append("No state knows this action.")
+        sentences.append("This action does not exist.")
     offered = verbs.offered(state, version)
-    said.append(f"What can be asked for now: {', '.join(offered) or 'nothing'}.")
-    return errors.InvalidState(" ".join(said), **facts)
+    sentences.append(f"Possible targets now: {', '.join(offered) or 'none'}.")
+    return errors.InvalidState(" ".join(sentences), **facts)
 
 
 def check(asked: Asked, conf: cfg.ConfigOpts, runbook: Callable[[str], Mapping[str, Any]]) -> Asked:
-    """Refuse what can be refused without the conductor; the order decides which refusal is told.
+    """Make all checks that need no conductor; the first failed check decides the error.
 
-    :param runbook: returns the runbook that is asked for, all its columns.
-    :returns: what is asked, the steps of a runbook in its place.
-    :raises errors.Error: 400, 403, 404, 406 or 409, as the check says.
+    :param runbook: returns all columns of the runbook that the request names.
+    :returns: the request, with a runbook replaced by its steps.
+    :raises errors.Error: with status 400, 403, 404, 406 or 409.
     """
     for rule in _BEFORE_STEPS:
         rule(asked)
@@ -214,8 +220,8 @@ def _opened(asked: Asked, book: Mapping[str, Any]) -> Asked:
     runbooks.check(book, asked.node["uuid"], asked.node["traits"], asked.version)
     key = next(key for key in asked.verb.needs if key != "runbook")
     kept = {name: value for name, value in asked.body.items() if name != "runbook"}
-    told = {key: runbooks.steps(book), "disable_ramdisk": bool(book["disable_ramdisk"])}
-    return dataclasses.replace(asked, body={**kept, **told})
+    arguments = {key: runbooks.steps(book), "disable_ramdisk": bool(book["disable_ramdisk"])}
+    return dataclasses.replace(asked, body={**kept, **arguments})
 
 
 def _belongs(asked: Asked, key: str) -> None:
@@ -227,7 +233,7 @@ def _belongs(asked: Asked, key: str) -> None:
 
 
 def _new_enough(asked: Asked, key: str) -> None:
-    """Refuse a key that no verb had at this version."""
+    """Refuse a key that is newer than the request's version."""
     since = min(verbs.BY_TARGET[owner].allows[key] for owner in verbs.owners(key))
     own = asked.verb.allows.get(key, since)
     if key not in _GATED_AS_FOREIGN and asked.version < max(since, own):
@@ -309,8 +315,8 @@ BY_EVENT: Mapping[str, Send] = {
 
 
 def send(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-    """Have the verb carried out; returns when the conductor has accepted it.
+    """Send the verb to the conductor; return when the conductor has accepted it.
 
-    :raises errors.Error: as the conductor refuses it.
+    :raises errors.Error: the conductor's refusal.
     """
     BY_EVENT[asked.verb.event](conductor, who, asked)

@@ -1,7 +1,7 @@
 """Read the query string of a list or of one resource, and write the link to the next page.
 
-Which arguments a collection knows, and since which version, is a table here; the controllers hand
-the parsed filters to ``db``.
+Tables list the arguments of each collection and their versions. Controllers pass the parsed
+filters to ``db``.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
-from ironic_lite import allocations, errors, fields, states, verbs
+from ironic_lite import errors
 from ironic_lite.api.validation import rules
-from ironic_lite.states import State
+from ironic_lite.domain import fields, states, verbs
+from ironic_lite.domain.states import State
 
 Parser = Callable[[str, str], Any]
 
@@ -29,7 +30,7 @@ _PAGING = ("marker", "limit", "sort_key", "sort_dir")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filter:
-    """One query argument that picks rows: its name, since when, and how its text is read."""
+    """A query argument that filters rows: name, minor version, and parser of its text."""
 
     name: str
     since: int
@@ -38,10 +39,10 @@ class Filter:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource:
-    """What can be listed: its fields, filters, and the minor versions of ``fields`` and ``detail``.
+    """A listed resource: fields, filters, and the minor versions of ``fields`` and ``detail``.
 
-    ``marker`` reads the marker: the value that identifies a row in the list. ``direction`` is the
-    order of a list that names none.
+    ``marker`` parses the marker: the value that identifies a row in the list. ``direction`` is the
+    default order.
     """
 
     table: tuple[fields.Field, ...]
@@ -55,11 +56,11 @@ class Resource:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Query:
-    """A list request, understood.
+    """The parsed arguments of a list request.
 
-    ``fields`` are the names to show; ``chosen`` tells that the caller named them; ``detail`` that
-    all are shown. ``sort`` is a column. ``where`` maps filter names to parsed values. ``given`` has
-    the query string's arguments as they came, for ``next_link``.
+    ``fields`` are the names to show. ``chosen`` is true if the caller named them, ``detail`` if all
+    are shown. ``sort`` is a column. ``where`` maps filter names to parsed values. ``given`` has
+    the unparsed arguments for ``next_link``.
     """
 
     fields: tuple[str, ...]
@@ -73,7 +74,7 @@ class Query:
     given: Mapping[str, str]
 
 
-# -- how texts are read ----------------------------------------------------------------------
+# -- parsers of texts ------------------------------------------------------------------------
 
 
 def _text(value: str, path: str) -> str:
@@ -81,7 +82,7 @@ def _text(value: str, path: str) -> str:
 
 
 def _ident(value: str, path: str) -> str:
-    """Read a UUID or a name: nothing at all names nobody."""
+    """Read a UUID or a name; an empty string is refused."""
     return rules.text(value, path, least=1)
 
 
@@ -89,12 +90,21 @@ def _flag(value: str, path: str) -> bool:
     return rules.boolean(value, path)
 
 
+_TYPES = frozenset({_flag, _ident, rules.uuid})
+"""Parsers that run before the version of their filter is checked."""
+
+
 def _several(value: str, path: str, each: Parser = _text) -> list[str]:
-    """Read ``a,b,c``; no entry at all is a fault, since it would pick nothing or everything."""
+    """Read ``a,b,c``; refuse an empty list, which would match nothing or everything."""
     found = [each(part.strip(), path) for part in value.split(",") if part.strip()]
     if not found:
         raise errors.InvalidParameter(path=path, reason="names nothing")
     return found
+
+
+def _shards(value: str, path: str) -> list[str]:
+    """Read ``a,b,c``; an empty entry matches nothing, because shards have no empty names."""
+    return [rules.text(part.strip(), path) for part in value.split(",")]
 
 
 def _state(value: str, path: str) -> str:
@@ -110,17 +120,13 @@ def _group(value: str, path: str) -> str:
 
 
 def _verb(value: str, path: str) -> str:
-    """Read a verb; runs know it by the first of the names that mean the same."""
+    """Read a verb; runs store the first of the names with the same meaning."""
     event = verbs.BY_TARGET[_one_of(value, path, "a verb", tuple(verbs.BY_TARGET))].event
     return next(verb.target for verb in verbs.TABLE if verb.event == event)
 
 
 def _run_states(value: str, path: str) -> list[str]:
     return _several(value, path, lambda each, at: _one_of(each, at, "a run's state", RUN_STATES))
-
-
-def _allocation_state(value: str, path: str) -> str:
-    return _one_of(value, path, "the state of an allocation", tuple(allocations.State))
 
 
 def _one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
@@ -130,7 +136,7 @@ def _one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
     return value
 
 
-# -- what there is to ask --------------------------------------------------------------------
+# -- arguments of each collection ------------------------------------------------------------
 
 NODES = Resource(
     fields.NODE,
@@ -151,7 +157,7 @@ NODES = Resource(
         Filter("retired", 1, _flag),  # S4.10
         Filter("project", 1, _text),
         Filter("lessee", 65, _text),
-        Filter("shard", 82, _several),
+        Filter("shard", 82, _shards),
         Filter("sharded", 82, _flag),
         Filter("include_children", 83, _flag),
         Filter("parent_node", 83, _text),
@@ -166,9 +172,10 @@ PORTS = Resource(
         Filter("node_uuid", 1, rules.uuid),
         Filter("address", 1, rules.mac),
         Filter("portgroup", 24, _ident),
-        Filter("shard", 82, _several),
+        Filter("shard", 82, _shards),
         Filter("conductor_groups", 99, partial(_several, each=_group)),
-        Filter("description_contains", 97, _text),
+        # Ironic never enforced its version.
+        Filter("description_contains", 1, _text),
     ),
 )
 
@@ -177,7 +184,7 @@ PORTGROUPS = Resource(
     (
         Filter("node", 1, _ident),
         Filter("address", 1, rules.mac),
-        Filter("shard", 106, _several),
+        Filter("shard", 106, _shards),
         # Ironic never enforced its version.
         Filter("conductor_groups", 1, partial(_several, each=_group)),
     ),
@@ -199,7 +206,7 @@ ALLOCATIONS = Resource(
     (
         Filter("node", 52, _ident),
         Filter("resource_class", 52, _text),
-        Filter("state", 52, _allocation_state),
+        Filter("state", 52, _text),
         Filter("owner", 60, _text),
     ),
     fields_since=52,
@@ -240,7 +247,7 @@ FIRMWARE = Resource(fields.FIRMWARE_COMPONENT, fields_since=86, detail_since=86)
 
 
 @cache
-def _known(resource: Resource) -> Mapping[str, Filter]:
+def _filters_of(resource: Resource) -> Mapping[str, Filter]:
     return MappingProxyType({known.name: known for known in resource.filters})
 
 
@@ -259,19 +266,19 @@ def listing(
 
     :param given: argument -> text, each once.
     :param version: the request's minor API version.
-    :param max_limit: the default and the largest number of rows; a larger wish is cut.
+    :param max_limit: the default and the largest number of rows; a larger limit is reduced.
     :param detail: True for the ``/detail`` paths, which take neither ``fields`` nor ``detail``.
     :raises errors.InvalidParameter: an unknown argument, or a value that cannot be read.
     :raises errors.NotAcceptable: an argument or a field newer than ``version``.
     """
     allowed = _PAGING if detail else (*_PAGING, "fields", "detail")
-    known = _known(resource)
+    known = _filters_of(resource)
     refuse_unknown(given, (*allowed, *known))
     where = {
         name: _filtered(known[name], text, version) for name, text in given.items() if name in known
     }
     everything = detail or _detail(resource, given, version)
-    shown, chosen = _shown(resource, given, version, everything)
+    shown, chosen = _shown_fields(resource, given, version, everything)
     return Query(
         fields=shown,
         chosen=chosen,
@@ -286,9 +293,9 @@ def listing(
 
 
 def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[str, ...] | None:
-    """Read the arguments of a request for one resource, which is ``fields`` alone.
+    """Read the arguments of a request for one resource: only ``fields``.
 
-    :returns: the names asked for, or None for all.
+    :returns: the requested names, or None for all.
     :raises errors.InvalidParameter: an unknown argument or field.
     :raises errors.NotAcceptable: a field, or ``fields`` itself, newer than ``version``.
     """
@@ -299,30 +306,32 @@ def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[
 
 
 def whole(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[str, ...]:
-    """Read the arguments of a list that is never cut into pages: ``fields`` or ``detail``.
+    """Read the arguments of a list without pages: ``fields`` or ``detail``.
 
     :returns: the names to show.
     :raises errors.InvalidParameter: an unknown argument or field, or one newer than ``version``.
     """
     refuse_unknown(given, ("fields", "detail") if version >= resource.fields_since else ())
     try:
-        return _shown(resource, given, version, _detail(resource, given, version))[0]
+        return _shown_fields(resource, given, version, _detail(resource, given, version))[0]
     except errors.NotAcceptable as why:
         raise errors.InvalidParameter(path="fields", reason=why.message) from None
 
 
 def refuse_unknown(given: Mapping[str, Any], allowed: Collection[str]) -> None:
-    """Refuse arguments nobody reads.
+    """Refuse unknown arguments.
 
-    :raises errors.InvalidParameter: some argument is not in ``allowed``.
+    :raises errors.InvalidParameter: an argument is not in ``allowed``.
     """
     errors.UnexpectedArguments.check(given, allowed)
 
 
 def _filtered(known: Filter, text: str, version: int) -> Any:
+    # Ironic checks these types before the version.
+    early = known.parse(text, known.name) if known.parse in _TYPES else None
     if known.since > version:
         raise errors.NotAcceptable(what=f"Filter {known.name}", since=known.since)
-    return known.parse(text, known.name)
+    return early if known.parse in _TYPES else known.parse(text, known.name)
 
 
 def _detail(resource: Resource, given: Mapping[str, str], version: int) -> bool:
@@ -338,7 +347,7 @@ def _detail(resource: Resource, given: Mapping[str, str], version: int) -> bool:
     return wanted
 
 
-def _shown(
+def _shown_fields(
     resource: Resource, given: Mapping[str, str], version: int, everything: bool
 ) -> tuple[tuple[str, ...], bool]:
     if "fields" in given:
@@ -351,7 +360,8 @@ def _shown(
 def _select(resource: Resource, asked: str, version: int) -> tuple[str, ...]:
     if version < resource.fields_since:
         raise errors.NotAcceptable(what="The argument fields", since=resource.fields_since)
-    names = [name for name in asked.split(",") if name.strip()]
+    # Duplicates are removed, because plans are cached by the choice of fields.
+    names = list(dict.fromkeys(name for name in asked.split(",") if name.strip()))
     return fields.select(resource.table, names or ("links",), version)
 
 
@@ -379,8 +389,8 @@ def next_link(url: str, query: Query, rows: int, last: str) -> str | None:
     """Return the link to the next page, or None if this page was not full.
 
     :param url: absolute URL of the collection without a query string.
-    :param rows: how many rows this page has.
-    :param last: what identifies the last of them, the next page's marker.
+    :param rows: the number of rows of this page.
+    :param last: the identifier of the last row: the next page's marker.
     """
     if rows < query.limit or "instance_uuid" in query.where:
         return None

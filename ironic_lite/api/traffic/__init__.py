@@ -1,1 +1,1 @@
-"""How much comes in at once, how long it may take, and how a process ends without loss."""
+"""Limits on requests: the listening socket, concurrency, body size and duration."""

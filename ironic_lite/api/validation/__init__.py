@@ -1,1 +1,1 @@
-"""What the values and bodies of requests must be like, from single values up to whole bodies."""
+"""Checks of requests, from single values up to whole bodies."""

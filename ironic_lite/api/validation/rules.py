@@ -1,7 +1,7 @@
-"""What single values of a request may look like: names, UUIDs, MACs, booleans, traits.
+"""Checks of single values of a request: names, UUIDs, MACs, booleans, traits.
 
-Each function takes the value and where it stood (``path``), and returns it in the form we store.
-``schemas``, ``patches`` and ``queries`` are built from these.
+Each function takes a value and its ``path`` in the request, and returns the value in stored form.
+``schemas``, ``patches`` and ``queries`` use these functions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors, names, texts
+from ironic_lite import errors
+from ironic_lite.domain import names
+from ironic_lite.errors import unicode_text
 
 _WORDS: Mapping[str, bool] = {
     **dict.fromkeys(("1", "t", "true", "on", "y", "yes"), True),
@@ -26,9 +28,9 @@ _GROUP = re.compile(r"[a-z0-9_.-]{0,255}")
 
 
 def boolean(value: Any, path: str) -> bool:
-    """Return a boolean given as such or as a word (true, t, yes, y, on, 1 and their opposites).
+    """Return a boolean given as JSON or as a word (true, t, yes, y, on, 1 and their opposites).
 
-    Words are taken in bodies too, because the command line client sends them there.
+    Words are accepted in bodies too, because the command line client sends them there.
 
     :raises errors.InvalidParameter: anything else.
     """
@@ -36,14 +38,16 @@ def boolean(value: Any, path: str) -> bool:
         return value
     found = _WORDS.get(value.strip().lower()) if isinstance(value, str) else None
     if found is None:
-        raise errors.InvalidParameter(path=path, reason=f"{texts.shown(value)} is not a boolean")
+        raise errors.InvalidParameter(
+            path=path, reason=f"{unicode_text.shown(value)} is not a boolean"
+        )
     return found
 
 
 def integer(value: Any, path: str) -> int:
-    """Return a whole number that every database can hold.
+    """Return a whole number that fits into 32 bits, the range of every database.
 
-    :raises errors.InvalidParameter: not so.
+    :raises errors.InvalidParameter: anything else.
     """
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not -_MOST_INTEGER <= value <= _MOST_INTEGER or value != int(value):
@@ -52,7 +56,7 @@ def integer(value: Any, path: str) -> int:
 
 
 def count(value: Any, path: str) -> int:
-    """Return a number of 0 or more that is given as such or as its digits; fractions are cut off.
+    """Return a number of 0 or more, given as JSON or as digits; fractions are cut off.
 
     :raises errors.InvalidParameter: anything else.
     """
@@ -61,13 +65,13 @@ def count(value: Any, path: str) -> int:
     except (TypeError, ValueError, OverflowError):
         found = -1
     if found < 0:
-        reason = f"{texts.shown(value)} is not a number of 0 or more"
+        reason = f"{unicode_text.shown(value)} is not a number of 0 or more"
         raise errors.InvalidParameter(path=path, reason=reason)
     return found
 
 
 def uuid_like(text: str) -> bool:
-    """Tell whether ``text`` reads as a UUID, with hyphens or without."""
+    """Return whether ``text`` is a UUID, with hyphens or without."""
     return names.UUID.fullmatch(text) is not None
 
 
@@ -77,35 +81,51 @@ def uuid(value: Any, path: str) -> str:
     :raises errors.InvalidParameter: not a UUID.
     """
     if not isinstance(value, str) or not uuid_like(value):
-        reason = f"Expected a UUID but received {texts.shown(value)}"
+        reason = f"Expected a UUID but received {unicode_text.shown(value)}"
         raise errors.InvalidParameter(path=path, reason=reason)
     digits = value.replace("-", "").lower()
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
-def text(value: Any, path: str, *, least: int = 0, length: int | None = None) -> str:
-    """Return a string of ``least`` to ``length`` characters that every database can hold.
+def ident(word: str, path: str) -> str:
+    """Return the identifier from a path: a name, or a UUID in lower case with hyphens.
 
-    :raises errors.InvalidParameter: not a string, too short, too long, or with NUL in it.
+    :raises errors.InvalidParameter: neither a UUID nor a valid name.
+    """
+    if uuid_like(word):
+        return uuid(word, path)
+    if not names.NAME.fullmatch(word):
+        reason = f"Expected a UUID or a name but received {unicode_text.shown(word)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return word
+
+
+def text(value: Any, path: str, *, least: int = 0, length: int | None = None) -> str:
+    """Return a string of ``least`` to ``length`` characters that every database can store.
+
+    :raises errors.InvalidParameter: not a string, too short, too long, or containing NUL.
     """
     if not isinstance(value, str):
-        raise errors.InvalidParameter(path=path, reason=f"{texts.shown(value)} is not a string")
+        raise errors.InvalidParameter(
+            path=path, reason=f"{unicode_text.shown(value)} is not a string"
+        )
     if len(value) < least:
         raise errors.InvalidParameter(path=path, reason="must not be empty")
     if length is not None and len(value) > length:
         raise errors.InvalidParameter(path=path, reason=f"is longer than {length} characters")
-    if texts.NO_TEXT.search(value):
-        raise errors.InvalidParameter(path=path, reason="holds a character that is not text")
+    if unicode_text.NO_TEXT.search(value):
+        raise errors.InvalidParameter(path=path, reason="contains a character that is not text")
     return value
 
 
 def name(value: Any, path: str, *, version: int, reserved: frozenset[str] = names.RESERVED) -> str:
-    """Return a name that can stand in a URL: 1 to 255 of ``A-Z a-z 0-9 - . _ ~``, not like a UUID.
+    """Return a name for use in a URL: 1 to 255 of ``A-Z a-z 0-9 - . _ ~``, but not a UUID.
 
-    Up to version 1.9 it must be a host name. Names of sub-resources would be unreachable.
+    Up to version 1.9 it must be a host name.
 
-    :param reserved: those names, by default of what hangs below a node.
-    :raises errors.InvalidParameter: any of this is not so.
+    :param reserved: names of sub-resources, by default of a node; an object with such a name could
+        not be reached.
+    :raises errors.InvalidParameter: an invalid or reserved name.
     """
     given = text(value, path)
     syntax = names.NAME if version >= _FREE_NAMES_SINCE else _HOSTNAME
@@ -133,7 +153,7 @@ def mac(value: Any, path: str) -> str:
     lowered = value.lower() if isinstance(value, str) else ""
     if not _MAC.fullmatch(lowered):
         raise errors.InvalidParameter(
-            f"{path}: Expected a MAC address but received {texts.shown(value)}.",
+            f"{path}: Expected a MAC address but received {unicode_text.shown(value)}.",
             path=path,
             reason="not a MAC address",
         )
@@ -141,26 +161,26 @@ def mac(value: Any, path: str) -> str:
 
 
 def is_mac(value: str) -> bool:
-    """Tell whether ``value`` is a MAC address, in either case."""
+    """Return whether ``value`` is a MAC address, in upper or lower case."""
     return _MAC.fullmatch(value.lower()) is not None
 
 
 def switch_id(value: Any, path: str) -> str:
-    """Return the id of a switch in lower case: a MAC address or 16 digits of a datapath id.
+    """Return a switch ID in lower case: a MAC address or a datapath ID of 16 digits.
 
-    :raises errors.InvalidParameter: neither.
+    :raises errors.InvalidParameter: anything else.
     """
     lowered = value.lower() if isinstance(value, str) else ""
     if not _MAC.fullmatch(lowered) and not _DATAPATH.fullmatch(lowered):
-        reason = f"{texts.shown(value)} is neither a MAC address nor an OpenFlow datapath id"
+        reason = f"{unicode_text.shown(value)} is neither a MAC address nor an OpenFlow datapath id"
         raise errors.InvalidParameter(path=path, reason=reason)
     return lowered
 
 
 def conductor_group(value: Any, path: str) -> str:
-    """Return the name of a conductor group in lower case; "" is the group of those without one.
+    """Return the name of a conductor group in lower case; "" is the default group.
 
-    :raises errors.InvalidParameter: not of ``a-z 0-9 _ - .``, or longer than 255.
+    :raises errors.InvalidParameter: other characters than ``a-z 0-9 _ - .``, or more than 255.
     """
     lowered = text(value, path).lower()
     if not _GROUP.fullmatch(lowered):
@@ -170,9 +190,9 @@ def conductor_group(value: Any, path: str) -> str:
 
 
 def trait(value: Any, path: str = "trait") -> str:
-    """Return a trait: CUSTOM_ or a standard name space, then ``A-Z 0-9 _``, at most 255 characters.
+    """Return a trait: CUSTOM_ or a standard namespace, then ``A-Z 0-9 _``; at most 255 characters.
 
-    :raises errors.InvalidParameter: not so.
+    :raises errors.InvalidParameter: anything else.
     """
     given = text(value, path, least=1, length=255)
     if not names.TRAIT.fullmatch(given):
@@ -186,9 +206,9 @@ def trait(value: Any, path: str = "trait") -> str:
 
 
 def traits(values: Any, path: str = "traits") -> list[str]:
-    """Return the traits of a node, each once, sorted; ``db.traits`` counts them.
+    """Return the traits of a node, sorted, without duplicates; ``db.queries.traits`` limits them.
 
-    :raises errors.InvalidParameter: not a list, or one that is no trait.
+    :raises errors.InvalidParameter: not a list, or an item that is not a trait.
     """
     if not isinstance(values, list):
         raise errors.InvalidParameter(path=path, reason="is not a list")

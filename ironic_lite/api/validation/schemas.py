@@ -1,6 +1,6 @@
 """Check the bodies of requests: resources by the rows of ``fields``, verbs by ``shapes``.
 
-Values come back in the form we store. A fault is named by its JSON path, such as
+The functions return values in stored form. Errors name the JSON path, such as
 ``clean_steps/0/interface``.
 """
 
@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors, fields, verbs
+from ironic_lite import errors
 from ironic_lite.api.validation import rules, shapes, values_of
-from ironic_lite.fields import Field, Type
+from ironic_lite.domain import fields, verbs
+from ironic_lite.domain.fields import Field, Type
 
 Json = dict[str, Any]
 
@@ -25,13 +26,13 @@ _NODE_IDENT_SINCE = 94
 
 
 def values(table: tuple[Field, ...], given: Mapping[str, Any], *, version: int, what: str) -> Json:
-    """Check values of fields that may be written, and return them as they are stored.
+    """Check values of fields and return them in stored form.
 
-    Null becomes the field's default. Whether the fields may be written is the caller's business.
+    Null becomes the field's default. The caller checks whether the fields may be written.
 
     :param given: field name -> value.
-    :param what: ``node``, ``port`` and so on, for the sentence.
-    :raises errors.InvalidParameter: a value is not of the field's type, or against its rule.
+    :param what: ``node``, ``port`` and so on, for messages.
+    :raises errors.InvalidParameter: a value of the wrong type, or one that breaks the field's rule.
     """
     lead = f"Schema error for {what}"
     shapes.check_fields(table, given, lead)
@@ -63,9 +64,9 @@ def _stored(field: Field, value: Any, version: int) -> Any:
 
 
 def node(body: Any, *, version: int) -> Json:
-    """Return the column values of POST /v1/nodes, only those that were given.
+    """Return the column values that a POST /v1/nodes contains.
 
-    :raises errors.InvalidParameter: an unknown or unwritable key, or a bad value.
+    :raises errors.InvalidParameter: an unknown or unwritable key, or an invalid value.
     :raises errors.NotAcceptable: a field newer than ``version``.
     """
     given = _writable(fields.NODE, body, version=version, what="node")
@@ -82,11 +83,12 @@ def node(body: Any, *, version: int) -> Json:
 
 
 def port(body: Any, *, version: int) -> Json:
-    """Return the column values of POST /v1/ports, only those given.
+    """Return the column values that a POST /v1/ports contains.
 
-    ``node_ident`` (1.94) stays in the result under its own name: the caller looks the node up.
+    ``node_ident`` (1.94) stays in the result under its own name; the caller finds the node.
 
-    :raises errors.InvalidParameter: an unknown or unwritable key, a bad value, no address, no node.
+    :raises errors.InvalidParameter: an unknown or unwritable key, an invalid value, no address or
+        no node.
     :raises errors.NotAcceptable: a field newer than ``version``.
     """
     rest = dict(body) if isinstance(body, dict) else body
@@ -116,11 +118,11 @@ def resource(
     what: str,
     needs: tuple[str, ...] = (),
 ) -> Json:
-    """Return the column values of a POST that makes a resource, only those given.
+    """Return the column values that a POST of a resource contains.
 
-    :param what: ``chassis``, ``deploy template`` and so on, for the sentence.
-    :param needs: names of fields that must be there.
-    :raises errors.InvalidParameter: an unknown or unwritable key, a bad value, or one is missing.
+    :param what: ``chassis``, ``deploy template`` and so on, for messages.
+    :param needs: names of mandatory fields.
+    :raises errors.InvalidParameter: an unknown, unwritable or missing key, or an invalid value.
     :raises errors.NotAcceptable: a field newer than ``version``.
     """
     given = _writable(table, body, version=version, what=what)
@@ -132,7 +134,7 @@ def resource(
 
 
 def display_name(instance_info: Any) -> str | None:
-    """Return the display_name that instance_name follows, if it can be a name at all."""
+    """Return the display_name, which instance_name follows, or None if it is not a valid name."""
     found = instance_info.get("display_name") if isinstance(instance_info, dict) else None
     fits = isinstance(found, str) and 0 < len(found) <= _NAME_LENGTH
     return found if fits else None
@@ -142,13 +144,13 @@ _NAME_LENGTH = 255
 
 
 def smart_nic(port_values: Mapping[str, Any]) -> None:
-    """Refuse a smart NIC whose connection lacks what one needs.
+    """Refuse a smart NIC without the connection data that it needs.
 
     :raises errors.InvalidParameter: port_id or hostname is missing.
     """
     link = port_values.get("local_link_connection")
     if port_values.get("is_smartnic") and link and not link.keys() >= {"port_id", "hostname"}:
-        reason = "of a smart NIC needs port_id and hostname"
+        reason = "needs port_id and hostname for a smart NIC"
         raise errors.InvalidParameter(path="local_link_connection", reason=reason)
 
 
@@ -169,7 +171,7 @@ def _writable(table: tuple[Field, ...], body: Any, *, version: int, what: str) -
     known = fields.by_name(table)
     kept: Json = {}
     for name, value in body.items():
-        if name == "uuid" and value is None:  # to be made up, as if it were not there
+        if name == "uuid" and value is None:  # generated, as if it were left out
             continue
         field = known.get(name)
         if field is None or not field.creatable:
@@ -188,10 +190,10 @@ def _writable(table: tuple[Field, ...], body: Any, *, version: int, what: str) -
 
 
 def provision(body: Any) -> Json:
-    """Check the outline of PUT .../states/provision: a target, and no key nobody knows.
+    """Check the outline of PUT .../states/provision: a target, and only known keys.
 
-    :raises errors.MissingParameter: no target (also for a body that is no object).
-    :raises errors.InvalidParameter: unknown keys, or a target that is no string.
+    :raises errors.MissingParameter: no target, or a body that is not an object.
+    :raises errors.InvalidParameter: unknown keys, or a target that is not a string.
     """
     if not isinstance(body, dict) or body.get("target") is None:
         raise errors.MissingParameter(path="target")
@@ -208,21 +210,21 @@ def provision(body: Any) -> Json:
 
 
 def _rescue_password(value: Any) -> None:
-    """Refuse a blank one without ever repeating what was given."""
+    """Refuse a blank password, without repeating the value in the message."""
     if not isinstance(value, str) or not value.strip():
         reason = "must be a string that is not blank"
         raise errors.InvalidParameter(path="rescue_password", reason=reason)
 
 
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")  # nothing twice: blanks are in both parts
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")  # possessive: both parts match blanks
 _GZIP = b"\x1f\x8b"
 
 
 def configdrive(given: Any, *, version: int) -> Any:
-    """Return a configuration drive: an object to build one from, a URL, or a gzipped ISO in base64.
+    """Return a configdrive: an object to build one from, a URL, or a gzipped ISO in base64.
 
-    :raises errors.InvalidParameter: none of these.
-    :raises errors.NotAcceptable: an object (1.56) or its vendor_data (1.59) is too new.
+    :raises errors.InvalidParameter: anything else.
+    :raises errors.NotAcceptable: an object before 1.56, or its vendor_data before 1.59.
     """
     if isinstance(given, dict):
         if version < _CONFIGDRIVE_OBJECT_SINCE:
@@ -254,10 +256,10 @@ _TRAIT_KEYS = frozenset({"traits"})
 
 
 def trait_list(body: Any) -> list[str]:
-    """Return the traits of a PUT that sets all of a node's or a runbook's, sorted.
+    """Return, sorted, the traits of a PUT that sets all traits of a node or runbook.
 
     :raises errors.MissingParameter: no traits.
-    :raises errors.InvalidParameter: another key, or something that is no trait.
+    :raises errors.InvalidParameter: another key, or an item that is not a trait.
     """
     if not isinstance(body, dict) or body.get("traits") is None:
         raise errors.MissingParameter(path="traits")
@@ -266,11 +268,11 @@ def trait_list(body: Any) -> list[str]:
 
 
 def single_trait(body: Any, trait: str, place: str) -> str:
-    """Return the trait that a PUT has in its path.
+    """Return the trait in the path of a PUT.
 
-    :param place: where all traits are, such as ``/v1/nodes/{node}/traits``.
-    :raises errors.InvalidRequest: there is a body.
-    :raises errors.InvalidParameter: it is no trait.
+    :param place: the path of all traits, such as ``/v1/nodes/{node}/traits``.
+    :raises errors.InvalidRequest: the request has a body.
+    :raises errors.InvalidParameter: not a trait.
     """
     if body:
         raise errors.InvalidRequest(

@@ -1,6 +1,6 @@
-"""Compile the JSON schemas of request bodies, and word what they refuse by its JSON path.
+"""JSON schemas of request bodies, and error messages with JSON paths.
 
-Schemas are compiled at their first use and kept; a check of ten steps then takes microseconds.
+Schemas are compiled at their first use and cached; a check of ten steps then takes microseconds.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 import fastjsonschema
 
 from ironic_lite import errors
-from ironic_lite.fields import Field, Type
+from ironic_lite.domain.fields import Field, Type
 
 Json = dict[str, Any]
 
 STEP_INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
 
 MOST_STEPS = 1000
-"""Of one list: the node is written with its whole list at each step, by a conductor that cannot be
-interrupted as long as no step waits."""
+"""Largest number of steps in a list: the conductor writes the whole list with the node at each
+step, and cannot be interrupted until a step waits."""
 
 _OBJECT = {"type": "object"}
 _STEP = {"type": "string", "minLength": 1, "maxLength": 255}
@@ -108,8 +108,8 @@ def _steps(one: Json) -> Json:
     return {"type": "array", "items": one, "maxItems": MOST_STEPS}
 
 
-def _named(*required: str) -> Json:
-    """Return the schema of a list of objects which have these keys as strings, and any others."""
+def _objects_with(*required: str) -> Json:
+    """Return the schema of a list of objects with these keys as strings, and any other keys."""
     word = {"type": "string", "minLength": 1}
     return {
         "type": "array",
@@ -137,20 +137,20 @@ _SCHEMAS: Mapping[str, Json] = {
         },
         "additionalProperties": False,
     },
-    # The outline of OpenStack's network_data.json: what writers of configuration drives rely on.
+    # The parts of OpenStack's network_data.json that writers of configdrives rely on.
     "network_data": {
         "type": "object",
         "properties": {
-            "links": _named("id", "type"),
-            "networks": _named("id", "type", "link"),
-            "services": _named("type"),
+            "links": _objects_with("id", "type"),
+            "networks": _objects_with("id", "type", "link"),
+            "services": _objects_with("type"),
         },
         "required": ["links", "networks", "services"],
     },
     # Of an inspection rule.
     "conditions": {"type": "array", "items": _CONDITION, "maxItems": 100},
     "actions": {"type": "array", "items": _OPERATION, "minItems": 1, "maxItems": 100},
-    # What the network service of OpenStack sends.
+    # Sent by the network service of OpenStack.
     "events": {
         "type": "object",
         "properties": {
@@ -191,7 +191,7 @@ def _of_fields(table: tuple[Field, ...]) -> Json:
     return {"type": "object", "properties": properties}
 
 
-# -- compiling and wording -------------------------------------------------------------------
+# -- compiled checks and messages ------------------------------------------------------------
 
 
 @cache
@@ -212,10 +212,10 @@ def schema(name: str) -> Json:
 
 
 def check(name: str, value: Any, root: str, lead: str) -> None:
-    """Check ``value``, which stands at path ``root``, by the schema called ``name``.
+    """Check ``value`` at path ``root`` against the schema called ``name``.
 
-    :param lead: how the sentence of a refusal starts.
-    :raises errors.InvalidParameter: with the path of the fault.
+    :param lead: the start of error messages.
+    :raises errors.InvalidParameter: with the path of the invalid value.
     """
     _run(_compiled(name), value, root, lead)
 
@@ -223,7 +223,7 @@ def check(name: str, value: Any, root: str, lead: str) -> None:
 def check_fields(table: tuple[Field, ...], given: Mapping[str, Any], lead: str) -> None:
     """Check types and lengths of a resource's fields; ``given`` is field name -> value.
 
-    :raises errors.InvalidParameter: with the path of the fault.
+    :raises errors.InvalidParameter: with the path of the invalid value.
     """
     _run(_compiled_fields(table), given, "", lead)
 
@@ -241,9 +241,10 @@ def _run(check: Callable[[Any], Any], value: Any, root: str, lead: str) -> None:
 
 
 def _worded(fault: fastjsonschema.JsonSchemaValueException) -> tuple[tuple[str, ...], str]:
-    """Return where exactly, below the fault's own path, and what is wrong.
+    """Return the path below the fault's own path, and the reason.
 
-    Only words from a closed list are repeated: other values may be secret, and errors are logged.
+    The reason repeats only words of enumerations: other values may be secret, and errors are
+    logged.
     """
     known = ", ".join(fault.definition.get("properties", ()))
     if fault.rule == "additionalProperties":

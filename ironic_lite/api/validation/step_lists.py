@@ -1,6 +1,6 @@
-"""Check lists of steps: those of a request, and those of a deploy template.
+"""Check lists of steps of requests, deploy templates and runbooks.
 
-A fault is named by its JSON path, such as ``deploy_steps/0/priority``.
+Errors name the JSON path, such as ``deploy_steps/0/priority``.
 """
 
 from __future__ import annotations
@@ -8,20 +8,23 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ironic_lite import errors, plans, steps
+from ironic_lite import errors
 from ironic_lite.api.validation import rules, shapes
-from ironic_lite.steps import StepKind
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.steps import StepKind
 
 Json = dict[str, Any]
 
 
 def of_request(kind: StepKind, given: Any, *, disallowed: Collection[str] = ()) -> list[Json]:
-    """Return the steps of a request, checked (S1.14, S1.15); nothing is added or left out.
+    """Check the steps of a request and return them unchanged.
 
     :param kind: clean, service or deploy.
-    :param disallowed: ``interface.step`` of those nobody may ask for.
-    :raises errors.InvalidParameter: not a list of steps (of clean and service steps at least one is
-        needed), or a step that is not allowed.
+    :param disallowed: ``interface.step`` of the steps that the configuration forbids.
+    :raises errors.InvalidParameter: not a list of steps, an empty list of clean or service steps,
+        or a step that is not allowed.
+
+    Source: S1.14, S1.15.
     """
     root = f"{kind}_steps"
     lead = f"Invalid {root}"
@@ -39,11 +42,11 @@ def of_request(kind: StepKind, given: Any, *, disallowed: Collection[str] = ()) 
 
 
 def of_template(given: Any, root: str, lead: str) -> list[Json]:
-    """Return the steps of a deploy template, checked, priorities as integers.
+    """Return the checked steps of a deploy template, priorities as integers.
 
-    :param root: the path at which the list stands.
-    :param lead: how the sentence of a refusal starts.
-    :raises errors.InvalidParameter: not a list of deploy steps, none at all, or one of them twice.
+    :param root: the path of the list.
+    :param lead: the start of error messages.
+    :raises errors.InvalidParameter: not a list of deploy steps, an empty list, or a repeated step.
     """
     shapes.check("steps", given, root, lead)
     _check_each_once(StepKind.DEPLOY, given, root, lead)
@@ -51,7 +54,7 @@ def of_template(given: Any, root: str, lead: str) -> list[Json]:
 
 
 def of_runbook(given: Any, root: str, lead: str) -> list[Json]:
-    """Return the steps of a runbook, checked, each with ``args`` and with ``order`` as an integer.
+    """Return the checked steps of a runbook, each with ``args`` and an integer ``order``.
 
     :raises errors.InvalidParameter: as `of_template`.
     """
@@ -75,8 +78,8 @@ def refuse_disallowed(
 ) -> None:
     """Refuse steps that the operator's configuration forbids.
 
-    :param lead: how the sentence of a refusal starts.
-    :raises errors.InvalidParameter: one of them is among the ``disallowed``.
+    :param lead: the start of error messages.
+    :raises errors.InvalidParameter: a step is in ``disallowed``.
     """
     for position, step in enumerate(given):
         title = steps.title(step)
@@ -86,8 +89,10 @@ def refuse_disallowed(
 
 
 def _check_reserved(kind: StepKind, step: Json, path: str, lead: str) -> None:
-    """Arguments of steps that belong to no driver are known here: nothing need start to see it."""
-    faults = plans.reserved_faults(step, kind) if step["step"] in plans.RESERVED else []
+    """Check the arguments of steps without a driver, which need no conductor for the check."""
+    faults = (
+        step_planning.reserved_faults(step, kind) if step["step"] in step_planning.RESERVED else []
+    )
     if faults:
         raise _refused(f"{path}/args", "; ".join(faults), lead)
 

@@ -1,7 +1,6 @@
-"""The types of query arguments and of small bodies, for WSME to read them by.
+"""WSME types of query arguments and of small bodies.
 
-Lists of resources read their many arguments by the tables of ``queries``; whole documents are
-checked by ``schemas``.
+The tables of ``queries`` describe the arguments of lists; ``schemas`` checks whole documents.
 """
 
 from __future__ import annotations
@@ -12,18 +11,18 @@ from typing import Any
 
 import wsme.types
 
-from ironic_lite import texts
 from ironic_lite.api.validation import rules
+from ironic_lite.errors import unicode_text
 
 Text = wsme.types.text
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
-# What float() takes besides, such as 1_0 or the digits of other scripts, is a slip of the hand.
+# float() accepts more, such as 1_0 or digits of other scripts, which are typing errors.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SHOWN = 20
 
 
 class Boolean(wsme.types.UserType):  # type: ignore[misc]  # WSME ships no types
-    """A JSON boolean, or one of the usual words in any case."""
+    """A JSON boolean, or one of the words of `rules.boolean` in any case."""
 
     basetype = Text
     name = "boolean"
@@ -35,7 +34,10 @@ class Boolean(wsme.types.UserType):  # type: ignore[misc]  # WSME ships no types
 
 
 class Number(wsme.types.UserType):  # type: ignore[misc]
-    """A finite number (C35)."""
+    """A finite number; infinity and NaN are refused.
+
+    Source: C35.
+    """
 
     basetype = Text
     name = "number"
@@ -44,7 +46,7 @@ class Number(wsme.types.UserType):  # type: ignore[misc]
     def frombasetype(value: Any) -> float:
         """Raise ValueError for anything else."""
         fits = isinstance(value, str | int | float) and not isinstance(value, bool)
-        shown = texts.shown(value, _SHOWN)
+        shown = unicode_text.shown(value, _SHOWN)
         if not fits or (isinstance(value, str) and not _NUMBER.fullmatch(value)):
             raise ValueError(f"{shown} is not a number")
         number = float(value)
@@ -54,7 +56,7 @@ class Number(wsme.types.UserType):  # type: ignore[misc]
 
 
 class Integer(wsme.types.UserType):  # type: ignore[misc]
-    """A whole number of at most nine digits, as such or as text."""
+    """A whole number of at most nine digits, as JSON or as text."""
 
     basetype = Text
     name = "integer"
@@ -63,7 +65,7 @@ class Integer(wsme.types.UserType):  # type: ignore[misc]
     def frombasetype(value: Any) -> int:
         """Raise ValueError for anything else."""
         if isinstance(value, bool) or not isinstance(value, str | int):
-            raise ValueError(f"{texts.shown(value)} is not a whole number")
+            raise ValueError(f"{unicode_text.shown(value)} is not a whole number")
         if not _INTEGER.fullmatch(str(value)):
             raise ValueError(
                 f"{str(value)[:_SHOWN]!r} is not a whole number of at most nine digits"
@@ -72,7 +74,7 @@ class Integer(wsme.types.UserType):  # type: ignore[misc]
 
 
 class Word(wsme.types.UserType):  # type: ignore[misc]
-    """A string that every database can hold."""
+    """A string that every database can store."""
 
     basetype = Text
     name = "string"

@@ -1,7 +1,7 @@
-"""What values of single fields must be like, besides their type and length: one function each.
+"""Rules of single fields beyond type and length: one function for each.
 
-``schemas`` asks `rule` for each field it checks. A function takes the value, its path and the
-request's minor API version, and returns the value in the form we store.
+``schemas`` gets the function of each field from `rule`. A function takes the value, its path and
+the request's minor API version, and returns the value in stored form.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import errors, fields, inspection_rules, runbooks
+from ironic_lite import errors
 from ironic_lite.api.validation import rules, shapes, step_lists
-from ironic_lite.fields import Field
+from ironic_lite.domain import fields, inspection_rules, runbooks
+from ironic_lite.domain.fields import Field
 
 Json = dict[str, Any]
 Check = Callable[[Any, str, int], Any]
@@ -20,7 +21,7 @@ _NETWORK_TYPE_SINCE = 64
 
 
 def rule(field: Field) -> Check | None:
-    """Return the rule of a field, None if there is none."""
+    """Return the rule of a field, or None for a field without one."""
     return _OWN.get(field) or _SPECIAL.get(field.name)
 
 
@@ -37,13 +38,13 @@ def _name(value: Any, path: str, version: int) -> str:
 
 
 def _network_data(value: Any, path: str, _version: int) -> Any:
-    if value:  # an empty object takes the data away
+    if value:  # an empty object removes the data
         shapes.check("network_data", value, path, "Invalid network_data")
     return value
 
 
 def _local_link(value: Any, path: str, version: int) -> Json:
-    """Return where a port is plugged in: nothing, a switch's port, a smart NIC's, or unmanaged."""
+    """Return a checked connection: empty, a switch port, a smart NIC, or unmanaged."""
     shapes.check("local_link_connection", value, path, f"Invalid {path}")
     found: Json = dict(value)
     if "network_type" in found and version < _NETWORK_TYPE_SINCE:
@@ -58,7 +59,7 @@ def _local_link(value: Any, path: str, version: int) -> Json:
 
 
 def _properties(value: Any, path: str, _version: int) -> Any:
-    """Return properties whose sizes count something: allocation and deployment reckon with them."""
+    """Return properties with checked sizes, which allocation and deployment use."""
     for name in _SIZES & (value or {}).keys():
         if value[name] is not None:
             rules.count(value[name], f"{path}/{name}")
@@ -109,7 +110,7 @@ def _template_steps(value: Any, path: str, _version: int) -> list[Json]:
 
 
 def _plain_name(value: Any, path: str, version: int) -> str:
-    """Nothing hangs below the resource that its name could hide."""
+    """Return a name without reserved names, because the resource has no sub-resources."""
     return rules.name(value, path, version=version, reserved=frozenset())
 
 
@@ -123,7 +124,7 @@ def _runbook_steps(value: Any, path: str, _version: int) -> list[Json]:
 
 
 def _operations(value: Any, path: str, _version: int) -> list[Json]:
-    """Return the conditions or the actions of an inspection rule, as the path says."""
+    """Return the checked conditions or actions of an inspection rule; ``path`` says which."""
     shapes.check(path, value, path, _OF_RULE)
     inspection_rules.check(**{"conditions": (), "actions": (), path: value})
     listed: list[Json] = value
@@ -132,7 +133,7 @@ def _operations(value: Any, path: str, _version: int) -> list[Json]:
 
 def _phase(value: Any, path: str, _version: int) -> str:
     if value not in inspection_rules.PHASES:
-        reason = f"{value[:_SHOWN]!r} is none of {', '.join(inspection_rules.PHASES)}"
+        reason = f"{value[:_SHOWN]!r} is not one of {', '.join(inspection_rules.PHASES)}"
         raise errors.InvalidParameter(path=path, reason=reason)
     return str(value)
 
@@ -153,7 +154,7 @@ def _traits(value: Any, path: str, _version: int) -> list[str]:
 
 
 def _idents(value: Any, path: str, _version: int) -> list[str]:
-    """Return UUIDs or names, each once, in their order."""
+    """Return UUIDs or names in their order, without duplicates."""
     if len(value) > _MOST_IDENTS:
         raise errors.InvalidParameter(path=path, reason=f"has more than {_MOST_IDENTS} entries")
     return list(
@@ -165,9 +166,9 @@ def _idents(value: Any, path: str, _version: int) -> list[str]:
 
 
 _MOST_IDENTS = 10_000
-"""What one statement on all databases can ask for at once."""
+"""The largest number of values in one statement that all databases accept."""
 
-# Fields that have a name in common with those of other resources, and a rule of their own.
+# Fields whose rule differs from that of fields with the same name in other resources.
 _OWN: Mapping[Field, Check] = {
     fields.by_name(fields.NODE)["properties"]: _properties,
     fields.by_name(fields.DEPLOY_TEMPLATE)["name"]: _trait,

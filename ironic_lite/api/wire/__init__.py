@@ -1,1 +1,1 @@
-"""One request on its way: its route, its body and query, its answer, its refusal."""
+"""One HTTP request: its route, its body and query, its answer, its refusal."""

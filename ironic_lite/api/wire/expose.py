@@ -1,4 +1,4 @@
-"""Expose a controller's method under a method and path, its arguments typed by WSME.
+"""Expose a method of a controller over HTTP, its arguments typed by WSME.
 
 ::
 
@@ -9,46 +9,44 @@
         def change(self, request, ident, target, timeout=None):
             ...
 
-The first arguments are the words that stand for ``{...}`` in the path; the others come from the
-query string and, with ``TYPED``, from the keys of the JSON body. With ``WHOLE`` the method reads
-``request.json`` itself; with ``raw_query`` it reads ``request.query``. What it returns is JSON of
+The first arguments are the words in place of ``{...}`` in the path. The others come from the query
+string and, with ``TYPED``, from the keys of the JSON body. With ``WHOLE`` the method reads
+``request.json`` itself; with ``raw_query`` it reads ``request.query``. The method returns JSON of
 plain values (never WSME objects), or None for no body. It raises ``errors``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
+import inspect
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pecan
-import wsme
-import wsme.api
-import wsme.rest.args
-import wsme.rest.json
 import wsme.types
 
 from ironic_lite import errors
-from ironic_lite.api.wire import render
-from ironic_lite.api.wire.exchange import Request
+from ironic_lite.api.wire import misrouted
+from ironic_lite.api.wire.request import Request
 from ironic_lite.api.wire.routes import BODY_LIMIT, Route
 
 if TYPE_CHECKING:
     from ironic_lite.api.service import Service
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
+First = Callable[["Service", Request, str], object]
 _ROUTE = "_ironic_lite_route"
 _PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
-"""How long at most, in seconds, one who was overtaken waits before trying again."""
+"""Longest pauses in seconds before each retry of a change that met a concurrent change."""
 
 
 class Body(enum.Enum):
-    """What a method does with the request's body."""
+    """The use a method makes of the request's body."""
 
     IGNORED = "ignored"
     TYPED = "typed"
@@ -68,14 +66,14 @@ class Controller:
 
     @classmethod
     def exposed(cls) -> Iterator[tuple[Route, Callable[..., Any]]]:
-        """Give each exposed method, not bound, with its route."""
+        """Yield each exposed method, not bound, with its route."""
         for name in sorted(vars(cls)):
             route = getattr(vars(cls)[name], _ROUTE, None)
             if route is not None:
                 yield route, vars(cls)[name]
 
     def rows(self) -> Iterator[tuple[Route, Callable[..., Any]]]:
-        """Give each exposed method, bound, with its route."""
+        """Yield each exposed method, bound, with its route."""
         for name in sorted(vars(type(self))):
             method = getattr(self, name)
             route = getattr(method, _ROUTE, None)
@@ -93,70 +91,147 @@ def expose(
     body: Body = IGNORED,
     limit: int = BODY_LIMIT,
     raw_query: bool = False,
+    waits: bool = False,
+    first: First | None = None,
 ) -> Callable[[Handler], Handler]:
     """Return the decorator.
 
     :param types: WSME types of the method's arguments after ``request``, in their order.
-    :param status: of an answer the method does not give another to (``request.answer.status``).
-    :param since: the minor version from which on the route exists; below it the answer is
-        ``below``.
+    :param status: of the answer, unless the method sets ``request.answer.status``.
+    :param since: the first minor version with this route; older versions are answered ``below``.
     :param limit: the largest body, in KiB.
+    :param waits: wait briefly for a locked node, because the method itself writes nodes or their
+        records. Conductors wait by themselves for calls they receive.
+    :param first: refuses a missing resource, by the first word of the path, before other faults.
     """
 
     def decorate(function: Handler) -> Handler:
-        wsme.signature(None, wsme.types.HostRequest, *types)(function)
-        definition = wsme.api.FunctionDefinition.get(function)
-        definition.resolve_types(wsme.types.registry)
-        known = {argument.name: argument for argument in definition.arguments}
+        known = _declared(function, types)
 
         @functools.wraps(function)
         def answer(self: Controller, request: Request, *words: str) -> Any:
             request.answer.status = int(status)
-            given = _arguments(known, request, words, body, raw_query=raw_query)
-            found = _insist(functools.partial(function, self, request, **given))
+
+            with _after(_optional(known, words, first), self, request, words):
+                given = _arguments(known, request, words, body, raw_query=raw_query)
+            work = functools.partial(function, self, request, **given)
+            act = functools.partial(_insist, work)
+            with _after(first, self, request, words):
+                found = self.service.lock_waiters.until_free(act) if waits else act()
             request.access.leave()
             return found
 
-        pecan.expose(template=render.TEMPLATE, content_type="application/json")(answer)
         reads = method in {"GET", "DELETE"} and body is not IGNORED
-        told = tuple((one.name, one.datatype, one.mandatory) for one in definition.arguments)
-        route = Route(method, path, since, below, limit, reads)
-        route = dataclasses.replace(route, status=int(status), body=body.value, arguments=told)
-        setattr(answer, _ROUTE, dataclasses.replace(route, raw_query=raw_query))
-        return answer  # type: ignore[return-value]  # same calls, seen from Pecan
+        told = tuple((name, one.type, one.mandatory) for name, one in known.items())
+        read = functools.partial(_arguments, known, body=body, raw_query=raw_query)
+        examine = functools.partial(_examine, method, path, read)
+        route = Route(method, path, since, below, limit, reads, int(status), body.value)
+        more: dict[str, Any] = {"raw_query": raw_query, "arguments": told, "examine": examine}
+        setattr(answer, _ROUTE, dataclasses.replace(route, **more))
+        return answer  # type: ignore[return-value]  # same calls, seen from the routes
 
     return decorate
 
 
+def _optional(
+    known: Mapping[str, _Argument], words: Sequence[str], first: First | None
+) -> First | None:
+    """Return ``first``, or None if an argument is mandatory and checked before."""
+    return None if any(one.mandatory for one in list(known.values())[len(words) :]) else first
+
+
+def _examine(
+    method: str,
+    path: str,
+    read: Callable[..., object],
+    request: Request,
+    words: Sequence[str],
+) -> None:
+    """Raise the faults in the form of a request."""
+    fault = misrouted.wrong_identifier(path, words)
+    if fault is not None:
+        raise errors.InvalidRequest(fault)
+    read(request, words)
+    patched = method == "PATCH" and "vendor_passthru" not in path
+    if patched and not isinstance(request.json, list):
+        raise errors.InvalidRequest("A patch is a list of operations.")
+
+
+@contextlib.contextmanager
+def _after(
+    first: First | None, controller: Controller, request: Request, words: Sequence[str]
+) -> Iterator[None]:
+    """Raise the refusal of ``first`` in place of a fault in the request."""
+    try:
+        yield
+    except errors.InvalidRequest:
+        if first is not None:
+            first(controller.service, request, words[0])
+        raise
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Argument:
+    """The type of a method's argument, and whether a request must give it."""
+
+    type: wsme.types.UserType
+    mandatory: bool
+
+    def read(self, value: Any) -> Any:
+        """Return a value of the query or the body, converted to the type.
+
+        :raises errors.InvalidParameter: or ValueError, if the value is not of the type.
+        """
+        if value is None:
+            return None
+        return wsme.types.validate_value(self.type, self.type.frombasetype(value))
+
+
+def _declared(
+    function: Callable[..., Any], types: Sequence[wsme.types.UserType]
+) -> dict[str, _Argument]:
+    """Return the arguments of a method after ``self`` and ``request``, by name.
+
+    :raises TypeError: types and arguments differ in number, or a type is not a user type.
+    """
+    own = list(inspect.signature(function).parameters.values())[2:]
+    if len(own) != len(types) or not all(map(wsme.types.isusertype, types)):
+        raise TypeError(f"{function.__qualname__}: {len(own)} arguments, types {types}")
+    return {
+        one.name: _Argument(kind, one.default is inspect.Parameter.empty)
+        for one, kind in zip(own, types, strict=True)
+    }
+
+
 def _insist(act: Callable[[], Any]) -> Any:
-    """Do ``act`` again if others change its node between its reading and its writing.
+    """Call ``act``; retry if another request changes its node meanwhile.
 
-    Then nothing of it has been done, and what it asks for it asks of the node as it is by now.
+    A failed ``act`` has changed nothing; a retry reads the node again.
 
-    :raises errors.Overtaken: after all these times still; callers are told to come again.
+    :raises errors.ConcurrentUpdate: after all retries; the answer asks the client to retry.
     """
     for longest in _PAUSES:
         try:
             return act()
-        except errors.Overtaken:
+        except errors.ConcurrentUpdate:
             time.sleep(random.uniform(0, longest))
     return act()
 
 
 def _arguments(
-    known: Mapping[str, Any],
+    known: Mapping[str, _Argument],
     request: Request,
     words: Sequence[str],
     body: Body,
     *,
     raw_query: bool,
 ) -> dict[str, Any]:
-    """Return a method's arguments by name: from the path, the query and, if typed, the body."""
+    """Return the arguments by name, from the path, the query and a typed body."""
     given: dict[str, Any] = dict(zip(known, words, strict=False))
     if not raw_query:
-        given.update(_typed(known, request.query, len(words), wsme.rest.args.from_param))
+        given.update(_typed(known, request.query, len(words)))
     if body is TYPED:
-        given.update(_typed(known, _object(request), len(words), wsme.rest.json.fromjson))
+        given.update(_typed(known, _object(request), len(words)))
     for name, argument in known.items():
         if argument.mandatory and given.get(name) is None:
             raise errors.MissingParameter(path=name)
@@ -172,15 +247,10 @@ def _object(request: Request) -> Mapping[str, Any]:
     return value
 
 
-def _typed(
-    known: Mapping[str, Any],
-    given: Mapping[str, Any],
-    taken: int,
-    read: Callable[[Any, Any], Any],
-) -> dict[str, Any]:
-    """Return the arguments in ``given`` as their types have them.
+def _typed(known: Mapping[str, _Argument], given: Mapping[str, Any], taken: int) -> dict[str, Any]:
+    """Return the values in ``given``, converted to the types of the arguments.
 
-    :param taken: how many of the known ones the path has given already.
+    :param taken: the number of leading arguments that the path has given already.
     """
     if not given:
         return {}
@@ -188,9 +258,8 @@ def _typed(
     errors.UnexpectedArguments.check(given, free)
     found = {}
     for name, value in given.items():
-        kind = free[name].datatype
         try:
-            found[name] = wsme.types.validate_value(kind, read(kind, value))
+            found[name] = free[name].read(value)
         except errors.InvalidParameter as why:
             reason = why.facts.get("reason", why.message)
             raise errors.InvalidParameter(path=name, reason=reason) from None

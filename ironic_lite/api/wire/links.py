@@ -1,7 +1,7 @@
-"""The link lists of resources, as JSON that orjson takes over without looking into it.
+"""The link lists of resources, as JSON fragments that orjson copies unchanged.
 
-A list of a thousand nodes has two thousand links; building them as dictionaries would cost as much
-as everything else in the list.
+A list of a thousand nodes has two thousand links; building them as dictionaries would take as much
+time as the rest of the list.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Links = orjson.Fragment
 
 
 def _quoted(text: str) -> str:
-    """Return ``text`` as it stands inside a JSON string."""
+    """Return ``text`` escaped for the inside of a JSON string."""
     return orjson.dumps(text).decode()[1:-1]
 
 
 class Linker:
-    """Makes the links of one collection for one request."""
+    """Builds the links of one collection for one request."""
 
     __slots__ = ("_bookmark", "_self")
 
@@ -31,9 +31,9 @@ class Linker:
         self._bookmark = f'","rel":"self"}},{{"href":"{plain}/{collection}/'
 
     def fill(self, rows: list[dict[str, Any]], key: str, below: Iterable[str] = ()) -> None:
-        """Give each row its ``links``: self and bookmark of the member.
+        """Add ``links`` to each row: self and bookmark of the member.
 
-        :param key: where a row has its UUID, or another name that needs no escaping in JSON.
+        :param key: the row's key of its UUID, or of a name that needs no escaping in JSON.
         :param below: sub-resources, such as ``ports``; their link lists are added by name.
         """
         start, middle = self._self, self._bookmark

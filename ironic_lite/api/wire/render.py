@@ -1,4 +1,4 @@
-"""Turn what handlers return into bytes, by orjson, in place of the renderers of Pecan and WSME."""
+"""JSON answers by orjson, in place of the renderers of Pecan and WSME."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _OPTIONS = orjson.OPT_NAIVE_UTC
 
 
 def items(values: list[Any]) -> bytes:
-    """Return JSON values as they stand in a list, without the brackets around them."""
+    """Return JSON values as the inside of a list, without its brackets."""
     return orjson.dumps(values, option=_OPTIONS)[1:-1]
 
 
 def joined(parts: Iterable[bytes]) -> orjson.Fragment:
-    """Return the list that parts made by `items` are of, as JSON to be put into a body."""
+    """Return the list of all values in parts made by `items`, as a JSON fragment."""
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
 class Renderer:
-    """Pecan's interface of a renderer; there are no templates."""
+    """Pecan's renderer interface; there are no templates."""
 
     def __init__(self, _path: str, _extra: Any) -> None:
         pass
 
     @staticmethod
     def render(_template: str, value: Any) -> bytes:
-        """Return ``value`` as JSON, or nothing for None; naive datetimes are UTC and say so."""
+        """Return ``value`` as JSON, nothing for None; naive datetimes become UTC."""
         return b"" if value is None else orjson.dumps(value, option=_OPTIONS)

@@ -1,23 +1,40 @@
-"""Find the handler of a method and a path in a table collected from the controllers.
+"""The table of routes, collected from the controllers, and the search in it.
 
-Only what a controller exposes can be reached: Pecan's own walk takes words of the URL for attribute
-names, and a query argument for the method.
+Only exposed methods can be reached. Pecan's own routing would take words of the URL as attribute
+names, and a query argument as the method.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from ironic_lite.api import policy
-from ironic_lite.api.wire import faults
+from ironic_lite.api.wire import misrouted, refusals
 
 _BODILESS = frozenset({"GET", "DELETE"})
 BODY_LIMIT = 1024
-"""The largest body in KiB, where a route does not say another."""
+"""The largest body in KiB, unless a route sets another limit."""
 _SHOWN = 64
+_METHODS = "methods"
+"""Below ``vendor_passthru``: a list for GET, the name of a vendor method for other HTTP methods."""
+# Before their version these paths answer like unknown paths. On other paths, a method that no
+# version has is answered with 405 in every version.
+_UNSEEN = re.compile(
+    r"/nodes/\{ident\}/(?!(management|states)/|traits|volume$).+"
+    r"|/(portgroups/\{ident\}/ports|runbooks/\{ident\}/traits|volume/).*"
+)
+_ROUTED = re.compile(r"\w+ /(runbooks|deploy_templates)\b|PUT /nodes/\{ident\}/traits")
+"""Before their version these are refused in the form of the router."""
+_EXAMINED = re.compile(
+    r"/nodes/\{ident\}/states/(boot_mode|secure_boot)|/lookup|/heartbeat(/\{ident\})?"
+    r"|/drivers/\{name\}/raid/logical_disk_properties"
+)
+"""Paths whose arguments are read before their version is checked, as in Ironic."""
+_STATES = re.compile(r"/nodes/[^/]+/states/[^/]+")
 _WAY = "GET /v1/openapi.json lists all paths."
 
 
@@ -25,14 +42,14 @@ _WAY = "GET /v1/openapi.json lists all paths."
 class Route:
     """One method of one path.
 
-    ``path`` is written as ``/nodes/{ident}/states``, below ``/v1``; ``since`` is the minor version
-    from which on it exists, below it the answer is ``below``; ``limit`` bounds the body, in KiB.
-    ``reads`` says that a body is read although the method is DELETE or GET.
+    ``path`` is written as ``/nodes/{ident}/states``, below ``/v1``. ``since`` is the first minor
+    version with it; older versions are answered ``below``. ``limit`` is the largest body in KiB.
+    ``reads`` is set if a body is read although the method is DELETE or GET.
 
-    The others are what the document of the API tells: the ``status`` of an answer, the ``body``
-    that is read ("ignored", "typed", "whole"), whether the query is read by a table of ``queries``
-    (``raw_query``), and the ``arguments`` after the request: name, type, and whether it must be
-    given.
+    The OpenAPI document also uses: the ``status`` of an answer; the ``body`` that is read
+    ("ignored", "typed", "whole"); ``raw_query``, set if a table of ``queries`` reads the query; and
+    the ``arguments`` after the request, as name, type, and whether mandatory. ``examine`` raises
+    the faults in the form of a request.
     """
 
     method: str
@@ -45,28 +62,33 @@ class Route:
     body: str = "ignored"
     raw_query: bool = False
     arguments: tuple[tuple[str, Any, bool], ...] = ()
+    examine: Callable[[Any, list[str]], object] = dataclasses.field(
+        default=lambda _request, _words: None, compare=False, repr=False
+    )
 
     @property
     def receives(self) -> bool:
-        """Whether a body is received, whatever becomes of it."""
+        """True if a body is received, even if it is ignored."""
         return self.reads or self.method not in _BODILESS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Found:
-    """A route, its handler bound to a controller, the words that stood for ``{...}``, and its rule.
+    """A route, its bound handler, the words for ``{...}``, and its policy rule.
 
-    A route without a rule is for those only whom no rules bind.
+    A route without a rule admits only callers that no rules apply to. ``refusal`` is raised after
+    the form of the request was examined.
     """
 
     route: Route
     handler: Callable[..., Any]
     words: list[str]
     rule: policy.Rule | None
+    refusal: refusals.Refusal | None = None
 
 
 class _Place:
-    """A word of a path: what may follow it, and what answers here."""
+    """A word of a path: the words that may follow it, and its handlers."""
 
     __slots__ = ("any", "handlers", "words")
 
@@ -99,48 +121,90 @@ class Table:
         self.routes.append(route)
 
     def find(self, method: str, path: str, version: int) -> Found:
-        """Return what answers ``method`` on ``path`` at minor version ``version``.
+        """Return the route and handler of ``method`` on ``path`` at a minor version.
 
-        A plain word of a path wins over ``{...}``.
+        A literal word of a path takes precedence over ``{...}``.
 
-        :raises faults.Refusal: 404, 405 with Allow, or what the route says for older versions.
+        :raises refusals.Refusal: 400 for an identifier that is neither UUID nor name, 404, 405 with
+            Allow, or the status the route sets for older versions.
         """
-        place, words = self._walk(path)
+        fault = misrouted.malformed(path)
+        if fault is not None:
+            form = refusals.handled if misrouted.by_handler(method, path) else refusals.routed
+            raise form(HTTPStatus.BAD_REQUEST, fault)
+        place, words = self._walk(path, method)
         living = {known: pair for known, pair in place.handlers.items() if pair[0].since <= version}
         if method in living:
             route, handler = living[method]
             return Found(route, handler, words, policy.guard(route.method, route.path))
-        if living:
-            allow = ", ".join(sorted(living))
-            text = f"This path has no {method[:_SHOWN]}. It has {allow}."
-            raise faults.routed(HTTPStatus.METHOD_NOT_ALLOWED, text, (("Allow", allow),))
-        raise self._absent(place, method)
+        if living and method not in place.handlers:
+            raise _no_such_method(method, living)
+        refusal = self._absent(place, method)
+        if method not in place.handlers:
+            raise refusal
+        route, handler = place.handlers[method]
+        if not _EXAMINED.fullmatch(route.path):
+            raise refusal
+        return Found(route, handler, words, policy.guard(method, route.path), refusal)
 
-    def _walk(self, path: str) -> tuple[_Place, list[str]]:
+    def _walk(self, path: str, method: str) -> tuple[_Place, list[str]]:
         place: _Place | None = self._top
         words = []
         for word in path.split("/")[1:]:
             assert place is not None
             following = place.words.get(word)
+            if following is not None and word == _METHODS and method not in following.handlers:
+                following = None
             if following is None and word:
                 following = place.any
                 words.append(word)
             if following is None:
+                if method != "GET" and _STATES.fullmatch(path):
+                    raise _not_allowed(method, "")
                 lost = f"There is no {word[:_SHOWN]!r} at this place of the path."
                 lost = lost if word and "//" not in path else "The path has // in it."
-                raise faults.routed(HTTPStatus.NOT_FOUND, f"{lost} {_WAY}")
+                raise refusals.routed(HTTPStatus.NOT_FOUND, f"{lost} {_WAY}")
             place = following
         assert place is not None
         return place, words
 
     @staticmethod
-    def _absent(place: _Place, method: str) -> faults.Refusal:
-        """Return the refusal at a place where nothing answers this version."""
+    def _absent(place: _Place, method: str) -> refusals.Refusal:
+        """Return the refusal at a place without handlers for this version."""
         if not place.handlers:
             below = f"Below it there is: {', '.join(sorted(place.words))}." if place.words else _WAY
-            return faults.routed(HTTPStatus.NOT_FOUND, f"Nothing answers at this path. {below}")
+            return refusals.routed(HTTPStatus.NOT_FOUND, f"Nothing answers at this path. {below}")
         oldest = min((route for route, _ in place.handlers.values()), key=lambda one: one.since)
         route, _ = place.handlers.get(method, (oldest, None))
-        newer = route.below if route.method == method else HTTPStatus.NOT_FOUND
+        unseen = _UNSEEN.fullmatch(route.path) is not None
+        if method not in {"HEAD", *place.handlers} and not unseen:
+            status = misrouted.below(method, route.path)
+            if status is None:
+                return _not_allowed(method, "")
+            return refusals.handled(status, f"{route.path} has no {method} in this version.")
         text = f"{route.method} {route.path} needs API version 1.{route.since} or newer."
-        return faults.routed(newer, text)
+        by_router = unseen or _ROUTED.match(f"{route.method} {route.path}")
+        form = refusals.routed if by_router else refusals.handled
+        if route.below is HTTPStatus.METHOD_NOT_ALLOWED:
+            return form(route.below, text, (("Allow", ""),))
+        return form(route.below if method in place.handlers else HTTPStatus.NOT_FOUND, text)
+
+
+def _no_such_method(method: str, living: Mapping[str, tuple[Route, Any]]) -> refusals.Refusal:
+    """Return Ironic's answer to a method that a path does not have."""
+    allow = ", ".join(sorted(living))
+    path = next(iter(living.values()))[0].path
+    status = misrouted.status(method, path)
+    if status is None:
+        return _not_allowed(method, allow)
+    return refusals.handled(status, f"{path} has no {method}. It has {allow}.")
+
+
+def _not_allowed(method: str, allow: str) -> refusals.Refusal:
+    """Return the refusal with 405.
+
+    :param allow: the methods of the path, "" for none at this version.
+    """
+    has = f"It has {allow}." if allow else "It has none in this version."
+    text = f"This path has no {method[:_SHOWN]}. {has}"
+    return refusals.routed(HTTPStatus.METHOD_NOT_ALLOWED, text, (("Allow", allow),))

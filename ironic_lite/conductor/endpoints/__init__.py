@@ -1,1 +1,1 @@
-"""What an API process may ask: each method locks, checks, moves, hands over, and has answered."""
+"""RPC endpoints: each method locks, checks, moves the node and hands over."""

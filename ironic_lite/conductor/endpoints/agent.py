@@ -1,4 +1,4 @@
-"""The ramdisk agent's calls: its token, its heartbeats, and what it has found."""
+"""Endpoints for the ramdisk agent: token, heartbeats, inspection report."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from ironic_lite import clock, errors, states
+from ironic_lite import errors
 from ironic_lite.conductor.flows import inspect
 from ironic_lite.conductor.flows.resume import asleep, halted, resume, resume_changed
-from ironic_lite.conductor.notes import Notes
-from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.context import Context
-from ironic_lite.db import nodes
+from ironic_lite.conductor.work.notes import Notes
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import clock
+from ironic_lite.core.context import Context
+from ironic_lite.db.queries import nodes
+from ironic_lite.domain import states
+from ironic_lite.domain.states import State
 from ironic_lite.rpc import interface
-from ironic_lite.states import State
 
 MOST_WAIT = 16
-"""Calls of ramdisks that may wait for locks at once: a quarter of the threads that answer calls."""
+"""Limit of agent calls that wait for locks at once: a quarter of the threads that answer calls."""
 
 
 class Room:
-    """Bounds who waits for a node's lock and needed no login for it: each holds a thread."""
+    """Limit for calls without a login that wait for node locks.
+
+    Each waiting call holds a thread.
+    """
 
     def __init__(self) -> None:
         self._waiting: set[str] = set()
@@ -33,9 +38,10 @@ class Room:
 
     @contextlib.contextmanager
     def place(self, node_uuid: str) -> Iterator[bool]:
-        """Tell for the block whether a call may wait: one for each node, and so many in all.
+        """Return for the block whether a call may wait for the lock.
 
-        A machine has one agent; whoever has no place tries once, and is told to come back.
+        One call per node and ``MOST_WAIT`` in all may wait. A machine has one agent. A call without
+        a slot tries the lock once; the agent is told to retry.
         """
         with self._guard:
             free = node_uuid not in self._waiting and len(self._waiting) < MOST_WAIT
@@ -50,34 +56,35 @@ class Room:
 
 
 class Agent:
-    """Endpoints for what runs in a machine's memory."""
+    """Endpoints for the agent in a machine's ramdisk."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
 
     @functools.cached_property
     def room(self) -> Room:
-        """Who of those that need no login may wait for a lock."""
+        """The limit for calls without a login that wait for a lock."""
         return Room()
 
     def get_node_with_token(self, context: Context, *, node_uuid: str) -> dict[str, Any]:
-        """Return the token, made on the first call of a ramdisk's boot; later calls are told so.
+        """Return the token, which the first call after a ramdisk's boot makes.
 
-        The node may have gone on since the API looked at it: then nobody gets a token of a machine
-        that runs no ramdisk.
+        The reply shows whether the call was the first. The state is checked again under the lock,
+        because the node may have moved on since the API read it: a machine without a ramdisk gets
+        no token.
 
-        A lock is waited for: its holder may just be about to let go of the machine it has switched
-        on, and an agent that is told to come later does so after 5 s, then 10 s, then 30 s. That is
-        what it is told if too many wait (see `Room`).
+        The call waits for the lock, whose holder may just have switched the machine on. An agent
+        that is refused retries after 5 s, then 10 s, then 30 s; it is refused if too many calls
+        wait (see `Room`).
 
-        :raises errors.NodeNotFound: no agent runs in such a state.
-        :raises errors.NodeLocked: somebody works on the node.
+        :raises errors.NodeNotFound: no agent runs in this state.
+        :raises errors.NodeLocked: another task works on the node.
         """
         with (
             self.room.place(node_uuid) as patient,
             self.tasks.lock(context, node_uuid, patient=patient) as task,
         ):
-            if task.desk.conf.api.restrict_lookup and not _may_run(task.state):
+            if task.runtime.conf.api.restrict_lookup and not _may_run(task.state):
                 raise errors.NodeNotFound(node=node_uuid)
             found = _token(task)
             task.save()
@@ -92,10 +99,10 @@ class Agent:
         plugin_data: dict[str, Any],
         with_token: bool = False,
     ) -> dict[str, Any] | None:
-        """Take in what a ramdisk has found; it has its answer before that is looked at.
+        """Accept an inspection report; a worker processes it after the reply.
 
-        :raises errors.NodeNotFound: the node does not wait for this: nobody is to learn more.
-        :raises errors.NodeLocked: somebody works on the node; waited for unless too many are.
+        :raises errors.NodeNotFound: the node does not wait for a report; the client learns no more.
+        :raises errors.NodeLocked: another task works on the node, and too many calls wait already.
         """
         with (
             self.room.place(node_uuid) as patient,
@@ -106,7 +113,7 @@ class Agent:
             if task.state is not State.INSPECTWAIT or not task.driver.inspect.takes_reports:
                 raise errors.NodeNotFound(node=node_uuid)
             token = _token(task) if with_token else None
-            task.journal.once()  # a late copy is no report of another inspection
+            task.journal.once()  # a late copy must not count for another inspection
             task.move("resume")
             task.hand_over(inspect.report, inventory, plugin_data)
             return token
@@ -123,19 +130,19 @@ class Agent:
         agent_status: str | None = None,
         agent_status_message: str | None = None,
     ) -> None:
-        """Note that an agent is alive; in a wait state its deploy interface may go on.
+        """Record a heartbeat; in a wait state the deploy interface may continue the node.
 
-        The agent has its answer before anybody calls it back: a worker does that.
+        The agent gets its reply before a worker calls the agent back.
 
-        :raises errors.InvalidParameter: it has not this node's token, or is suddenly elsewhere.
-        :raises errors.NodeLocked, errors.Conflict: somebody works on the node; the agent repeats
-            its heartbeat.
+        :raises errors.InvalidParameter: the token is wrong, or the agent's address has changed.
+        :raises errors.NodeLocked, errors.Conflict: another task works on the node; the agent
+            repeats its heartbeat.
         """
-        node = self.tasks.desk.database.read(lambda conn: nodes.load(conn, node_uuid))
-        _believe(Notes(node), agent_token)  # before a stranger hears what its driver lacks here
+        node = self.tasks.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
+        _believe(Notes(node), agent_token)  # first: only the agent may learn what its driver lacks
         seen = self.tasks.view(context, node)
         _check(seen, callback_url, agent_verify_ca)
-        if seen.node.reservation is not None:  # told at once: no place is taken, nothing written
+        if seen.node.reservation is not None:  # at once: no slot is taken, nothing is written
             raise errors.NodeLocked(node=node_uuid, host=seen.node.reservation)
         seen.notes.heard(
             url=callback_url,
@@ -144,8 +151,8 @@ class Agent:
             verify_ca=agent_verify_ca,
         )
         waits = states.kind(seen.state) is states.Kind.WAIT
-        # An inspection waits for a report: an agent whose report was refused sends no other, but
-        # heartbeats for as long as its machine is on.
+        # An inspection waits for a report. An agent whose report was refused sends no second one,
+        # but sends heartbeats as long as its machine is on.
         if waits and seen.state is not State.INSPECTWAIT:
             seen.node.provision_updated_at = clock.now()
         if waits and not asleep(seen) and _matters(seen):
@@ -159,7 +166,7 @@ def _may_run(state: State) -> bool:
 
 
 def _token(task: Task) -> dict[str, Any]:
-    """Return the token and whether this is the first time, for the caller to save."""
+    """Return the token and whether it is new; the caller saves the node."""
     known = task.notes.token
     if known is not None:
         return {"agent_token": known, "fresh": False}
@@ -167,15 +174,18 @@ def _token(task: Task) -> dict[str, Any]:
 
 
 def _matters(task: Task) -> bool:
-    """Tell whether a heartbeat may end, or change, what a node waits for; in maintenance it may be
-    that nothing goes on.
+    """Return whether a heartbeat may end or change the wait.
+
+    In maintenance the wait may have to end.
     """
     return task.node.maintenance or task.driver.deploy.minds_heartbeat(task)
 
 
 def _beat(task: Task) -> None:
-    """Let the deploy interface say whether the node goes on, and how; a timer that it has set to
-    now is not waited for. In maintenance, it may have to end instead.
+    """Let the deploy interface decide whether and how the node continues.
+
+    A timer that the interface set to now is not waited for. In maintenance the work may have to
+    end.
     """
     if halted(task):
         return
@@ -191,17 +201,18 @@ def _beat(task: Task) -> None:
 
 
 def _believe(notes: Notes, token: str) -> None:
-    """Believe only the agent that has the token."""
+    """Refuse an agent without the node's token."""
     known = notes.token
     if known is None or not hmac.compare_digest(known.encode(), token.encode()):
         raise errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
 
 
 def _check(task: Task, url: str, verify_ca: str | None) -> None:
-    """Believe an agent only for as long as it stays where it was: its address and its certificate
-    are those of its first heartbeat until its machine boots anew.
+    """Refuse an agent whose address or certificate differs from its first heartbeat.
+
+    Both stay the same until the machine boots again.
     """
-    if task.desk.conf.agent.require_tls and not url.startswith("https://"):
+    if task.runtime.conf.agent.require_tls and not url.startswith("https://"):
         reason = "must be https ([agent]require_tls)"
         raise errors.InvalidParameter(path="callback_url", reason=reason)
     agent = task.agent

@@ -1,22 +1,22 @@
-"""Allocations: the only thing that is asked of a conductor about no node yet."""
+"""Endpoint for allocations: the only call without a node."""
 
 from __future__ import annotations
 
 import datetime
 from typing import Any
 
-from ironic_lite.conductor.allocating import Allocator
-from ironic_lite.context import Context
+from ironic_lite.conductor.work.allocator import Allocator
+from ironic_lite.core.context import Context
 
 Json = dict[str, Any]
 
 
 class Allocation:
-    """The endpoint that begins to look for a node."""
+    """The endpoint that starts the search for a node."""
 
     allocator: Allocator
 
     def create_allocation(self, context: Context, *, allocation: Json) -> None:
-        """Add an allocation; a worker looks for its node."""
+        """Add an allocation; a worker searches for its node."""
         at = datetime.datetime.fromisoformat(allocation["created_at"])
         self.allocator.begin(context, {**allocation, "created_at": at})

@@ -1,26 +1,28 @@
-"""Everything else about one node: its drivers' word, its power, its boot device, its end."""
+"""Endpoints for one machine outside verbs: drivers, power, boot device, deletion."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, plans, states
-from ironic_lite.conductor.flows import deploy, offers, orders, power
-from ironic_lite.conductor.flows.orders import Order
-from ironic_lite.conductor.task import Task
+from ironic_lite import errors
+from ironic_lite.conductor.flows import bmc_operations, deploy, power
+from ironic_lite.conductor.flows.bmc_operations import Operation
+from ironic_lite.conductor.steps import available
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.context import Context
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core.context import Context
+from ironic_lite.domain import states, step_planning
+from ironic_lite.domain.steps import StepKind, as_offer
 from ironic_lite.drivers import base
-from ironic_lite.steps import StepKind, as_offer
 
 Json = dict[str, Any]
 
-# What /validate speaks of; `vendor` needs a method's name to be validated at all.
+# The interfaces that /validate reports; `vendor` can only be validated for a named method.
 _VALIDATED = tuple(kind for kind in base.KINDS if kind != "vendor")
 
 
 class Machine:
-    """Endpoints that ask or change one machine without moving it through the states."""
+    """Endpoints that query or change a machine without moving it through the states."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
@@ -30,43 +32,49 @@ class Machine:
     def check_node(
         self, context: Context, *, driver: str, interfaces: dict[str, str | None], driver_info: Json
     ) -> dict[str, str]:
-        """Return every interface name of a node, defaults filled in; no database, no machine."""
-        registry = self.tasks.desk.registry
+        """Return every interface name of a node, defaults filled in.
+
+        Uses neither database nor machine.
+        """
+        registry = self.tasks.runtime.registry
         resolved = registry.resolve(driver, interfaces)
         registry.check(resolved, driver_info)
         return resolved
 
     def get_driver_properties(self, context: Context, *, driver: str) -> dict[str, str]:
         """Return the driver_info keys of a hardware type."""
-        return self.tasks.desk.registry.properties(driver)
+        return self.tasks.runtime.registry.properties(driver)
 
     def validate_driver_interfaces(self, context: Context, *, node_uuid: str) -> Json:
-        """Return what each interface thinks of the node's settings."""
+        """Return the result of each interface's check of the node's settings."""
         task = self.tasks.look(context, node_uuid)
         return {kind: _opinion(task, kind) for kind in _VALIDATED}
 
     def get_clean_steps(self, context: Context, *, node_uuid: str) -> list[Json]:
-        """Return all clean steps, highest priority first (S1.21, S1.23, S1.25)."""
+        """Return all clean steps, highest priority first.
+
+        Requirements S1.21, S1.23 and S1.25.
+        """
         task = self.tasks.look(context, node_uuid)
-        overrides = self.tasks.desk.clean_priorities
-        found = plans.overridden(offers.known(task), overrides)
-        return [as_offer(step) for step in plans.order(found, StepKind.CLEAN)]
+        overrides = self.tasks.runtime.clean_priorities
+        found = step_planning.overridden(available.known(task), overrides)
+        return [as_offer(step) for step in step_planning.order(found, StepKind.CLEAN)]
 
     # -- RAID --------------------------------------------------------------------------------
 
     def get_raid_logical_disk_properties(self, context: Context, *, driver: str) -> dict[str, str]:
-        """Return what can be said about a logical disk."""
-        return self.tasks.desk.registry.logical_disk_properties(driver)
+        """Return the properties that a logical disk can have."""
+        return self.tasks.runtime.registry.logical_disk_properties(driver)
 
     def set_target_raid_config(
         self, context: Context, *, node_uuid: str, target_raid_config: Json
     ) -> None:
-        """Set which volumes the node shall have."""
+        """Set the RAID volumes that the node should have."""
         with self.tasks.lock(context, node_uuid) as task:
             if target_raid_config:
                 task.driver.raid.validate_raid_config(task, target_raid_config)
-            order = Order("set the volumes wanted", {"order": "target_raid_config"})
-            orders.at_once(task, order, lambda task: _want(task, target_raid_config))
+            order = Operation("set the volumes wanted", {"order": "target_raid_config"})
+            bmc_operations.at_once(task, order, lambda task: _want(task, target_raid_config))
 
     # -- power -------------------------------------------------------------------------------
 
@@ -100,9 +108,9 @@ class Machine:
             if device not in offered:
                 reason = f"{device!r} is not one of {', '.join(offered)}"
                 raise errors.InvalidParameter(path="boot_device", reason=reason)
-            orders.at_once(
+            bmc_operations.at_once(
                 task,
-                Order("set the boot device", {"order": "boot_device", "target": device}),
+                Operation("set the boot device", {"order": "boot_device", "target": device}),
                 lambda task: management.set_boot_device(task, device, persistent=persistent),
             )
 
@@ -143,7 +151,7 @@ def _opinion(task: Task, kind: str) -> Json:
 
 
 def _check_deletable(task: Task) -> None:
-    node, conf = task.node, task.desk.conf.conductor
+    node, conf = task.node, task.runtime.conf.conductor
     if node.protected:
         raise errors.NodeProtected(node=node.uuid)
     if node.maintenance:

@@ -1,23 +1,24 @@
-"""What an operator wants of one BMC outside of verbs: boot mode, NMI, lamps, virtual media."""
+"""Endpoints for one BMC: boot mode, NMI, indicators, virtual media, console."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import masking, states
-from ironic_lite.conductor.flows import orders
-from ironic_lite.conductor.flows.orders import Order
-from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.flows import bmc_operations
+from ironic_lite.conductor.flows.bmc_operations import Operation
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.context import Context
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import masking
+from ironic_lite.core.context import Context
+from ironic_lite.domain import states
 from ironic_lite.drivers import base
 
 Json = dict[str, Any]
 
 
 class Management:
-    """Changes hold the node's lock; questions are asked without it, also while a step runs."""
+    """Changes hold the node's lock; queries run without the lock, also during a step."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
@@ -26,19 +27,22 @@ class Management:
 
     def change_node_boot_mode(self, context: Context, *, node_uuid: str, mode: str) -> None:
         """Start a change of the boot mode."""
-        order = Order(f"set the boot mode to {mode}", {"order": "boot_mode", "target": mode})
+        order = Operation(f"set the boot mode to {mode}", {"order": "boot_mode", "target": mode})
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its boot mode", node=node_uuid)
-            _start(task, order, "set_boot_mode", lambda task: orders.boot_mode(task, mode))
+            _start(task, order, "set_boot_mode", lambda task: bmc_operations.boot_mode(task, mode))
 
     def change_node_secure_boot(self, context: Context, *, node_uuid: str, state: bool) -> None:
         """Start switching secure boot."""
         goal = f"switch secure boot {'on' if state else 'off'}"
-        order = Order(goal, {"order": "secure_boot", "target": state})
+        order = Operation(goal, {"order": "secure_boot", "target": state})
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its secure boot", node=node_uuid)
             _start(
-                task, order, "set_secure_boot_state", lambda task: orders.secure_boot(task, state)
+                task,
+                order,
+                "set_secure_boot_state",
+                lambda task: bmc_operations.secure_boot(task, state),
             )
 
     # -- NMI ---------------------------------------------------------------------------------
@@ -47,33 +51,35 @@ class Management:
         """Give the machine a non-maskable interrupt."""
         with self.tasks.lock(context, node_uuid) as task:
             management = _management(task)
-            orders.at_once(task, Order("inject an NMI", {"order": "nmi"}), management.inject_nmi)
+            bmc_operations.at_once(
+                task, Operation("inject an NMI", {"order": "nmi"}), management.inject_nmi
+            )
 
     # -- lamps -------------------------------------------------------------------------------
 
     def get_supported_indicators(
         self, context: Context, *, node_uuid: str, component: str | None = None
     ) -> dict[str, dict[str, Json]]:
-        """Return the lamps."""
+        """Return the indicators."""
         task = self.tasks.look(context, node_uuid)
         return _management(task).get_supported_indicators(task, component)
 
     def get_indicator_state(
         self, context: Context, *, node_uuid: str, component: str, indicator: str
     ) -> str:
-        """Return what a lamp does."""
+        """Return an indicator's state."""
         task = self.tasks.look(context, node_uuid)
         return _management(task).get_indicator_state(task, component, indicator)
 
     def set_indicator_state(
         self, context: Context, *, node_uuid: str, component: str, indicator: str, state: str
     ) -> None:
-        """Switch a lamp."""
+        """Set an indicator's state."""
         facts = {"order": "indicator", "component": component, "indicator": indicator}
-        order = Order(f"switch the lamp {indicator} {state}", {**facts, "target": state})
+        order = Operation(f"switch the lamp {indicator} {state}", {**facts, "target": state})
         with self.tasks.lock(context, node_uuid) as task:
             management = _management(task)
-            orders.at_once(
+            bmc_operations.at_once(
                 task,
                 order,
                 lambda task: management.set_indicator_state(task, component, indicator, state),
@@ -82,7 +88,7 @@ class Management:
     # -- virtual media -----------------------------------------------------------------------
 
     def get_virtual_media(self, context: Context, *, node_uuid: str) -> list[Json]:
-        """Return the virtual drives, their images without what is secret in the address."""
+        """Return the virtual drives; secrets are removed from image addresses."""
         task = self.tasks.look(context, node_uuid)
         found: list[Json] = masking.mask(_management(task).get_virtual_media(task))
         return [
@@ -95,14 +101,14 @@ class Management:
     def attach_virtual_media(
         self, context: Context, *, node_uuid: str, device_type: str, image_url: str
     ) -> None:
-        """Start putting an image into a virtual drive."""
+        """Start inserting an image into a virtual drive."""
         image = masking.address(image_url)
         facts = {"order": "attach_virtual_media", "device": device_type, "image": image}
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its virtual media", node=node_uuid)
             _start(
                 task,
-                Order(f"put an image into the virtual {device_type}", facts),
+                Operation(f"put an image into the virtual {device_type}", facts),
                 "attach_virtual_media",
                 lambda task: task.driver.management.attach_virtual_media(
                     task, device_type, image_url
@@ -112,14 +118,14 @@ class Management:
     def detach_virtual_media(
         self, context: Context, *, node_uuid: str, device_types: list[str] | None = None
     ) -> None:
-        """Start emptying virtual drives."""
+        """Start ejecting virtual drives."""
         which = ", ".join(device_types) if device_types else "drives"
         facts = {"order": "detach_virtual_media", "devices": device_types}
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             states.check_at_rest(task.state, "its virtual media", node=node_uuid)
             _start(
                 task,
-                Order(f"empty the virtual {which}", facts),
+                Operation(f"empty the virtual {which}", facts),
                 "detach_virtual_media",
                 lambda task: task.driver.management.detach_virtual_media(task, device_types),
             )
@@ -129,18 +135,20 @@ class Management:
     def set_console_mode(self, context: Context, *, node_uuid: str, enabled: bool) -> None:
         """Start or stop the console."""
         goal = f"{'start' if enabled else 'stop'} the console"
-        order = Order(goal, {"order": "console", "target": enabled})
+        order = Operation(goal, {"order": "console", "target": enabled})
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             console = task.driver.console
             if enabled:
                 console.validate(task)
             if type(console).start_console is base.Console.start_console:
                 raise console.unsupported(task, "console")
-            orders.begin(task, order)
-            task.hand_over(orders.carry_out, order, lambda task: orders.console(task, enabled))
+            bmc_operations.begin(task, order)
+            task.hand_over(
+                bmc_operations.carry_out, order, lambda task: bmc_operations.console(task, enabled)
+            )
 
     def get_console_information(self, context: Context, *, node_uuid: str) -> Json:
-        """Return how a started console is reached."""
+        """Return the address of a started console."""
         task = self.tasks.look(context, node_uuid)
         task.driver.console.validate(task)
         return task.driver.console.get_console(task)
@@ -152,13 +160,13 @@ def _management(task: Task) -> base.Management:
     return task.driver.management
 
 
-def _start(task: Task, order: Order, call: str, act: Callable[[Task], object]) -> None:
-    """Refuse what the driver cannot do at all while the caller listens; a worker does the rest.
+def _start(task: Task, order: Operation, call: str, act: Callable[[Task], object]) -> None:
+    """Refuse an impossible operation at once; otherwise a worker carries it out.
 
-    :param call: the method of the driver that the order comes to.
+    :param call: the driver's method that carries out the operation.
     """
     management = _management(task)
     if getattr(type(management), call) is getattr(base.Management, call):
         raise management.unsupported(task, call)
-    orders.begin(task, order)
-    task.hand_over(orders.carry_out, order, act)
+    bmc_operations.begin(task, order)
+    task.hand_over(bmc_operations.carry_out, order, act)

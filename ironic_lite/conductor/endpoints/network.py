@@ -1,19 +1,19 @@
-"""What clients attach to a machine: virtual interfaces (VIFs), by the node's network interface."""
+"""Endpoints for virtual interfaces (VIFs), by the node's network interface."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite.conductor.flows import orders
-from ironic_lite.conductor.flows.orders import Order
+from ironic_lite.conductor.flows import bmc_operations
+from ironic_lite.conductor.flows.bmc_operations import Operation
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.context import Context
+from ironic_lite.core.context import Context
 
 Json = dict[str, Any]
 
 
 class Network:
-    """Changes hold the node's lock; the list is read without it."""
+    """Changes hold the node's lock; the list is read without the lock."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
@@ -29,8 +29,8 @@ class Network:
         with self.tasks.lock(context, node_uuid) as task:
             network = task.driver.network
             network.validate(task)
-            order = Order(f"attach the VIF {vif_info['id']}", facts)
-            orders.at_once(task, order, lambda task: network.vif_attach(task, vif_info))
+            order = Operation(f"attach the VIF {vif_info['id']}", facts)
+            bmc_operations.at_once(task, order, lambda task: network.vif_attach(task, vif_info))
 
     def vif_detach(self, context: Context, *, node_uuid: str, vif_id: str) -> None:
         """Detach a VIF."""
@@ -38,5 +38,5 @@ class Network:
         with self.tasks.lock(context, node_uuid) as task:
             network = task.driver.network
             network.validate(task)
-            order = Order(f"detach the VIF {vif_id}", facts)
-            orders.at_once(task, order, lambda task: network.vif_detach(task, vif_id))
+            order = Operation(f"detach the VIF {vif_id}", facts)
+            bmc_operations.at_once(task, order, lambda task: network.vif_detach(task, vif_id))

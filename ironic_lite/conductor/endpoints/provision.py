@@ -1,7 +1,7 @@
-"""The provision verbs: one method is one sentence; the stories are in ``flows``.
+"""Endpoints of the provision verbs; the work itself is in ``flows``.
 
-Checks come before anything changes, so a refusal changes nothing (invariant 9). The API has checked
-the request's form and the state already; here it is checked again under the lock.
+Checks come before any change, so a refusal changes nothing (invariant 9). The API has already
+checked the request's form and the state; the state is checked again here under the lock.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import clock, errors, steps, verbs
-from ironic_lite.conductor import stepper
+from ironic_lite import errors
 from ironic_lite.conductor.flows import (
     aborts,
     adopt,
-    automatic,
     clean,
     delete,
     deploy,
     inspect,
-    listed,
     rescue,
     service,
     verify,
 )
 from ironic_lite.conductor.flows.resume import resume
-from ironic_lite.conductor.phases import Phase
-from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.steps import automated, requested, stepper
+from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.context import Context
-from ironic_lite.db import sweeps
-from ironic_lite.db.session import Connection
-from ironic_lite.states import State
-from ironic_lite.steps import StepKind
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import clock
+from ironic_lite.core.context import Context
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import sweeps
+from ironic_lite.domain import steps, verbs
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import StepKind
 
 LOG = logging.getLogger(__name__)
 
@@ -59,14 +59,17 @@ class Provision:
         clean_steps: list[Json],
         disable_ramdisk: bool = False,
     ) -> None:
-        """Start a manual clean (S1.34)."""
+        """Start a manual clean.
+
+        Requirement S1.34.
+        """
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "clean")
-            ramdisk = not disable_ramdisk and listed.needs_ramdisk(
+            ramdisk = not disable_ramdisk and requested.needs_ramdisk(
                 task, StepKind.CLEAN, clean_steps
             )
             _validate(task, "cleaning", ramdisk=ramdisk)
-            listed.admit(task, StepKind.CLEAN, clean_steps)
+            requested.admit(task, StepKind.CLEAN, clean_steps)
             _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
             clean.request(task, clean_steps, ramdisk=ramdisk)
             task.move("clean", verb="clean", goal=State.MANAGEABLE)
@@ -88,11 +91,16 @@ class Provision:
             templates = deploy.check(task, deploy_steps or [])
             _limit(task, "max_concurrent_deploy", "deploying", _DEPLOYING)
             deploy.request(task, deploy_steps or [], templates, configdrive)
+            if not rebuild:
+                deploy.lease(task)
             task.move(verbs.BY_TARGET[verb].event, verb=verb)
             task.hand_over(deploy.prepare)
 
     def do_node_tear_down(self, context: Context, *, node_uuid: str) -> None:
-        """Start deleting the instance, which ends in cleaning (S2.30)."""
+        """Start deleting the instance; cleaning follows.
+
+        Requirement S2.30.
+        """
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "deleted")
             _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
@@ -111,11 +119,11 @@ class Provision:
         """Start service steps on an active node."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "service")
-            ramdisk = not disable_ramdisk and listed.needs_ramdisk(
+            ramdisk = not disable_ramdisk and requested.needs_ramdisk(
                 task, StepKind.SERVICE, service_steps
             )
             _validate(task, "servicing", ramdisk=ramdisk)
-            listed.admit(task, StepKind.SERVICE, service_steps)
+            requested.admit(task, StepKind.SERVICE, service_steps)
             service.request(task, service_steps, ramdisk=ramdisk)
             task.move("service", verb="service")
             task.hand_over(service.prepare)
@@ -150,13 +158,13 @@ class Provision:
     # -- verbs without one -------------------------------------------------------------------
 
     def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> None:
-        """Carry out manage, provide, cleaned, available, adopt, abort, unhold.
+        """Carry out manage, provide, cleaned, available, adopt, abort or unhold.
 
-        :raises errors.InvalidParameter: another action.
+        :raises errors.InvalidParameter: any other action.
         """
         act = _ACTIONS.get(action)
         if act is None:
-            raise errors.InvalidParameter(path="action", reason=f"{action!r} is not one of ours")
+            raise errors.InvalidParameter(path="action", reason=f"{action!r} is not a known action")
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, action)
             act(self, task)
@@ -169,7 +177,7 @@ class Provision:
     def _provide(self, task: Task) -> None:
         book = None
         if clean.enabled(task):
-            book = automatic.book(task)
+            book = automated.book(task)
             _validate(task, "cleaning", ramdisk=book is None or book.ramdisk)
         _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
         clean.request_by(task, book)
@@ -186,7 +194,7 @@ class Provision:
 
     def _unhold(self, task: Task) -> None:
         heard = task.driver.deploy.in_band and task.notes.agent_url is not None
-        if not heard:  # nobody would send the heartbeat that wakes it
+        if not heard:  # no agent would send the heartbeat that wakes the node
             task.node.wake_at = clock.now()
         task.journal.once()  # a late copy must not end another hold
         task.move("unhold")
@@ -196,7 +204,7 @@ class Provision:
         task.journal.once()  # a late copy must not end another run
         if state is State.SERVICEFAIL:
             if task.node.maintenance:
-                reason = "end the maintenance first, its fault is not mended"
+                reason = "end the maintenance first, because its fault is not fixed"
                 raise errors.Conflict(node=task.node.uuid, reason=reason)
             task.move("abort", verb="abort")
             return
@@ -211,19 +219,19 @@ class Provision:
     def continue_node_clean(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
-        """Go on after a waiting clean step."""
+        """Continue after a waiting clean step."""
         self._go_on(context, node_uuid, State.CLEANWAIT, step_id)
 
     def continue_node_deploy(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
-        """Go on after a waiting deploy step."""
+        """Continue after a waiting deploy step."""
         self._go_on(context, node_uuid, State.DEPLOYWAIT, step_id)
 
     def continue_node_service(
         self, context: Context, *, node_uuid: str, step_id: str | None = None
     ) -> None:
-        """Go on after a waiting service step."""
+        """Continue after a waiting service step."""
         self._go_on(context, node_uuid, State.SERVICEWAIT, step_id)
 
     def _go_on(
@@ -231,20 +239,25 @@ class Provision:
     ) -> None:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             if step_id is not None and step_id != task.step_id:
-                LOG.info("Node %s: step %s has ended, but waits no more", node_uuid, step_id)
+                LOG.info(
+                    "Node %s: step %s was reported as ended, but it no longer waits",
+                    node_uuid,
+                    step_id,
+                )
                 return
             if task.state is not expected:
                 raise errors.InvalidState(verb="resume", node=node_uuid, state=str(task.state))
-            if task.node.wake_at is None:  # else a timer decides when the step ends
+            if task.node.wake_at is None:  # otherwise a timer ends the step
                 task.hand_over(resume, poll=False)
 
 
 def _limit(task: Task, option: str, action: str, among: tuple[State, ...]) -> None:
-    """Have the move that follows refused (503) if it were one too many, over the whole cluster.
+    """Refuse the next move (503) if it would exceed the limit of the whole cluster.
 
-    The count is part of the move's transaction: neither callers nor conductors overtake each other.
+    The count is part of the move's transaction, so concurrent callers and conductors cannot exceed
+    the limit.
     """
-    most = getattr(task.desk.conf.conductor, option)
+    most = getattr(task.runtime.conf.conductor, option)
 
     def count(conn: Connection) -> None:
         if sweeps.count_alone(conn, among) >= most:
@@ -254,7 +267,7 @@ def _limit(task: Task, option: str, action: str, among: tuple[State, ...]) -> No
 
 
 def _check(task: Task, target: str) -> None:
-    """Refuse a verb under the lock: impossible state, protected, retired, maintenance."""
+    """Refuse a verb under the lock: bad state, protected, retired, maintenance."""
     verb = verbs.BY_TARGET[target]
     node = task.node
     if not verbs.possible(verb, task.state):
@@ -264,13 +277,13 @@ def _check(task: Task, target: str) -> None:
     if verb.spares_retired and node.retired:
         raise errors.NodeRetired(node=node.uuid)
     cleans = target in ("provide", "cleaned")
-    allowed = task.desk.conf.conductor.allow_provisioning_in_maintenance or not cleans
+    allowed = task.runtime.conf.conductor.allow_provisioning_in_maintenance or not cleans
     if node.maintenance and not (verb.in_maintenance and allowed):
         raise errors.NodeInMaintenance(verb=target, node=node.uuid)
 
 
 def _validate(task: Task, action: str, *, ramdisk: bool = True) -> None:
-    """Refuse what could not be done, before the machine is switched off for it."""
+    """Refuse what the drivers cannot do, before the machine is switched off."""
     driver = task.driver
     checks: dict[str, Callable[[Task], None]] = {"power": driver.power.validate}
     if ramdisk:
@@ -287,7 +300,7 @@ def _validate(task: Task, action: str, *, ramdisk: bool = True) -> None:
 
 
 def _abort_later(task: Task, phase: Phase) -> None:
-    """The step under way must not be cut short: the abort happens when it ends."""
+    """Record an abort for the end of the running step, which must not be interrupted."""
     column = phase.column or ""
     step = getattr(task.node, column)
     setattr(task.node, column, {**step, "abort_after": True})

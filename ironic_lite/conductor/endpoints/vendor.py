@@ -1,18 +1,18 @@
-"""Vendor passthru: calls of what only one vendor has, on a node or on a whole hardware type."""
+"""Vendor passthru: calls of vendor-specific methods of a node or a hardware type."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from ironic_lite import passthru
-from ironic_lite.conductor.flows import orders
-from ironic_lite.conductor.flows.orders import Order
-from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.flows import bmc_operations
+from ironic_lite.conductor.flows.bmc_operations import Operation
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.context import Context
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core.context import Context
+from ironic_lite.domain import passthru
+from ironic_lite.domain.passthru import Call, Route
 from ironic_lite.drivers import base
-from ironic_lite.passthru import Call, Route
 
 LOG = logging.getLogger(__name__)
 
@@ -41,7 +41,10 @@ class Vendor:
         http_method: str,
         info: Json,
     ) -> Json:
-        """Call a method: at once or by a worker, with the lock or without, as it is marked."""
+        """Call a node's method, at once or by a worker, with or without the lock.
+
+        The method's mark decides.
+        """
         call = Call(http_method, info)
         looking = self.tasks.look(context, node_uuid)
         route = passthru.pick(looking.driver.vendor, passthru.NODE, vendor_method, http_method)
@@ -60,35 +63,35 @@ class Vendor:
     def driver_vendor_passthru(
         self, context: Context, *, driver: str, vendor_method: str, http_method: str, info: Json
     ) -> Json:
-        """Call such a method; of an asynchronous one that fails only the log tells."""
+        """Call a hardware type's method; an asynchronous failure is only logged."""
         call, vendor = Call(http_method, info), self._default(driver)
         route = passthru.pick(vendor, passthru.DRIVER, vendor_method, http_method)
         vendor.check_driver_passthru(vendor_method, call)
         method = getattr(vendor, vendor_method)
         if not route.async_call:
             return _answer(route, method(call))
-        self.tasks.desk.workers.claim(reserved=True)
-        self.tasks.desk.workers.run(lambda: _alone(driver, vendor_method, method, call))
+        self.tasks.runtime.workers.claim(reserved=True)
+        self.tasks.runtime.workers.run(lambda: _alone(driver, vendor_method, method, call))
         return _answer(route, None)
 
     def _default(self, driver: str) -> base.Vendor:
-        vendor = self.tasks.desk.registry.default(driver, "vendor")
+        vendor = self.tasks.runtime.registry.default(driver, "vendor")
         assert isinstance(vendor, base.Vendor)
         return vendor
 
 
 def _locked(task: Task, name: str, call: Call) -> Json:
-    """Call under the lock; the node's interface may be another one since it was looked at."""
+    """Call a method under the lock; the interface may have changed meanwhile."""
     vendor = task.driver.vendor
     route = passthru.pick(vendor, passthru.NODE, name, call.verb)
     vendor.check_passthru(task, name, call)
     method = getattr(vendor, name)
     facts = {"order": "vendor_passthru", "method": name, "verb": call.verb}
-    order = Order(f"call the vendor method {name}", facts)
+    order = Operation(f"call the vendor method {name}", facts)
     if not route.async_call:
-        return _answer(route, orders.at_once(task, order, lambda task: method(task, call)))
-    orders.begin(task, order)
-    task.hand_over(orders.carry_out, order, lambda task: method(task, call))
+        return _answer(route, bmc_operations.at_once(task, order, lambda task: method(task, call)))
+    bmc_operations.begin(task, order)
+    task.hand_over(bmc_operations.carry_out, order, lambda task: method(task, call))
     return _answer(route, None)
 
 

@@ -1,1 +1,1 @@
-"""One story per verb: what happens to a node, in the order in which it happens."""
+"""The flows: one module per verb, its actions in the order of execution."""

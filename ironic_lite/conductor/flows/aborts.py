@@ -1,7 +1,8 @@
-"""Giving up by request: what changes at once, so that no crash can lose the abort, and what is put
-away after that, which may take its time (S5.16).
+"""Aborts on request: an immediate change of state, then clean-up.
 
-From ``endpoints/provision``; what a conductor that goes away leaves of it, ``takeover`` does.
+The state changes at once, so that no crash can lose the abort; the clean-up may take its time
+(S5.16). ``endpoints/provision`` calls this module. ``takeover`` finishes the clean-up of a lost
+conductor.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ironic_lite import states
 from ironic_lite.conductor.flows import clean, deploy, inspect, rescue, service
-from ironic_lite.conductor.task import Task
-from ironic_lite.states import State
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import states
+from ironic_lite.domain.states import State
 
 
 class Abort(NamedTuple):
-    """``call_off`` moves the node; ``tidy`` puts away what was set up, and saves as the last."""
+    """``call_off`` moves the node; ``tidy`` cleans up, and saves last."""
 
     call_off: Callable[[Task], None]
     tidy: Callable[[Task], None]
@@ -43,12 +44,12 @@ _TIDY = {states.follow(state, "abort"): abort.tidy for state, abort in TABLE.ite
 
 
 def start(task: Task) -> None:
-    """Move the node now, and let a worker put away what was set up."""
+    """Move the node now, and let a worker clean up."""
     TABLE[task.state].call_off(task)
     task.hand_over(tidy)
 
 
 def tidy(task: Task) -> None:
-    """Put away what was set up for what has been called off."""
+    """Clean up after work that was aborted."""
     task.notes.untidied = False
     _TIDY[task.state](task)

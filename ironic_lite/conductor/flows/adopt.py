@@ -1,19 +1,19 @@
-"""Adoption: take in a machine that already runs an instance, without touching that."""
+"""Adoption: accept a machine that already runs an instance, without touching it."""
 
 from __future__ import annotations
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import faults
-from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.work.task import Task
 
 
 def start(task: Task) -> None:
-    """Let the deploy interface take over, learn the power state: active."""
+    """Let the deploy interface take over, read the power state, and move to active."""
     task.driver.deploy.adopt(task)
     task.node.power_state = task.driver.power.get_power_state(task)
     task.move("done")
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail: adopt failed."""
-    task.move("fail", error=faults.led_by(f"Failed to adopt node {task.node.uuid}", why))
+    """Fail to adopt failed."""
+    task.move("fail", error=error_text.led_by(f"Failed to adopt node {task.node.uuid}", why))

@@ -1,50 +1,62 @@
-"""Cleaning, automated and manual: prepare, list, run, put away (S1, S2).
+"""Cleaning, automated and manual: prepare, list, run, clean up.
 
-From ``endpoints/provision`` (verbs clean, provide, cleaned) and ``flows/delete``; on to
-``stepper.run``, which comes back here at the end. Whatever is raised ends in ``give_up``.
+Requirements S1 and S2. ``endpoints/provision`` (verbs clean, provide, cleaned) and ``flows/delete``
+start it. ``stepper.run`` runs the steps and returns here at the end. Any error ends in ``give_up``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, plans, steps
-from ironic_lite.conductor import agents, findings, maintenance, stepper
-from ironic_lite.conductor.flows import automatic, faults, listed, offers
-from ironic_lite.conductor.phases import Phase
-from ironic_lite.conductor.task import Task
-from ironic_lite.states import State
-from ironic_lite.steps import WAIT, StepKind
+from ironic_lite import errors
+from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.steps import (
+    agent_steps,
+    automated,
+    available,
+    firmware_cache,
+    maintenance,
+    requested,
+    stepper,
+)
+from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import WAIT, StepKind
 
 FAULT = "clean failure"
 
 
 def enabled(task: Task) -> bool:
-    """Tell whether automated cleaning applies to this node; the node's own word goes first."""
+    """Return whether automated cleaning applies to this node.
+
+    The node's own setting takes precedence.
+    """
     own = task.node.automated_clean
-    return bool(task.desk.conf.conductor.automated_clean_enable if own is None else own)
+    return bool(task.runtime.conf.conductor.automated_clean_enable if own is None else own)
 
 
 def request(
     task: Task, wanted: list[dict[str, Any]] | None = None, *, ramdisk: bool = True
 ) -> None:
-    """Note what was asked for, without trace of a clean before; no list: an automated clean."""
+    """Store the request and forget an earlier clean; no list: an automated clean."""
     task.notes.request_clean(wanted, ramdisk=ramdisk)
     task.node.clean_step = {}
 
 
-def request_by(task: Task, book: automatic.Book | None) -> None:
-    """Note an automated clean, by a runbook if there is one."""
+def request_by(task: Task, book: automated.Book | None) -> None:
+    """Store an automated clean, with the steps of a runbook if there is one."""
     request(task)
     if book is not None:
         task.notes.request_clean(book.steps, ramdisk=book.ramdisk, runbook=book.uuid)
 
 
 def prepare(task: Task) -> None:
-    """Get ready; an agent's steps are only known once its ramdisk speaks.
+    """Prepare a clean; the agent's steps are only known once its ramdisk runs.
 
-    A manual clean finds its list in the notes, written when the verb was accepted. An automated one
-    is skipped if it is switched off (S2.1).
+    A manual clean has its list in the notes, stored when the verb was accepted. A disabled
+    automated clean is skipped (S2.1).
     """
     if not task.notes.manual_clean:
         if not enabled(task):
@@ -53,43 +65,49 @@ def prepare(task: Task) -> None:
             return
         if maintenance.forbids(task):
             raise errors.NodeInMaintenance(verb="clean", node=task.node.uuid)
-        if task.notes.listed_clean is None:  # an instance is gone: nobody has chosen its steps yet
-            request_by(task, automatic.book(task))
+        if task.notes.listed_clean is None:  # after an instance: no steps have been chosen yet
+            request_by(task, automated.book(task))
     task.driver.power.validate(task)
     if task.notes.clean_ramdisk:
         task.driver.network.validate(task)
         task.driver.deploy.check_ramdisk(task)
         if task.driver.deploy.prepare_cleaning(task) is WAIT:
-            task.move("wait")  # the first heartbeat leads to begin()
+            task.move("wait")  # the first heartbeat calls begin()
             return
     begin(task)
 
 
 def begin(task: Task) -> None:
-    """Make the whole list; nothing runs unless all of it is right (S1.16)."""
+    """Make the whole list; no step runs unless the whole list is valid.
+
+    Requirement S1.16.
+    """
     if task.notes.clean_ramdisk:
-        agents.listen(task, StepKind.CLEAN)
+        agent_steps.record_agent_steps(task, StepKind.CLEAN)
     stepper.start(task, PHASE, _listed(task))
 
 
 def _listed(task: Task) -> list[dict[str, Any]]:
-    overrides = task.desk.clean_priorities
+    overrides = task.runtime.clean_priorities
     given = task.notes.listed_clean
     if given is not None:
         ramdisk = task.notes.clean_ramdisk
-        return listed.complete(task, StepKind.CLEAN, given, overrides=overrides, ramdisk=ramdisk)
-    chosen = plans.automated(
-        offers.offered(task, StepKind.CLEAN),
+        return requested.complete(task, StepKind.CLEAN, given, overrides=overrides, ramdisk=ramdisk)
+    chosen = step_planning.automated(
+        available.offered(task, StepKind.CLEAN),
         StepKind.CLEAN,
         overrides=overrides,
-        disallowed=task.desk.conf.api.disallow_clean_steps,
+        disallowed=task.runtime.conf.api.disallow_clean_steps,
     )
-    return plans.as_stored(chosen, StepKind.CLEAN)
+    return step_planning.as_stored(chosen, StepKind.CLEAN)
 
 
 def finish(task: Task) -> None:
-    """Every step is done: put the ramdisk away and go where this clean leads (S1.13, S4.5)."""
-    findings.refresh(task)
+    """Clean up after the last step and move to the state this clean leads to.
+
+    Requirements S1.13 and S4.5.
+    """
+    firmware_cache.refresh(task)
     if task.notes.clean_ramdisk:
         task.driver.deploy.tear_down_cleaning(task)
     _forget(task)
@@ -109,16 +127,16 @@ def _leave(task: Task) -> None:
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail: last_error, maintenance and fault (S1.4, S2.19, C10).
+    """Fail: set last_error, maintenance and fault.
 
-    The machine stays on, unless the operator has asked for its power-off in the configuration
-    (S2.20).
+    Requirements S1.4, S2.19 and C10. The machine stays on, unless the configuration asks for
+    power-off (S2.20).
     """
     task.failing = True
-    error = _put_away(task, faults.cannot("clean", task, why))
-    wanted = task.desk.conf.conductor.poweroff_in_cleanfail
-    error = faults.switch_off(task, error, wanted=wanted)
-    faults.set_aside(task, FAULT, error)
+    error = _put_away(task, error_text.cannot("clean", task, why))
+    wanted = task.runtime.conf.conductor.poweroff_in_cleanfail
+    error = error_text.switch_off(task, error, wanted=wanted)
+    error_text.set_aside(task, FAULT, error)
     task.node.clean_step = {}
     task.notes.settle_steps(StepKind.CLEAN, forget_list=False)
     task.notes.forget_agent()
@@ -126,7 +144,10 @@ def give_up(task: Task, why: errors.Error) -> None:
 
 
 def call_off(task: Task) -> None:
-    """Abort by request: clean failed, but no maintenance (S5.16, C10)."""
+    """Abort on request: clean failed without maintenance.
+
+    Requirements S5.16 and C10.
+    """
     current = task.node.clean_step or {}
     step, where = None, ""
     if current:
@@ -140,7 +161,7 @@ def call_off(task: Task) -> None:
 
 
 def tidy(task: Task) -> None:
-    """Remove what cleaning set up, after the state has been settled."""
+    """Clean up after the state has been set."""
     error = _put_away(task, errors.Aborted(task.node.last_error, action="clean", where=""))
     task.node.last_error = error.message
     task.notes.settle_ramdisk(StepKind.CLEAN)
@@ -151,7 +172,7 @@ def _put_away(task: Task, why: errors.Error) -> errors.Error:
     if not task.notes.clean_ramdisk:
         return why
     tear_down = task.driver.deploy.tear_down_cleaning
-    return faults.besides(task, why, "tearing down cleaning", tear_down)
+    return error_text.besides(task, why, "tearing down cleaning", tear_down)
 
 
 PHASE = Phase(

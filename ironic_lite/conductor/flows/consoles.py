@@ -1,25 +1,26 @@
-"""Starting again a console that should be there and is not, from ``watch/consoles``."""
+"""Restart of a lost console, for ``watch/consoles``."""
 
 from __future__ import annotations
 
 import logging
 
-from ironic_lite import errors, masking
-from ironic_lite.conductor.flows import faults
-from ironic_lite.conductor.task import Task
+from ironic_lite import errors
+from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import masking
 
 LOG = logging.getLogger(__name__)
 
 LEAST_SECONDS = 10.0
-"""A program that ends by itself sooner would do so again, and is not started anew."""
+"""A program that ended sooner than this is not restarted, because it would end again."""
 
 
 def restore(task: Task) -> None:
-    """Start a console whose program has ended, or ran on another conductor.
+    """Restart a console whose program has ended, or ran on another conductor.
 
-    What cannot be started is taken for stopped, and ``last_error`` says why.
+    A console that cannot be started is stored as stopped, with the reason in ``last_error``.
 
-    :raises errors.Error: one that says that it may go better later: nothing has changed.
+    :raises errors.Error: a retry may succeed later; nothing has changed.
     """
     console = task.driver.console
     proxy = console.proxies().get(task.node.uuid)
@@ -27,7 +28,7 @@ def restore(task: Task) -> None:
         return
     if proxy is not None and proxy.lived < LEAST_SECONDS:
         console.let_go(task.node.uuid, proxy)
-        said = proxy.said or "it did not say why"
+        said = proxy.said or "no reason given"
         _give_up(task, f"its program ended after {proxy.lived:.0f} s: {said}")
         return
     try:
@@ -36,9 +37,9 @@ def restore(task: Task) -> None:
         if isinstance(why, errors.Error) and why.retryable:
             raise
         LOG.warning("Node %s: its console cannot be started", task.node.uuid, exc_info=why)
-        _give_up(task, faults.as_error(why).message)
+        _give_up(task, error_text.as_error(why).message)
         return
-    LOG.info("Node %s: its console is started again", task.node.uuid)
+    LOG.info("Node %s: its console was restarted", task.node.uuid)
     task.journal.event("management", event="end", data={"order": "console", "target": True})
     task.save()
 

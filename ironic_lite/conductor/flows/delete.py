@@ -1,17 +1,20 @@
-"""Removing an instance: undo the deployment, forget it, and clean the machine (S5.15, S5.25)."""
+"""Deletion of an instance: undo the deployment, forget it, clean the machine.
+
+Requirements S5.15 and S5.25.
+"""
 
 from __future__ import annotations
 
 from ironic_lite import errors
-from ironic_lite.conductor.flows import clean, faults
-from ironic_lite.conductor.task import Task
-from ironic_lite.db import allocations
-from ironic_lite.states import State
-from ironic_lite.steps import StepKind
+from ironic_lite.conductor.flows import clean, error_text
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.db.queries import allocations
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import StepKind
 
 
 def request(task: Task) -> None:
-    """Forget the steps of what was under way or had failed: whatever comes now, it is over."""
+    """Forget the steps of a deployment that ran or had failed."""
     task.node.deploy_step = None
     task.node.service_step = None
     task.notes.forget_deploy()
@@ -19,33 +22,48 @@ def request(task: Task) -> None:
 
 
 def start(task: Task) -> None:
-    """Tear down, forget the instance, and go on to cleaning in the same run (S2.2, S2.30)."""
+    """Tear down, forget the instance, and continue with cleaning in the same run.
+
+    Requirements S2.2 and S2.30.
+    """
     _close_console(task)
     task.driver.rescue.clean_up(task)
     task.driver.deploy.tear_down(task)
     task.driver.deploy.clean_up(task)
-    for vif in task.driver.network.vif_list(task):
-        task.driver.network.vif_detach(task, vif["id"])
-    task.node.instance_info = {}
-    task.node.instance_uuid = None
-    task.node.instance_name = None
-    _drop_allocation(task)
-    task.notes.forget_agent()
+    _detach(task)
+    _forget_instance(task)
     clean.request(task)
     # A retired machine never becomes available again (S4.5, C22).
     task.move("clean", goal=State.MANAGEABLE if task.node.retired else None)
     clean.prepare(task)
 
 
+def _detach(task: Task) -> None:
+    for vif in task.driver.network.vif_list(task):
+        task.driver.network.vif_detach(task, vif["id"])
+
+
+def _forget_instance(task: Task) -> None:
+    """Remove the instance with the next save, and its lessee if deployment set it."""
+    task.node.instance_info = {}
+    task.node.instance_uuid = None
+    task.node.instance_name = None
+    if task.notes.automatic_lessee:
+        task.node.lessee = None
+        task.notes.automatic_lessee = False
+    _drop_allocation(task)
+    task.notes.forget_agent()
+
+
 def _close_console(task: Task) -> None:
-    """Stop the console: who used the instance sees nothing of what comes after it."""
+    """Stop the console, so that the instance's user sees nothing later."""
     if task.node.console_enabled:
         task.driver.console.stop_console(task)
         task.node.console_enabled = False
 
 
 def _drop_allocation(task: Task) -> None:
-    """Remove the allocation that the instance had, with the next save."""
+    """Remove the instance's allocation with the next save."""
     gone = task.node.allocation_uuid
     if gone is not None:
         task.node.allocation_uuid = None
@@ -53,5 +71,12 @@ def _drop_allocation(task: Task) -> None:
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail: the node shows ``error`` (C1) and ``deleted`` may be tried again."""
-    task.move("fail", error=faults.led_by(f"Failed to tear down node {task.node.uuid}", why))
+    """Fail to ``error``; ``deleted`` may be tried again.
+
+    Requirement C1. The instance is removed all the same, because its client waits for a null
+    ``instance_uuid``. Only the machine still needs clean-up.
+    """
+    error = error_text.led_by(f"Failed to tear down node {task.node.uuid}", why)
+    error = error_text.besides(task, error, "detaching its VIFs", _detach)
+    _forget_instance(task)
+    task.move("fail", error=error)

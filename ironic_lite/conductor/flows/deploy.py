@@ -1,6 +1,7 @@
-"""Deploying and rebuilding: prepare, compose the list, run it (S3).
+"""Deploying and rebuilding: prepare, compose the list, run it.
 
-From ``endpoints/provision`` (verbs active, deploy, rebuild); on to ``stepper.run``.
+Requirement S3. ``endpoints/provision`` (verbs active, deploy, rebuild) starts it; ``stepper.run``
+runs the steps.
 """
 
 from __future__ import annotations
@@ -8,17 +9,19 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ironic_lite import errors, plans, steps
-from ironic_lite.conductor import agents, stepper
-from ironic_lite.conductor.flows import faults, listed, offers, templates
-from ironic_lite.conductor.phases import Phase
-from ironic_lite.conductor.task import Task
-from ironic_lite.states import State
-from ironic_lite.steps import DONE, WAIT, Step, StepKind
+from ironic_lite import errors
+from ironic_lite.conductor.flows import error_text, templates
+from ironic_lite.conductor.steps import agent_steps, available, requested, stepper
+from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import DONE, WAIT, Step, StepKind
 
 LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
+_LONGEST_LESSEE = 255
 _WHOLE = Step("deploy", "deploy", priority=100)
 _DEPRECATED = (
     "Deploy interface %s has no deploy steps; deploying the old way is deprecated. Let it mark "
@@ -28,17 +31,19 @@ _DEPRECATED = (
 
 
 def check(task: Task, user_steps: list[Json]) -> list[Json]:
-    """Refuse at once what cannot be deployed, while the caller still listens.
+    """Refuse an invalid deployment while the client waits.
 
-    :returns: the deploy templates to be taken up.
-    :raises errors.InvalidRequest: naming the node and everything that is wrong.
+    :returns: the deploy templates to use.
+    :raises errors.InvalidRequest: naming the node and every fault.
     """
     try:
         task.driver.power.validate(task)
         task.driver.deploy.validate(task)
         taken = templates.matching(task)
         compose(task, user_steps, taken)
-        listed.refuse(StepKind.DEPLOY, listed.power_faults(task.node, StepKind.DEPLOY, user_steps))
+        requested.refuse(
+            StepKind.DEPLOY, requested.power_faults(task.node, StepKind.DEPLOY, user_steps)
+        )
     except errors.InvalidRequest as why:
         sentence = (
             f"Failed to validate deploy or power info for node {task.node.uuid}: {why.message}"
@@ -48,9 +53,9 @@ def check(task: Task, user_steps: list[Json]) -> list[Json]:
 
 
 def check_templates(task: Task) -> None:
-    """Refuse deploy templates that the next deployment would take up and cannot.
+    """Refuse invalid deploy templates of the next deployment.
 
-    :raises errors.InvalidParameter: as ``templates.matching`` and ``plans.deploy``.
+    :raises errors.InvalidParameter: as ``templates.matching`` and ``step_planning.deploy``.
     """
     taken = templates.matching(task)
     if taken:
@@ -58,46 +63,76 @@ def check_templates(task: Task) -> None:
 
 
 def compose(task: Task, user_steps: list[Json], taken: list[Json] | None = None) -> list[Json]:
-    """Return the list to run; an agent may add to it later, and only then is it complete.
+    """Return the list to run; it is complete once an agent has added its steps.
 
-    It is empty for an interface of the old kind, unless there are steps beside it: it is one of
-    them then, or the instance would never be written.
+    For an interface without steps the list is empty, unless there are other steps. Then the whole
+    deployment is one of the steps, because the instance would otherwise never be written.
 
-    :param taken: deploy templates; None for those noted when the deployment was accepted.
+    :param taken: deploy templates; None for those stored when the deployment was accepted.
     """
     if taken is None:
         taken = task.notes.deploy_templates
-    found = offers.offered(task, StepKind.DEPLOY)
+    found = available.offered(task, StepKind.DEPLOY)
     if is_old(task) and (user_steps or taken or any(step.priority for step in found)):
         found.append(_WHOLE)
     told = task.notes.agent_steps(StepKind.DEPLOY) is not None
     agents = task.driver.deploy.uses_agent(task) and not task.driver.deploy.boots_ramdisk
     complete = told or not agents
-    return plans.deploy(found, user_steps, taken, complete=complete)
+    return step_planning.deploy(found, user_steps, taken, complete=complete)
 
 
 def is_old(task: Task) -> bool:
-    """Tell whether the deploy interface knows no steps, but deploys in one piece (S3.19)."""
+    """Return whether the deploy interface has no steps, but deploys in one piece.
+
+    Requirement S3.19.
+    """
     interface = task.driver.deploy
     return not interface.get_deploy_steps(task) and hasattr(interface, "deploy")
 
 
 def request(task: Task, user_steps: list[Json], taken: list[Json], configdrive: Any) -> None:
-    """Note what was asked for: old notes go, the configuration drive is kept with the instance."""
+    """Store the request: old notes are removed, the configuration drive is kept."""
     task.notes.request_deploy(user_steps, taken)
     task.node.deploy_step = None
     if configdrive is not None:
         task.node.instance_info = {**task.node.instance_info, "configdrive": configdrive}
 
 
+def lease(task: Task) -> None:
+    """Set the node's lessee to the instance's project, if the node has no lessee.
+
+    Teardown removes it. ``[conductor]automatic_lessee_source`` names the source of the project.
+    """
+    source = task.runtime.conf.conductor.automatic_lessee_source
+    project = {
+        "instance": task.node.instance_info.get("project_id"),
+        "request": task.context.project,
+    }.get(source)
+    if not isinstance(project, str) or not 0 < len(project) <= _LONGEST_LESSEE:
+        return
+    if task.node.lessee is None:
+        task.node.lessee = project
+        task.notes.automatic_lessee = True
+    elif task.node.lessee != project:
+        LOG.warning(
+            "Node %s keeps its lessee %s; its instance is for the project %s",
+            task.node.uuid,
+            task.node.lessee,
+            project,
+        )
+
+
 def prepare(task: Task) -> None:
-    """Get the deploy interface ready, then run its steps."""
+    """Prepare the deploy interface, then run its steps."""
     task.driver.deploy.prepare(task)
     begin(task)
 
 
 def begin(task: Task) -> None:
-    """Run all steps; an interface of the old kind is run as one piece (S3.19)."""
+    """Run all steps; an interface without steps deploys in one piece.
+
+    Requirement S3.19.
+    """
     _listen(task)
     listed = compose(task, task.notes.user_deploy_steps)
     old = is_old(task)
@@ -122,16 +157,16 @@ def _old_way(task: Task, interface: Any) -> None:
 
 
 def _listen(task: Task) -> None:
-    """Take down the agent's steps as soon as it tells them; none is unknown from then on."""
+    """Store the agent's steps once it reports them; then the list is complete."""
     if task.notes.deploy_validated or not task.driver.deploy.uses_agent(task):
         return
-    agents.listen(task, StepKind.DEPLOY)
+    agent_steps.record_agent_steps(task, StepKind.DEPLOY)
     if task.notes.agent_steps(StepKind.DEPLOY) is not None:
         task.notes.validate_deploy()
 
 
 def hear(task: Task, done: int) -> None:
-    """Compose the list anew when the agent has begun to speak: what is done stays so."""
+    """Compose the list again when the agent has started; steps done stay done."""
     if task.notes.deploy_validated:
         return
     _listen(task)
@@ -143,7 +178,10 @@ def hear(task: Task, done: int) -> None:
 
 
 def resume(task: Task, *, poll: bool) -> None:
-    """Go on from wait call-back; an empty list means the old way, which is done now (S3.21)."""
+    """Continue from wait call-back; an empty list is a finished old-style deployment.
+
+    Requirement S3.21.
+    """
     if task.notes.listed(StepKind.DEPLOY):
         stepper.resume(task, PHASE, poll=poll)
         return
@@ -152,7 +190,7 @@ def resume(task: Task, *, poll: bool) -> None:
 
 
 def finish(task: Task) -> None:
-    """Every step is done: active."""
+    """Move to active after the last step."""
     task.node.deploy_step = None
     task.notes.settle_steps(StepKind.DEPLOY, forget_list=True)
     task.notes.forget_agent()
@@ -160,16 +198,19 @@ def finish(task: Task) -> None:
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail; the step and the list stay to be read until the next try (S3.14, C18)."""
+    """Fail; step and list stay readable until the next try.
+
+    Requirements S3.14 and C18.
+    """
     task.failing = True
-    error = _put_away(task, faults.cannot("deploy", task, why))
+    error = _put_away(task, error_text.cannot("deploy", task, why))
     task.notes.forget_agent()
     task.notes.forget_changes()
     task.move("fail", error=error)
 
 
 def call_off(task: Task) -> None:
-    """Abort by request: deploy failed, nothing is cleaned."""
+    """Abort on request: deploy failed, without cleaning."""
     task.notes.forget_agent()
     task.notes.forget_changes()
     step = steps.title(task.node.deploy_step) if task.node.deploy_step else None
@@ -177,16 +218,16 @@ def call_off(task: Task) -> None:
 
 
 def tidy(task: Task) -> None:
-    """Remove what deploying left in files and caches, after the state has been settled."""
+    """Remove the deployment's files and caches after the state has been set."""
     error = _put_away(task, errors.Aborted(task.node.last_error, action="deploy", where=""))
     task.node.last_error = error.message
     task.save()
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    error = faults.besides(task, why, "cleaning up", task.driver.deploy.clean_up)
-    wanted = task.desk.conf.deploy.power_off_after_deploy_failure
-    return faults.switch_off(task, error, wanted=wanted)
+    error = error_text.besides(task, why, "cleaning up", task.driver.deploy.clean_up)
+    wanted = task.runtime.conf.deploy.power_off_after_deploy_failure
+    return error_text.switch_off(task, error, wanted=wanted)
 
 
 PHASE = Phase(

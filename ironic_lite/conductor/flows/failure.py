@@ -1,6 +1,6 @@
-"""How each state ends when something outside a flow goes wrong: an error, a time-out, a dead owner.
+"""Failures from outside a flow: an error, a time-out, a lost conductor.
 
-One table for the worker's last resort, the time-out sweep and the recovery sweep.
+The worker's error handler, the time-out sweep and the recovery sweep use the same table by state.
 """
 
 from __future__ import annotations
@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from ironic_lite import errors, states
+from ironic_lite import errors
 from ironic_lite.conductor.flows import (
     adopt,
+    bmc_operations,
     clean,
     delete,
     deploy,
     inspect,
-    orders,
     power,
     rescue,
     service,
     verify,
 )
-from ironic_lite.conductor.task import Task
-from ironic_lite.states import State
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import states
+from ironic_lite.domain.states import State
 
 GIVE_UP: Mapping[State, Callable[[Task, errors.Error], None]] = MappingProxyType(
     {
@@ -45,21 +46,21 @@ GIVE_UP: Mapping[State, Callable[[Task, errors.Error], None]] = MappingProxyType
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Put the node into the fail state of where it stands; a node that is at rest is left alone."""
+    """Move the node to the fail state of its current state; ignore a node at rest."""
     end = GIVE_UP.get(task.state)
     if end is not None:
         end(task, why)
 
 
 def turn_away(task: Task, refusal: errors.Error) -> None:
-    """Undo what an endpoint has noted for a worker that cannot be had any more.
+    """Undo the notes of an endpoint when no worker is available any more.
 
-    Nothing is undone in a busy state: whoever owns the node next goes on with it.
+    In a busy state nothing is undone: the node's next owner continues.
     """
     if states.kind(task.state) is states.Kind.BUSY:
         return
     if task.node.target_power_state:
         power.failed(task, refusal.message)
     if task.notes.order:
-        orders.failed(task, refusal.message)
+        bmc_operations.failed(task, refusal.message)
     task.save()

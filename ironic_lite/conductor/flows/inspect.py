@@ -1,18 +1,22 @@
-"""Inspection: find out what a machine is made of and write it into its properties (S5.8)."""
+"""Inspection: read a machine's hardware and write it into the node's properties.
+
+Requirement S5.8.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import clock, errors
-from ironic_lite.conductor import polls
-from ironic_lite.conductor.flows import faults, judged
-from ironic_lite.conductor.task import Task
-from ironic_lite.steps import WAIT
+from ironic_lite import errors
+from ironic_lite.conductor.flows import error_text, inspection_rules
+from ironic_lite.conductor.steps import poll_timeout
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import clock
+from ironic_lite.domain.steps import WAIT
 
 
 def start(task: Task) -> None:
-    """Ask the inspect interface; a waiting one reports or is polled later."""
+    """Ask the inspect interface; a waiting inspection ends with a report or a poll."""
     task.node.inspection_started_at = clock.now()
     if task.driver.inspect.inspect_hardware(task) is WAIT:
         task.move("wait")
@@ -21,17 +25,17 @@ def start(task: Task) -> None:
 
 
 def resume(task: Task, *, poll: bool) -> None:
-    """Go on from inspect wait."""
+    """Continue from inspect wait."""
     task.node.wake_at = None
     if poll and task.driver.inspect.poll_inspection(task) is WAIT:
-        polls.goes_on(task)
+        poll_timeout.goes_on(task)
         task.save()
     else:
         finish(task)
 
 
 def report(task: Task, inventory: dict[str, Any], plugin_data: dict[str, Any]) -> None:
-    """Go on with what the machine's ramdisk has sent; the node has left inspect wait for this."""
+    """Process the ramdisk's report; the node has left inspect wait."""
     if task.driver.inspect.continue_inspection(task, inventory, plugin_data) is WAIT:
         task.move("wait")
     else:
@@ -39,18 +43,18 @@ def report(task: Task, inventory: dict[str, Any], plugin_data: dict[str, Any]) -
 
 
 def finish(task: Task) -> None:
-    """Manageable, with what was found, and with what rules make of it."""
-    judged.apply(task)
+    """Apply the rules to the result and move to manageable."""
+    inspection_rules.apply(task)
     task.node.inspection_finished_at = clock.now()
     task.node.inspection_started_at = None
     task.move("done")
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail with the reason; nothing of the inspection is left on the machine."""
-    error = faults.led_by(f"Failed to inspect node {task.node.uuid}", why)
+    """Fail with the reason; remove the inspection's traces from the machine."""
+    error = error_text.led_by(f"Failed to inspect node {task.node.uuid}", why)
     what = "putting away the inspection"
-    error = faults.besides(task, error, what, task.driver.inspect.clean_up)
+    error = error_text.besides(task, error, what, task.driver.inspect.clean_up)
     task.move("fail", error=error)
 
 
@@ -60,8 +64,8 @@ def call_off(task: Task) -> None:
 
 
 def tidy(task: Task) -> None:
-    """Stop what still inspects, after the state has been settled."""
+    """Stop a running inspection after the state has been set."""
     error = errors.Aborted(task.node.last_error, action="inspect", where="")
     stop = task.driver.inspect.abort
-    task.node.last_error = faults.besides(task, error, "stopping it", stop).message
+    task.node.last_error = error_text.besides(task, error, "stopping it", stop).message
     task.save()

@@ -1,11 +1,12 @@
-"""Power changes on request: note the target, switch, note what became of it."""
+"""Power changes on request: record the target, switch, record the result."""
 
 from __future__ import annotations
 
 import logging
 
-from ironic_lite.conductor.flows import faults
-from ironic_lite.conductor.task import Task
+from ironic_lite import errors
+from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.work.task import Task
 from ironic_lite.drivers import base
 
 LOG = logging.getLogger(__name__)
@@ -20,37 +21,40 @@ ENDS_IN = {
 
 
 def begin(task: Task, target: str) -> None:
-    """Note the wanted power state, while the caller listens.
+    """Record the target power state while the client waits.
 
     :raises errors.Conflict: the request has done this before.
     """
     task.journal.once()
     task.node.target_power_state = ENDS_IN[target]
-    faults.forget(task)
+    error_text.forget(task)
     task.journal.event("power", event="start", before=task.node.power_state, after=ENDS_IN[target])
     task.save()
 
 
 def change(task: Task, target: str, timeout: float | None) -> None:
-    """Switch; a refusal of the machine ends in last_error, never in silence."""
+    """Switch the power; a failure ends in last_error."""
     before = task.node.power_state
     try:
         _switch(task, target, timeout)
+    except errors.LockLost:
+        raise  # the node's new owner has recorded the result
     except Exception as why:  # drivers may raise anything; the request must not stay pending
         LOG.warning("Node %s: changing its power failed", task.node.uuid, exc_info=why)
-        reason = faults.cut_short(why, "power_state")
+        reason = error_text.cut_short(why, "power_state")
         text = f"Failed to change power state to '{ENDS_IN[target]}': {reason}"
         failed(task, text)
         task.save()
         return
     task.node.power_state = ENDS_IN[target]
     task.node.target_power_state = None
+    task.notes.switched()
     task.journal.event("power", event="end", before=before, after=ENDS_IN[target])
     task.save()
 
 
 def failed(task: Task, text: str) -> None:
-    """Note, for the next save, that a power change has come to nothing."""
+    """Record, for the next save, that a power change has failed."""
     state, data = task.node.power_state, {"error": text, "wanted": task.node.target_power_state}
     task.node.target_power_state = None
     task.node.last_error = text

@@ -1,4 +1,4 @@
-"""Going on: what a wait state does when it is woken."""
+"""Continuation of waiting nodes, by wait state."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from ironic_lite import errors, plans, steps
-from ironic_lite.conductor import maintenance, stepper
+from ironic_lite import errors
 from ironic_lite.conductor.flows import clean, deploy, failure, inspect, rescue, service
-from ironic_lite.conductor.phases import Phase
-from ironic_lite.conductor.task import Task
-from ironic_lite.states import State
+from ironic_lite.conductor.steps import maintenance, stepper
+from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.states import State
 
 
 class Resume(Protocol):
-    """Goes on with a waiting node."""
+    """Continues a waiting node."""
 
     def __call__(self, task: Task, *, poll: bool) -> None:
-        """``poll``: the timer rang, so ask the driver; False: somebody says that it is time."""
+        """Continue; ``poll``: a timer was due, so ask the driver; else the wait is over."""
 
 
 def _clean(task: Task, *, poll: bool) -> None:
@@ -58,14 +59,14 @@ _HALTED: Mapping[State, str] = MappingProxyType(
         State.RESCUEWAIT: "rescue",
     }
 )
-"""What a node was doing, where maintenance may end that."""
+"""The action of each state that maintenance may end."""
 
 
 def halted(task: Task) -> bool:
-    """End what a node in maintenance must not go on with; tell whether that has been done.
+    """End work that maintenance forbids; return whether work was ended.
 
-    A step that must not be cut short ends first; the stepper begins none after it. An inspection
-    goes on: it provisions nothing.
+    A step that must not be interrupted ends first; the stepper then begins no other. An inspection
+    continues, because it provisions nothing.
     """
     action = _HALTED.get(task.state)
     if action is None or not maintenance.forbids(task):
@@ -79,23 +80,26 @@ def halted(task: Task) -> bool:
 
 
 def resume(task: Task, *, poll: bool) -> None:
-    """Go on with a node in a wait state; in any other state there is nothing to do."""
+    """Continue a node in a wait state; ignore a node in any other state."""
     go_on = WAITING.get(task.state)
     if go_on is not None and not halted(task):
         go_on(task, poll=poll)
 
 
 def resume_changed(task: Task, why: errors.AgentChanged) -> None:
-    """Go on with a node whose step was refused by another agent than the one known (S2.29)."""
+    """Continue a node whose step was refused by an agent other than the known one.
+
+    Requirement S2.29.
+    """
     phase = PHASES.get(task.state)
     if phase is not None:
         stepper.resume(task, phase, poll=False, changed=why)
 
 
 def asleep(task: Task) -> bool:
-    """Tell whether a step of the service itself waits for its timer, which no heartbeat ends."""
+    """Return whether a step of the service waits for its timer; no heartbeat ends it."""
     phase = PHASES.get(task.state)
     if phase is None or phase.column is None or task.node.wake_at is None:
         return False
     step = getattr(task.node, phase.column)
-    return bool(step) and step["step"] in plans.RESERVED
+    return bool(step) and step["step"] in step_planning.RESERVED

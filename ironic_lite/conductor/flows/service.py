@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, steps
-from ironic_lite.conductor import agents, stepper
-from ironic_lite.conductor.flows import faults, listed
-from ironic_lite.conductor.phases import Phase
-from ironic_lite.conductor.task import Task
-from ironic_lite.states import State
-from ironic_lite.steps import WAIT, StepKind
+from ironic_lite import errors
+from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.steps import agent_steps, requested, stepper
+from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import steps
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import WAIT, StepKind
 
 FAULT = "service failure"
 
 
 def request(task: Task, wanted: list[dict[str, Any]], *, ramdisk: bool) -> None:
-    """Note what was asked for, without trace of a service run before."""
+    """Store the request and remove all of an earlier service run."""
     task.notes.request_service(wanted, ramdisk=ramdisk)
     task.node.service_step = {}
 
 
 def prepare(task: Task) -> None:
-    """Get ready, then run the steps the notes list, in their order."""
+    """Prepare, then run the stored steps in order."""
     task.driver.power.validate(task)
     if task.notes.service_ramdisk:
         task.driver.network.validate(task)
@@ -36,14 +37,14 @@ def prepare(task: Task) -> None:
 def begin(task: Task) -> None:
     """Check the whole list, then run it."""
     if task.notes.service_ramdisk:
-        agents.listen(task, StepKind.SERVICE)
+        agent_steps.record_agent_steps(task, StepKind.SERVICE)
     wanted = task.notes.listed(StepKind.SERVICE)
-    whole = listed.complete(task, StepKind.SERVICE, wanted, ramdisk=task.notes.service_ramdisk)
+    whole = requested.complete(task, StepKind.SERVICE, wanted, ramdisk=task.notes.service_ramdisk)
     stepper.start(task, PHASE, whole)
 
 
 def finish(task: Task) -> None:
-    """Every step is done: active again."""
+    """Move back to active after the last step."""
     if task.notes.service_ramdisk:
         task.driver.deploy.tear_down_service(task)
     task.node.service_step = None
@@ -53,12 +54,12 @@ def finish(task: Task) -> None:
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Fail with maintenance and fault, as cleaning does."""
+    """Fail with maintenance and fault, as in cleaning."""
     task.failing = True
-    error = _put_away(task, faults.cannot("service", task, why))
-    wanted = task.desk.conf.conductor.poweroff_in_servicefail
-    error = faults.switch_off(task, error, wanted=wanted)
-    faults.set_aside(task, FAULT, error)
+    error = _put_away(task, error_text.cannot("service", task, why))
+    wanted = task.runtime.conf.conductor.poweroff_in_servicefail
+    error = error_text.switch_off(task, error, wanted=wanted)
+    error_text.set_aside(task, FAULT, error)
     task.node.service_step = {}
     task.notes.settle_steps(StepKind.SERVICE, forget_list=False)
     task.notes.forget_agent()
@@ -66,7 +67,7 @@ def give_up(task: Task, why: errors.Error) -> None:
 
 
 def call_off(task: Task) -> None:
-    """Abort by request: service failed for as long as tidying up takes."""
+    """Abort on request: service failed during clean-up."""
     current, task.node.service_step = task.node.service_step, None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True, tidied=False)
     task.notes.forget_agent()
@@ -75,7 +76,7 @@ def call_off(task: Task) -> None:
 
 
 def tidy(task: Task) -> None:
-    """Remove what servicing set up, and be active again: an abort is not a fault."""
+    """Clean up and move back to active, because an abort is no fault."""
     error = _put_away(task, errors.Aborted(task.node.last_error, action="service", where=""))
     task.notes.settle_ramdisk(StepKind.SERVICE)
     task.move("abort", error=error)
@@ -85,7 +86,7 @@ def _put_away(task: Task, why: errors.Error) -> errors.Error:
     if not task.notes.service_ramdisk:
         return why
     tear_down = task.driver.deploy.tear_down_service
-    return faults.besides(task, why, "tearing down service", tear_down)
+    return error_text.besides(task, why, "tearing down service", tear_down)
 
 
 PHASE = Phase(

@@ -1,7 +1,7 @@
-"""Taking over a node whose conductor is gone, by the table ``recovery``.
+"""Takeover of a node whose conductor is lost, by the table ``recovery``.
 
-From ``watch/orphans``, which finds the node and has its lock; on to ``stepper``, or to the flow of
-the verb that was under way.
+``watch/orphans`` finds the node and takes its lock. ``stepper``, or the flow of the current verb,
+continues.
 """
 
 from __future__ import annotations
@@ -9,28 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from ironic_lite import errors, recovery
-from ironic_lite.conductor import stepper
+from ironic_lite import errors
 from ironic_lite.conductor.flows import (
     aborts,
     adopt,
+    bmc_operations,
     clean,
     delete,
     deploy,
     failure,
     inspect,
-    orders,
     power,
     rescue,
     service,
     verify,
 )
 from ironic_lite.conductor.flows.resume import halted
-from ironic_lite.conductor.phases import Phase
-from ironic_lite.conductor.task import Task
-from ironic_lite.recovery import Act, Moment
-from ironic_lite.states import State
-from ironic_lite.steps import StepKind
+from ironic_lite.conductor.steps import stepper
+from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import recovery
+from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import StepKind
 
 PHASES: Mapping[State, Phase] = MappingProxyType(
     {
@@ -40,7 +41,7 @@ PHASES: Mapping[State, Phase] = MappingProxyType(
         State.SERVICING: service.PHASE,
     }
 )
-"""States in which steps are run."""
+"""The phase of each state that runs steps."""
 
 _WHOLE: Mapping[State, Callable[[Task], None]] = MappingProxyType(
     {
@@ -51,49 +52,49 @@ _WHOLE: Mapping[State, Callable[[Task], None]] = MappingProxyType(
         State.UNRESCUING: rescue.start_unrescue,
     }
 )
-"""States whose work has no steps."""
+"""The flow of each state without steps."""
 
 
-def found(task: Task) -> Act:
-    """Return what is to be done with a node that its conductor has left."""
+def found(task: Task) -> RecoveryAction:
+    """Return the recovery action for a node that its conductor has left."""
     act = recovery.TABLE[task.state].at(_moment(task))
-    # Something else than an abort may have been under way in a state that aborts lead to.
-    return Act.TELL if act is Act.TIDY and not task.notes.untidied else act
+    # A state that aborts lead to may also belong to other work.
+    return RecoveryAction.TELL if act is RecoveryAction.TIDY and not task.notes.untidied else act
 
 
-def _moment(task: Task) -> Moment:
+def _moment(task: Task) -> CrashPoint:
     phase, notes = PHASES.get(task.state), task.notes
     if phase is not None:
         return stepper.moment(task, phase)
     ordered = notes.untidied or notes.order is not None or task.node.target_power_state
-    return Moment.DURING if ordered else Moment.BEFORE
+    return CrashPoint.DURING if ordered else CrashPoint.BEFORE
 
 
 # -- at once, under the lock -----------------------------------------------------------------
 
 
 def end_orders(task: Task, dead: str) -> None:
-    """End a power change or another order; whether the BMC had it by then is not known.
+    """End a power change or another operation; it is unknown whether the BMC got it.
 
     :param dead: the host that left the node.
     """
     if task.node.target_power_state is not None:
         power.failed(
             task,
-            f"The power change was cut short: the conductor {dead} went away. "
-            "Look at power_state and repeat the request.",
+            f"The power change was interrupted: the conductor {dead} was lost. "
+            "Check power_state and repeat the request.",
         )
     if task.notes.order is not None:
-        why = f"the conductor {dead} went away. Look at the machine and repeat the request."
-        orders.failed(task, why)
+        why = f"the conductor {dead} was lost. Check the machine and repeat the request."
+        bmc_operations.failed(task, why)
     task.save()
 
 
 # -- by a worker -----------------------------------------------------------------------------
 
 
-def go_on(task: Task, act: Act, dead: str) -> None:
-    """Do what the table says.
+def go_on(task: Task, act: RecoveryAction, dead: str) -> None:
+    """Carry out a recovery action.
 
     :param act: one of ``recovery.WORK``.
     :param dead: the host that left the node.
@@ -103,7 +104,7 @@ def go_on(task: Task, act: Act, dead: str) -> None:
     if halted(task):
         return
     if run is not None:
-        task.journal.run(run, conductor=task.desk.host)
+        task.journal.run(run, conductor=task.runtime.host)
     _ACTS[act](task, dead)
 
 
@@ -112,15 +113,15 @@ def _tidy(task: Task, _dead: str) -> None:
 
 
 def _begin(task: Task, dead: str) -> None:
-    """Begin the work of this state again: counted before, for it may be what ends conductors."""
+    """Begin the work of this state again; count attempts, as it may crash conductors."""
     if _in_one_piece(task):
         failure.give_up(task, _interrupted(task, dead))
         return
     times = task.notes.begin_again(f"{task.node.run_uuid}/{task.state}")
     if times > recovery.MOST_ATTEMPTS:
         text = (
-            f"{recovery.MOST_ATTEMPTS} times a conductor, last {dead}, went away while {task.state}"
-            " this node. If nobody stopped them, look into their logs for what this does to them, "
+            f"{recovery.MOST_ATTEMPTS} times a conductor, last {dead}, was lost while {task.state}"
+            " this node. If no operator stopped them, look into their logs for the cause "
             "before you repeat the request."
         )
         failure.give_up(task, _interrupted(task, dead, text))
@@ -132,34 +133,37 @@ def _begin(task: Task, dead: str) -> None:
 
 
 def _repeat(task: Task, _dead: str) -> None:
-    stepper.repeat(task, PHASES[task.state], harmless=True)
+    stepper.rerun_step(task, PHASES[task.state], harmless=True)
 
 
 def _repeat_if_harmless(task: Task, _dead: str) -> None:
-    stepper.repeat(task, PHASES[task.state], harmless=False)
+    stepper.rerun_step(task, PHASES[task.state], harmless=False)
 
 
 def _next(task: Task, _dead: str) -> None:
-    stepper.go_on(task, PHASES[task.state])
+    stepper.run_next(task, PHASES[task.state])
 
 
 def _in_one_piece(task: Task) -> bool:
-    """Tell whether this is a deployment of the old way (S3.19), which nobody may run twice."""
+    """Return whether this is an old-style deployment, which must not be run twice.
+
+    Requirement S3.19.
+    """
     without_list = not task.notes.listed(StepKind.DEPLOY)
     return task.state is State.DEPLOYING and without_list and deploy.is_old(task)
 
 
 def _interrupted(task: Task, dead: str, text: str | None = None) -> errors.Interrupted:
-    facts = {"host": dead, "action": str(task.state), "by": task.desk.host}
+    facts = {"host": dead, "action": str(task.state), "by": task.runtime.host}
     return errors.Interrupted(text, **facts)
 
 
-_ACTS: Mapping[Act, Callable[[Task, str], None]] = MappingProxyType(
+_ACTS: Mapping[RecoveryAction, Callable[[Task, str], None]] = MappingProxyType(
     {
-        Act.TIDY: _tidy,
-        Act.BEGIN: _begin,
-        Act.REPEAT: _repeat,
-        Act.REPEAT_IF_HARMLESS: _repeat_if_harmless,
-        Act.GO_ON: _next,
+        RecoveryAction.TIDY: _tidy,
+        RecoveryAction.BEGIN: _begin,
+        RecoveryAction.REPEAT: _repeat,
+        RecoveryAction.REPEAT_IF_HARMLESS: _repeat_if_harmless,
+        RecoveryAction.GO_ON: _next,
     }
 )

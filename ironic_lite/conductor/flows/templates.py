@@ -1,9 +1,9 @@
-"""Which deploy templates a deployment takes up: those named by a trait its instance asks for (C13).
+"""The deploy templates of a deployment: those named by a trait of its instance.
 
-They are read once, when the verb is accepted, and noted on the node with all their steps; whenever
-the list is composed, the notes are read. So what the caller heard to be valid is what runs: a
-template that is edited or removed meanwhile changes no deployment that has begun, neither while it
-waits for its agent, nor when another conductor goes on after a crash.
+Requirement C13. The templates are read once, when the verb is accepted, and stored on the node with
+all their steps. Every later composition of the list reads the stored ones. So the deployment runs
+what was validated: a template that is edited or deleted meanwhile changes no deployment that has
+begun, not even after a crash.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ironic_lite import errors, steps
-from ironic_lite.conductor.flows import listed
-from ironic_lite.conductor.task import Task
-from ironic_lite.db import deploy_templates, traits
-from ironic_lite.db.session import Connection
-from ironic_lite.steps import StepKind
+from ironic_lite import errors
+from ironic_lite.conductor.steps import requested
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import deploy_templates, traits
+from ironic_lite.domain import steps
+from ironic_lite.domain.steps import StepKind
 
 Json = dict[str, Any]
 
@@ -25,9 +26,10 @@ _SHOWN = 80
 
 
 def matching(task: Task) -> list[Json]:
-    """Return the templates for ``instance_info.traits``, by name, with ``name`` and ``steps``.
+    """Return the templates for ``instance_info.traits``, with ``name`` and ``steps``.
 
-    Without traits there is none, at no cost; else two statements.
+    They are sorted by name. Without traits there are no templates and no statements; otherwise two
+    statements.
 
     :raises errors.InvalidParameter: the traits are no list of strings, the node lacks one of them,
         or a step is forbidden: by the configuration, or because the machine must stay on.
@@ -35,7 +37,7 @@ def matching(task: Task) -> list[Json]:
     wanted = _wanted(task.node.instance_info.get("traits"))
     if not wanted:
         return []
-    found = task.desk.database.read(lambda conn: _read(conn, task.node.uuid, wanted))
+    found = task.runtime.database.read(lambda conn: _read(conn, task.node.uuid, wanted))
     _refuse(task, found)
     return found
 
@@ -61,8 +63,8 @@ def _read(conn: Connection, node_uuid: str, wanted: Sequence[str]) -> list[Json]
 
 
 def _refuse(task: Task, found: Sequence[Json]) -> None:
-    """Refuse what the steps themselves do not show: the configuration and the node forbid it."""
-    disallowed = task.desk.conf.api.disallow_deploy_steps
+    """Refuse steps that the configuration or the node forbids."""
+    disallowed = task.runtime.conf.api.disallow_deploy_steps
     faults: list[str] = []
     for template in found:
         titles = [steps.title(step) for step in template["steps"]]
@@ -71,7 +73,7 @@ def _refuse(task: Task, found: Sequence[Json]) -> None:
             for title in titles
             if title in disallowed
         ]
-        forbidden += listed.power_faults(task.node, StepKind.DEPLOY, template["steps"])
+        forbidden += requested.power_faults(task.node, StepKind.DEPLOY, template["steps"])
         faults += [f"deploy template {template['name']}: {fault}" for fault in forbidden]
     if faults:
         raise errors.InvalidParameter("; ".join(faults), path=_PATH, reason=faults)

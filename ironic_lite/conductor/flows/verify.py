@@ -1,4 +1,7 @@
-"""Taking a machine under management: is it there, and do the credentials work? (S5.5)"""
+"""Verification of a new machine: is it reachable, and do the credentials work?
+
+Requirement S5.5.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +9,32 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import errors, plans, texts
-from ironic_lite.conductor import findings, stepper
-from ironic_lite.conductor.flows import faults, offers
-from ironic_lite.conductor.phases import Phase
-from ironic_lite.conductor.task import Task
+from ironic_lite import errors
+from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.steps import available, firmware_cache, stepper
+from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import step_planning
+from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers import base
-from ironic_lite.steps import StepKind
+from ironic_lite.errors import unicode_text
 
 LOG = logging.getLogger(__name__)
 _VENDOR = "vendor"
-_PAUSES = (0.5, 1.0, 2.0, 0.0)  # seconds between the tries to read a power state
+_PAUSES = (0.5, 1.0, 2.0, 0.0)  # seconds between the attempts to read a power state
 
 
 def start(task: Task) -> None:
-    """Really ask the machine for its power state, then run the drivers' verify steps."""
+    """Read the machine's power state, then run the drivers' verify steps."""
     task.driver.power.validate(task)
     task.node.power_state = _power_state(task)
     begin(task)
 
 
 def _power_state(task: Task) -> str:
-    """Return the power state; a machine on its way from one to the other is given a moment.
+    """Return the power state; wait a moment for a machine that is switching.
 
-    :raises errors.HardwareError: it does not say.
+    :raises errors.HardwareError: the BMC does not report a state.
     """
     for pause in _PAUSES:
         state = task.driver.power.get_power_state(task)
@@ -37,36 +42,36 @@ def _power_state(task: Task) -> str:
             return state
         task.pause(pause)
     raise errors.HardwareError(
-        reason="its BMC answers, but does not say whether the machine is on or off. Look at the "
+        reason="its BMC replies, but does not report whether the machine is on or off. Check the "
         "machine and try again."
     )
 
 
 def begin(task: Task) -> None:
     """Run the verify steps by priority."""
-    overrides = task.desk.verify_priorities
-    chosen = plans.automated(
-        offers.offered(task, StepKind.VERIFY), StepKind.VERIFY, overrides=overrides
+    overrides = task.runtime.verify_priorities
+    chosen = step_planning.automated(
+        available.offered(task, StepKind.VERIFY), StepKind.VERIFY, overrides=overrides
     )
-    stepper.start(task, PHASE, plans.as_stored(chosen, StepKind.VERIFY))
+    stepper.start(task, PHASE, step_planning.as_stored(chosen, StepKind.VERIFY))
 
 
 def finish(task: Task) -> None:
-    """Manageable; what else the machine tells is noted, and it is switched off if so configured."""
+    """Move to manageable, record machine facts, and switch off if configured."""
     _note(task)
     may = not (task.node.disable_power_off or task.driver.power.in_band)
-    if may and task.desk.conf.conductor.power_off_after_verify:
+    if may and task.runtime.conf.conductor.power_off_after_verify:
         task.driver.power.set_power_state(task, base.POWER_OFF)
         task.node.power_state = base.POWER_OFF
-    findings.refresh(task)
+    firmware_cache.refresh(task)
     task.notes.forget_steps(StepKind.VERIFY)
     task.move("done")
 
 
 def _note(task: Task) -> None:
-    """Note how the machine boots, and who made it if nobody has said so yet.
+    """Record the boot mode, and the vendor if it is not yet known.
 
-    :raises errors.LockLost, errors.Stopping: nothing more is to be done here.
+    :raises errors.LockLost, errors.Stopping: the work ends here.
     """
     node, management = task.node, task.driver.management
     asked: dict[str, Callable[[Task], Any]] = {
@@ -81,23 +86,26 @@ def _note(task: Task) -> None:
         try:
             told[name] = ask(task)
         except (errors.LockLost, errors.Stopping):
-            raise  # no fault of the BMC: this machine is for the node's next owner
-        except Exception as why:  # not every BMC can tell; nothing depends on it
+            raise  # no fault of the BMC: the node has another owner, or will have one
+        except Exception as why:  # not every BMC reports it; nothing depends on it
             LOG.debug("Node %s: its %s is not known", node.uuid, name, exc_info=why)
     if vendor := told.pop(_VENDOR, None):
-        node.properties = {**properties, _VENDOR: texts.cleaned(vendor)}
+        node.properties = {**properties, _VENDOR: unicode_text.cleaned(vendor)}
     for column, value in told.items():
         setattr(node, column, value)
 
 
 def give_up(task: Task, why: errors.Error) -> None:
-    """Back to enroll with the reason (C1)."""
+    """Move back to enroll with the reason.
+
+    Requirement C1.
+    """
     task.notes.forget_steps(StepKind.VERIFY)
-    task.move("fail", error=faults.led_by(f"Failed to verify node {task.node.uuid}", why))
+    task.move("fail", error=error_text.led_by(f"Failed to verify node {task.node.uuid}", why))
 
 
 def call_off(task: Task) -> None:
-    """Verification cannot be aborted; the table has no such row."""
+    """Refuse: verification cannot be aborted; the state table has no such row."""
     raise errors.InvalidState(verb="abort", node=task.node.uuid, state=str(task.state))
 
 

@@ -1,1 +1,1 @@
-"""What nobody calls for: periodic, idempotent sweeps that take no input but the database."""
+"""Background work: periodic, idempotent sweeps whose only input is the database."""

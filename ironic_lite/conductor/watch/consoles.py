@@ -1,8 +1,8 @@
-"""Sees to it that started consoles can be reached, at the conductor that their nodes belong to.
+"""Sweep that keeps started consoles reachable at the conductor owning the node.
 
-A console that is reached through a program of the conductor is gone with that program, whether it
-ended by itself, or with the conductor, or the node has come here from another one. Here it is
-started again, and ended where the node went away.
+A console may be reached through a program of the conductor. The program is lost when it ends by
+itself, when the conductor ends, or when the node moves to another conductor. The node's owner
+starts it again, and the former owner ends it.
 """
 
 from __future__ import annotations
@@ -13,56 +13,57 @@ import time
 import weakref
 from collections.abc import Iterator
 
-from ironic_lite import context, errors
+from ironic_lite import errors
 from ironic_lite.conductor.flows import consoles
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch import lanes
-from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import nodes, sweeps
+from ironic_lite.conductor.watch import node_queue
+from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.core import context
+from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.drivers import base
 from ironic_lite.records import Node
 
 LOG = logging.getLogger(__name__)
 
 _PAGE = 100
-_SOON = 30.0  # seconds after which nodes are looked at again that somebody worked on
+_SOON = 30.0  # seconds until nodes that had a lock are checked again
 
 
 class Consoles:
-    """The programs of this conductor, compared with what the nodes say."""
+    """The console programs of this conductor, compared with the nodes."""
 
-    def __init__(self, tasks: Tasks, fleet: Fleet) -> None:
+    def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
         self._tasks = tasks
         self._fleet = fleet
         self._who = context.internal("consoles")
-        loaded = tasks.desk.registry.interfaces["console"].values()
+        loaded = tasks.runtime.registry.interfaces["console"].values()
         self._kinds = [one for one in loaded if isinstance(one, base.Console) and one.by_program]
         self._hosts: frozenset[str] = frozenset()
-        self._next = float("inf")  # when all nodes are looked at, if nothing happens before
-        self._dead: weakref.WeakSet[base.Proxy] = weakref.WeakSet()  # those looked at already
+        self._next = float("inf")  # time of the next full check, if nothing happens before
+        self._dead: weakref.WeakSet[base.Proxy] = weakref.WeakSet()  # programs already handled
 
     @property
     def interval(self) -> float:
-        """Seconds between two sweeps, 0 if no console here is reached through a program."""
-        pause = self._tasks.desk.conf.console.subprocess_checking_interval
+        """Seconds between two sweeps; 0 if no console interface here uses a program."""
+        pause = self._tasks.runtime.conf.console.subprocess_checking_interval
         return float(pause if self._kinds else 0)
 
     def sweep(self) -> None:
-        """Look at all nodes if a program has ended, a conductor has come or gone, or time is up."""
+        """Check all nodes if a program ended, a conductor came or went, or time is up."""
         hosts = frozenset(member.host for member in self._fleet.members())
         proxies = self._proxies()
         dead = {proxy for _, _, proxy in proxies if not proxy.running}
         if hosts == self._hosts and dead <= set(self._dead) and time.monotonic() < self._next:
             return
-        regular = self._tasks.desk.conf.conductor.sync_local_state_interval
+        regular = self._tasks.runtime.conf.conductor.sync_local_state_interval
         self._next = time.monotonic() + (regular or float("inf"))
-        settings = self._tasks.desk.conf.conductor
+        settings = self._tasks.runtime.conf.conductor
         standing: set[tuple[base.Console, str]] = set()
-        lanes.go_through(
+        node_queue.go_through(
             self._lost(standing),
             self._restore,
             most=settings.periodic_max_workers,
-            halted=self._tasks.desk.draining,
+            halted=self._tasks.runtime.draining,
         )
         self._hosts, self._dead = hosts, weakref.WeakSet(dead)
         for console, uuid, proxy in proxies:
@@ -71,7 +72,7 @@ class Consoles:
                 console.let_go(uuid, proxy)
 
     def _proxies(self) -> list[tuple[base.Console, str, base.Proxy]]:
-        """Return all programs; before any node is read, so that younger ones are left alone."""
+        """Return all programs; call this before reading nodes, so that newer ones stay."""
         return [(kind, uuid, one) for kind in self._kinds for uuid, one in kind.proxies().items()]
 
     def _soon(self) -> None:
@@ -80,14 +81,14 @@ class Consoles:
     # -- consoles without a program ------------------------------------------------------------
 
     def _lost(self, standing: set[tuple[base.Console, str]]) -> Iterator[Node]:
-        """Yield this conductor's nodes whose console is started, and not reachable.
+        """Yield this conductor's nodes whose console is started but not reachable.
 
-        :param standing: takes up all whose console is to be reached through a program here.
+        :param standing: collects all nodes whose console needs a program here.
         """
         after = 0
         while True:
             question = functools.partial(sweeps.with_console, after_id=after, limit=_PAGE)
-            page = self._tasks.desk.database.read(question)
+            page = self._tasks.runtime.database.read(question)
             for node in (Node.of(row) for row in page if self._fleet.mine(row)):
                 console = self._console(node)
                 if console is None or not console.by_program:
@@ -104,7 +105,7 @@ class Consoles:
         try:
             return self._tasks.driver(node).console
         except errors.Error as why:
-            LOG.warning("Node %s: its console cannot be looked after: %s", node.uuid, why)
+            LOG.warning("Node %s: its console cannot be checked: %s", node.uuid, why)
             return None
 
     def _restore(self, node: Node) -> None:
@@ -112,18 +113,18 @@ class Consoles:
             with self._tasks.lock(self._who, node.uuid, patient=False) as task:
                 consoles.restore(task)
         except (errors.Conflict, errors.Unavailable) as why:
-            LOG.info("Node %s: its console is started soon: %s", node.uuid, why)
+            LOG.info("Node %s: its console will be started soon: %s", node.uuid, why)
             self._soon()
         except errors.Error as why:
-            LOG.warning("Node %s: its console is started later: %s", node.uuid, why)
+            LOG.warning("Node %s: its console will be started later: %s", node.uuid, why)
 
     # -- programs without a node ---------------------------------------------------------------
 
     def _wanted(self, console: base.Console, uuid: str) -> bool:
-        """Tell whether a program is still needed here; while somebody works on the node, it is."""
-        if self._tasks.desk.draining.is_set():
+        """Return whether a program is still needed here; it is while the node has a lock."""
+        if self._tasks.runtime.draining.is_set():
             return True
-        database = self._tasks.desk.database
+        database = self._tasks.runtime.database
         try:
             node = database.read(lambda conn: nodes.load(conn, uuid))
         except errors.NodeNotFound:

@@ -1,9 +1,8 @@
-"""The conductor's pulse: its row says it is alive and what it counted, and its locks' leases are
-renewed.
+"""The conductor's heartbeat: updates its row and renews the leases of its locks.
 
-It has a thread of its own and goes on while the service drains, so that peers do not take over work
-that is still being finished. Where the row is gone, an operator having removed it, the conductor
-registers again. Its locks outlive that: others judge them by their leases, not by the row.
+It has its own thread and continues while the service drains, so that peers do not take over work
+that is still running. If an operator has removed the row, the conductor registers again. Its locks
+survive this, because others judge locks by their leases and not by the row.
 """
 
 from __future__ import annotations
@@ -13,37 +12,53 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ironic_lite import clock, config, counters, errors, metrics
-from ironic_lite.conductor import fence, outage
-from ironic_lite.conductor.desk import Desk
+from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.db import conductors, nodes
-from ironic_lite.db.session import Connection
+from ironic_lite.conductor.work import db_retry, fence
+from ironic_lite.conductor.work.runtime import Runtime
+from ironic_lite.core import bmc_metrics, clock, config, metrics
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import conductors, nodes
 
 LOG = logging.getLogger(__name__)
 
 _SOON = 1.0  # seconds
-_LAST_BEAT = 2.0  # seconds; a database that hangs must not keep a conductor from its end
+_LAST_BEAT = 2.0  # seconds; a hung database must not keep a conductor from stopping
 
 
-def register(conn: Connection, desk: Desk) -> None:
-    """Put a conductor on the list, alive, with all that it can drive."""
+def register(conn: Connection, runtime: Runtime) -> None:
+    """Insert a conductor's row, online, with all hardware types it supports."""
     key = conductors.register(
         conn,
-        host=desk.host,
-        group=desk.conf.conductor.conductor_group,
+        host=runtime.host,
+        group=runtime.conf.conductor.conductor_group,
         version=config.version(),
         now=clock.now(),
+        boot=runtime.boot.id,
     )
-    conductors.set_interfaces(conn, key, desk.registry.rows())
+    conductors.set_interfaces(conn, key, runtime.registry.rows())
+
+
+class _Displaced(Exception):
+    """Another process has taken the row; nothing was written."""
 
 
 class Keepalive:
-    """Touches the conductor's row every ``[conductor]heartbeat_interval`` seconds."""
+    """Updates the conductor's row every ``[conductor]heartbeat_interval`` seconds."""
 
-    def __init__(self, tasks: Tasks, in_hand: Callable[[], int] = lambda: 0) -> None:
-        """``in_hand`` returns how many calls of RPC are being answered."""
+    def __init__(
+        self,
+        tasks: Tasks,
+        in_hand: Callable[[], int] = lambda: 0,
+        displaced: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare.
+
+        :param in_hand: returns the number of RPC calls being answered.
+        :param displaced: called when another process has taken this conductor's name.
+        """
         self._tasks = tasks
+        self._displaced = displaced
         self._in_hand = in_hand
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keepalive", daemon=True)
@@ -53,60 +68,80 @@ class Keepalive:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, after the last lock has been given back; a beat under way is waited for."""
+        """End after the last lock was released; wait for a heartbeat in progress."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(_LAST_BEAT)
 
     def _run(self) -> None:
-        settings = self._tasks.desk.conf.conductor
-        pause, told = settings.heartbeat_interval, outage.Told(LOG)
+        settings = self._tasks.runtime.conf.conductor
+        pause, told = settings.heartbeat_interval, db_retry.OutageLog(LOG)
         while not self._stopped.wait(pause):
             try:
                 self.beat()
                 pause = settings.heartbeat_interval
                 told.back("The keepalive renews the leases again")
             except errors.Unavailable as why:
-                # The leases run on meanwhile: they are renewed as soon as that is possible.
+                # The leases keep running meanwhile, so they are renewed as soon as possible.
                 pause = min(_SOON, settings.heartbeat_interval)
-                told.away("The keepalive failed; leases end if it goes on failing: %s", why)
+                told.away("The keepalive failed; leases end if it keeps failing: %s", why)
             except BaseException:
-                LOG.exception("The keepalive failed; leases end if it goes on failing")
+                LOG.exception("The keepalive failed; leases end if it keeps failing")
 
     def beat(self) -> None:
-        """Touch the row, counts included, and renew the leases once."""
-        desk, began = self._tasks.desk, fence.steady()
+        """Update the row with its counts and renew the leases once."""
+        runtime, began = self._tasks.runtime, fence.steady()
         held = self._tasks.held
-        expires = clock.after(desk.conf.conductor.heartbeat_timeout)
+        expires = clock.after(runtime.conf.conductor.heartbeat_timeout)
 
         def write(conn: Connection) -> tuple[bool, bool]:
-            online = not desk.draining.is_set()
+            online = not runtime.draining.is_set()
             now, told = clock.now(), self._counts(len(held))
-            listed = conductors.touch(conn, host=desk.host, now=now, online=online, counters=told)
+            listed = conductors.touch(
+                conn, host=runtime.host, now=now, online=online, counters=told, boot=runtime.boot.id
+            )
+            if not listed and conductors.life(conn, runtime.host) is not None:
+                raise _Displaced
             if online and not listed:
-                register(conn, desk)
-            ours = nodes.renew(conn, host=desk.host, tokens=held, expires=expires) if held else 0
+                register(conn, runtime)
+            ours = nodes.renew(conn, host=runtime.host, tokens=held, expires=expires) if held else 0
             return listed, ours == len(held)
 
-        listed, complete = desk.database.write(write)
+        try:
+            listed, complete = runtime.database.write(write)
+        except _Displaced:
+            self._give_way()
+            return
         self._tasks.leases.renewed()
         if held:
             metrics.BOARD.count("lease_renewals_total", "ok" if complete else "doubt")
         if listed and complete:
-            desk.fence.renewed(began)
-        else:  # one is lost, or just being taken; or somebody has removed rows
-            desk.fence.doubt()
-        if not (listed or desk.draining.is_set()):
+            runtime.fence.renewed(began)
+        else:  # a lock is lost or just being taken, or rows were removed
+            runtime.fence.doubt(began)
+        if not (listed or runtime.draining.is_set()):
             LOG.warning(
-                "Somebody has removed the row of conductor %s: it has registered again. Others "
+                "The row of conductor %s was removed: the conductor has registered again. Others "
                 "owned its nodes meanwhile, except those that it has locked: %d",
-                desk.host,
+                runtime.host,
                 len(held),
             )
 
+    def _give_way(self) -> None:
+        """Stop: another process has this name, its nodes and their machines."""
+        runtime = self._tasks.runtime
+        runtime.fence.close()
+        self._stopped.set()
+        LOG.error(
+            "Another process has taken the name of conductor %s while this one was away: this one "
+            "stops. Give each conductor a [DEFAULT]host of its own",
+            runtime.host,
+        )
+        self._displaced()
+
     def _counts(self, held: int) -> dict[str, Any]:
-        """Return what this conductor has counted so far, and what it has in hand now."""
-        workers = self._tasks.desk.workers
+        """Return this conductor's counters and its current work."""
+        workers = self._tasks.runtime.workers
         gauges = {
             "workers": [
                 {"state": "busy", "value": workers.busy},
@@ -115,4 +150,4 @@ class Keepalive:
             "locks_held": [{"value": held}],
             "rpc_in_hand": [{"value": self._in_hand()}],
         }
-        return {**counters.BMCS.snapshot(), **metrics.BOARD.snapshot(), **gauges}
+        return {**bmc_metrics.BMCS.snapshot(), **metrics.BOARD.snapshot(), **gauges}

@@ -1,8 +1,8 @@
-"""Finds nodes whose conductor is gone, and goes on with them (invariant 3, S2.24, C11).
+"""Recovery of nodes whose conductor is lost.
 
-A node in a busy state without a living lock has no owner; a lock whose lease has ended
-(``leases``), or which an earlier life of this host took, belongs to nobody. The ring says who takes
-them, and the table ``recovery`` what is done with them.
+A node in a busy state without a living lock has no owner. The same applies to a lock whose lease
+has ended (``leases``), or which an earlier life of this host took. The ring assigns such a node to
+a conductor; the table ``recovery`` defines the action (invariant 3, S2.24, C11).
 """
 
 from __future__ import annotations
@@ -13,60 +13,63 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ironic_lite import context, errors, recovery
+from ironic_lite import errors
 from ironic_lite.conductor.flows import failure, takeover
-from ironic_lite.conductor.task import Task
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import nodes, sweeps
-from ironic_lite.recovery import Act
+from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import context
+from ironic_lite.db.queries import nodes, sweeps
+from ironic_lite.domain import recovery
+from ironic_lite.domain.recovery import RecoveryAction
 
 LOG = logging.getLogger(__name__)
 BUSY = tuple(sorted(map(str, recovery.WORKED_IN)))
-_PAGE = 5000  # few columns, and of all conductors no more are locked than they have workers
-_LOOK = 1.0  # seconds between two looks whether the service stops, while waiting for a worker
+_PAGE = 5000  # rows have few columns, and a conductor locks no more nodes than it has workers
+_LOOK = 1.0  # seconds between two checks for a stop, while waiting for a worker
 
 Row = Mapping[str, Any]
 
 
 class Orphans:
-    """Takes over what dead conductors left."""
+    """Takes over the nodes of dead conductors."""
 
-    def __init__(self, tasks: Tasks, fleet: Fleet) -> None:
+    def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
         self._tasks = tasks
         self._fleet = fleet
 
     def take_back(self) -> threading.Thread:
-        """At start: whatever this host still seems to hold is from an earlier life.
+        """At start: take back all locks of this host, which are from an earlier life.
 
-        In a thread: with many nodes it waits for free workers, and calls are served meanwhile.
+        This runs in a thread, because with many nodes it waits for free workers while calls are
+        served.
         """
         thread = threading.Thread(target=self._take_back, name="recovery", daemon=True)
         thread.start()
         return thread
 
     def sweep(self) -> None:
-        """Later: whatever belongs to nobody and is this conductor's by the ring.
+        """Take over nodes without an owner that the ring assigns to this conductor.
 
-        Without a free worker it ends; the next sweep finds the rest.
+        Without a free worker the sweep ends; the next one finds the rest.
         """
         for row in self._left(None):
             try:
                 self._adopt(row)
             except errors.NoFreeWorker as why:
-                LOG.info("Taking over nodes goes on later: %s", why)
+                LOG.info("Taking over nodes continues later: %s", why)
                 return
 
     def _take_back(self) -> None:
         try:
-            for row in self._left(self._tasks.desk.host):
+            for row in self._left(self._tasks.runtime.host if self._tasks.alone else None):
                 while not self._tried(row):
-                    self._tasks.desk.workers.wait_place(_LOOK)
+                    self._tasks.runtime.workers.wait_place(_LOOK)
         except Exception:
-            LOG.exception("Taking back nodes failed; the sweep for orphans goes on with it")
+            LOG.exception("Taking back nodes failed; the sweep for orphans continues it")
 
     def _tried(self, row: Row) -> bool:
-        if self._tasks.desk.draining.is_set():
+        if self._tasks.runtime.draining.is_set():
             return True
         try:
             self._adopt(row)
@@ -75,10 +78,7 @@ class Orphans:
         return True
 
     def _left(self, host: str | None) -> Iterator[Row]:
-        """Yield what nobody works on: nodes whose lock is a dead one's, busy nodes without a lock.
-
-        :param host: all locks of this host are from an earlier life.
-        """
+        """Yield orphans: nodes with a dead holder's lock, and busy nodes without a lock."""
         leases, locked = self._tasks.leases, list(self._pages(sweeps.held))
         if host is None:
             leases.keep({row["lock_token"] for row in locked})
@@ -93,9 +93,9 @@ class Orphans:
 
     def _pages(self, ask: Callable[..., list[dict[str, Any]]]) -> Iterator[Row]:
         after = 0
-        while not self._tasks.desk.draining.is_set():
+        while not self._tasks.runtime.draining.is_set():
             question = functools.partial(ask, after_id=after, limit=_PAGE)
-            page = self._tasks.desk.database.read(question)
+            page = self._tasks.runtime.database.read(question)
             yield from page
             if len(page) < _PAGE:
                 return
@@ -121,19 +121,19 @@ class Orphans:
                 self._take(task, dead)
         except errors.NoFreeWorker:
             raise
-        except errors.Error as why:  # one node's driver must not keep the others from their owner
-            LOG.warning("Node %s: taking over is tried again later: %s", row["uuid"], why)
+        except errors.Error as why:  # one node's driver must not block the others
+            LOG.warning("Node %s: taking over will be retried later: %s", row["uuid"], why)
 
     def _take(self, task: Task, dead: str) -> None:
-        """Do with a node what its row in the table says."""
+        """Carry out the action of the recovery table."""
         act = takeover.found(task)
         LOG.warning("Node %s was left in %s by %s: %s", task.node.uuid, task.state, dead, act.name)
         takeover.end_orders(task, dead)
-        task.ring_at = task.node.wake_at
+        task.timer_at = task.node.wake_at
         if act not in recovery.WORK:
             return
         lack = self._tasks.lack(task.node)
-        if lack is None or act is Act.TIDY:
+        if lack is None or act is RecoveryAction.TIDY:
             task.hand_over(takeover.go_on, act, dead)
-        else:  # nobody can go on with it
+        else:  # no driver here can continue it
             task.hand_over(failure.give_up, lack)

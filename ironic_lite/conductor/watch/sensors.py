@@ -1,8 +1,7 @@
-"""Reads the sensors of machines from time to time, and tells whoever listens to notifications.
+"""Sweep that reads the machines' sensors and sends notifications.
 
-Nothing is kept and nothing is changed: no lock is taken, and a machine that cannot be read is a
-line in the log. One that was silent last time is asked in a lane of its own, where nobody waits
-behind it.
+Nothing is stored and no lock is taken. A machine that cannot be read is only logged. A machine that
+was silent last time is asked in a background queue of its own.
 """
 
 from __future__ import annotations
@@ -14,19 +13,20 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ironic_lite import clock, context, errors
+from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
-from ironic_lite.conductor.watch import lanes, powersync
-from ironic_lite.conductor.watch.fleet import Fleet
-from ironic_lite.db import nodes, sweeps
-from ironic_lite.drivers import patience
+from ironic_lite.conductor.watch import node_queue, power_sync
+from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.core import clock, context
+from ironic_lite.db.queries import nodes, sweeps
+from ironic_lite.drivers import deadline
 from ironic_lite.records import Node
 from ironic_lite.rpc import notifier
 
 LOG = logging.getLogger(__name__)
 
 PATIENCE = 10.0
-"""Seconds each question to a BMC may take; none is repeated, the next round comes."""
+"""Seconds for each question to a BMC; questions are not repeated within a round."""
 ALL = "all"
 _CALM = 1
 _PAGE = 500
@@ -38,31 +38,34 @@ Readings = Mapping[str, Mapping[str, Any]]
 class Sensors:
     """The sensor readings of this conductor's nodes."""
 
-    def __init__(self, tasks: Tasks, fleet: Fleet, out: notifier.Metrics) -> None:
+    def __init__(self, tasks: Tasks, fleet: Ownership, out: notifier.Metrics) -> None:
         self._tasks = tasks
         self._fleet = fleet
         self._out = out
         self._who = context.internal("sensors")
-        self._settings = tasks.desk.conf.sensor_data
-        self._after = 0  # the node after which a round begins that had no time for all
-        self._records = lanes.Records(_CALM)
-        halted = tasks.desk.draining
-        self._silent = lanes.Lane(self._read_silent, most=1, halted=halted)
+        self._settings = tasks.runtime.conf.sensor_data
+        self._after = 0  # the last node of a round that ran out of time
+        self._hanging: set[str] = set()
+        self._records = node_queue.Records(_CALM)
+        halted = tasks.runtime.draining
+        self._silent = node_queue.BackgroundQueue(self._read_silent, most=1, halted=halted)
 
     @property
     def interval(self) -> float:
-        """Seconds between two rounds, 0 if there are none."""
+        """Seconds between two rounds; 0: never."""
         return float(self._settings.interval if self._settings.send_sensor_data else 0)
 
     def sweep(self) -> None:
-        """Read each machine once, as many as there is time for; the next round reads the others."""
-        halted = self._tasks.desk.draining
+        """Read each machine once within the time limit; the next round reads the rest."""
+        halted = self._tasks.runtime.draining
         most = self._settings.workers
-        lanes.go_through(self._in_time(), self._read_or_put_off, most=most, halted=halted)
+        node_queue.go_through(
+            self._in_time(), self._read_or_put_off, most=most, halted=halted, hanging=self._hanging
+        )
         self._records.forget(_FORGOTTEN)
 
     def settle(self, timeout: float) -> bool:
-        """Wait until no silent machine is left to be asked; False if that takes longer."""
+        """Wait until the queue of silent machines is empty; return False after the limit."""
         return self._silent.wait_idle(timeout)
 
     # -- which -------------------------------------------------------------------------------
@@ -74,7 +77,7 @@ class Sensors:
             if time.monotonic() > end:
                 LOG.warning(
                     "Reading sensors took longer than [sensor_data]wait_timeout (%d s); the next "
-                    "round goes on with the machines that are left",
+                    "round continues with the remaining machines",
                     limit,
                 )
                 return
@@ -83,15 +86,15 @@ class Sensors:
         self._after = 0
 
     def _nodes(self) -> Iterator[Node]:
-        """Yield this conductor's nodes that somebody uses, or all that are managed."""
+        """Yield this conductor's nodes with an instance, or all managed nodes."""
         while True:
             question = functools.partial(
                 sweeps.for_power_sync,
-                skip_states=powersync.SKIPPED,
+                skip_states=power_sync.SKIPPED,
                 after_id=self._after,
                 limit=_PAGE,
             )
-            page = self._tasks.desk.database.read(question)
+            page = self._tasks.runtime.database.read(question)
             for row in page:
                 if self._in_use(row["instance_uuid"]) and self._fleet.mine(row):
                     yield Node.of(row)
@@ -111,31 +114,31 @@ class Sensors:
             self._read(node)
 
     def _read_silent(self, old: Node) -> None:
-        """Read one that was silent, as it is now: it may have waited here for hours."""
+        """Read a silent machine after reading its node again, as hours may have passed."""
         try:
-            node = self._tasks.desk.database.read(lambda conn: nodes.load(conn, old.uuid))
+            node = self._tasks.runtime.database.read(lambda conn: nodes.load(conn, old.uuid))
         except errors.Error as why:
-            LOG.info("Node %s: its sensors are not read: %s", old.uuid, why)
+            LOG.info("Node %s: its sensors were not read: %s", old.uuid, why)
             return
         if (
             node.reservation is None
-            and powersync.watched(node)
+            and power_sync.watched(node)
             and self._in_use(node.instance_uuid)
         ):
             self._read(node)
 
     def _read(self, node: Node) -> None:
-        """Read one machine and tell of it; raises nothing."""
+        """Read one machine and send its notification; raises nothing."""
         begun = time.monotonic()
         try:
-            with patience.limit(PATIENCE):
+            with deadline.limit(PATIENCE):
                 self._tell(node)
         except errors.UnsupportedDriverExtension:
             LOG.debug("Node %s has no sensors", node.uuid)
         except errors.Error as why:
             self._records.failed(node.uuid)
-            LOG.info("Node %s: its sensors are read again later: %s", node.uuid, why)
-        except Exception:  # a driver is anybody's code
+            LOG.info("Node %s: its sensors will be read again later: %s", node.uuid, why)
+        except Exception:  # a driver may raise anything
             LOG.exception("Node %s: reading its sensors failed", node.uuid)
         else:
             quick = time.monotonic() - begun < PATIENCE
@@ -151,13 +154,13 @@ class Sensors:
 
 
 def wanted(found: Readings, types: list[str]) -> dict[str, Mapping[str, Any]]:
-    """Return the readings of these types of sensors; ``all`` names all, capitals do not count."""
+    """Return the readings of these sensor types, ignoring case; ``all`` selects all."""
     names = {name.lower() for name in types}
     return {kind: some for kind, some in found.items() if names & {ALL, kind.lower()} and some}
 
 
 def message(node: Node, kind: str, found: Readings) -> dict[str, Any]:
-    """Return what listeners of Ironic's sensor data expect, JSON values only."""
+    """Return the payload of Ironic's sensor notifications, JSON values only."""
     return {
         "message_id": str(uuid.uuid4()),
         "instance_uuid": node.instance_uuid,

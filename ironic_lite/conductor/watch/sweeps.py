@@ -1,4 +1,4 @@
-"""Periodic sweeps, each in a thread of its own: a rack of dead BMCs delays only one of them."""
+"""Periodic sweeps, each in its own thread, so that a slow one delays only itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from ironic_lite import errors
-from ironic_lite.conductor import outage
+from ironic_lite.conductor.work import db_retry
 
 LOG = logging.getLogger(__name__)
 _LONGEST_START = 3600.0  # seconds
@@ -17,7 +17,7 @@ _LONGEST_START = 3600.0  # seconds
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sweep:
-    """A name for the log, seconds between two runs (0 = never), and the act itself."""
+    """A periodic action: name for the log, interval in seconds (0: never), function."""
 
     name: str
     interval: float
@@ -25,17 +25,18 @@ class Sweep:
 
 
 class Sweeps:
-    """Runs sweeps on time until halted. A sweep that fails is logged and run again next time."""
+    """Runs sweeps on time until halted; a failed sweep is logged and run again."""
 
     def __init__(self, halted: threading.Event, plan: Sequence[Sweep]) -> None:
         self._plan = [one for one in plan if one.interval > 0]
         self._halted = halted
 
     def start(self) -> None:
-        """Begin; first runs are spread over their interval, and each pause differs a little, so
-        that conductors started together do not march in step.
+        """Start the sweeps.
 
-        What is done once a day is first done within the hour: a service may not live that long.
+        First runs are spread over their interval and pauses vary a little, so that conductors
+        started together do not run in step. A daily sweep first runs within the hour, because a
+        service may not run for a day.
         """
         for sweep in self._plan:
             threading.Thread(
@@ -43,17 +44,17 @@ class Sweeps:
             ).start()
 
     def _run(self, sweep: Sweep) -> None:
-        # Jitter is no secret: an ordinary random generator does.
+        # Jitter needs no cryptographic random generator.
         pause = min(sweep.interval, _LONGEST_START) * random.uniform(0.3, 1.0)
-        told = outage.Told(LOG)
+        told = db_retry.OutageLog(LOG)
         while not self._halted.wait(pause):
             try:
                 sweep.act()
                 told.back("The sweep for %s is run again", sweep.name)
-            except errors.Unavailable as why:  # the database is away, most likely: no bug of ours
+            except errors.Unavailable as why:  # usually an unavailable database, not a bug
                 told.away("The sweep for %s failed; it runs again: %s", sweep.name, why)
             except errors.Error as why:
                 LOG.warning("The sweep for %s failed; it runs again: %s", sweep.name, why)
-            except BaseException:  # as sys.exit in a driver: this thread is the only one
+            except BaseException:  # such as sys.exit in a driver: this sweep has only this thread
                 LOG.exception("The sweep for %s failed; it runs again", sweep.name)
             pause = sweep.interval * random.uniform(0.9, 1.1)

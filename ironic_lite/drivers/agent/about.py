@@ -1,15 +1,15 @@
-"""What an agent is told of its node with each command: a node and its ports as plain JSON.
+"""Node and ports as plain JSON for an agent's commands.
 
-No secret goes along: the agent has its own, and a machine's memory is no place for those of its
-BMC. What [deploy] says about erasing, and which volumes are wanted, goes where the agent looks for
-it.
+They contain no secret: the agent has its own, and BMC passwords must not be in a machine's memory.
+The erasing options of [deploy] and the requested volumes are put where the agent reads them.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import config, errors, masking
+from ironic_lite import errors
+from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import modes
 
@@ -30,7 +30,7 @@ _ERASING = (
 
 
 def node(task: base.Task) -> Json:
-    """Return the node as the agent takes it."""
+    """Return the node as the agent expects it."""
     columns = task.node.as_dict()
     shown = {
         name: masking.field(name, value) for name, value in columns.items() if name not in _OURS
@@ -47,22 +47,22 @@ def node(task: base.Task) -> Json:
 
 
 def _mode(task: base.Task) -> Json:
-    """Return how the instance will boot, which decides on the partition table it gets.
+    """Return the instance's boot mode, which decides on the type of its partition table.
 
-    Unsaid, the agent goes by how its own ramdisk was booted; the two may differ where a BMC cannot
-    be told.
+    Without it, the agent uses the boot mode of its own ramdisk, which may differ where a BMC does
+    not support boot modes.
     """
     try:
         return {"deploy_boot_mode": modes.wanted(task.node)}
     except errors.InvalidParameter:
-        return {}  # deployments are refused for it; a clean needs none
+        return {}  # deployments are refused for it; a clean does not need it
 
 
 def ports(task: base.Task) -> list[Json]:
-    """Return the node's ports as the agent takes them."""
+    """Return the node's ports as the agent expects them."""
     return [port.as_dict() for port in task.ports]
 
 
 def both(task: base.Task) -> Json:
-    """Return the two arguments that all commands about steps have."""
+    """Return the two arguments that all commands about steps have in common."""
     return {"node": node(task), "ports": ports(task)}

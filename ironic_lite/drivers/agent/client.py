@@ -1,12 +1,13 @@
-"""The agent's own REST API: one machine, one certificate, bounded in time and size.
+"""Client of the agent's REST API, pinned to one certificate, with limits on time and size.
 
-A request goes to the address of the machine's last believed heartbeat and to no other: nothing is
-redirected, no proxy is asked, and the only certificates trusted are those which the agent gave
-with its token. The token is an argument of the query, so addresses with it are never told.
+A request goes only to the address of the machine's last accepted heartbeat, without redirections or
+proxies. Only the certificates that the agent gave with its token are trusted. The token is a query
+argument, so URLs with it are never logged.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import logging
 import re
@@ -18,39 +19,37 @@ from typing import Any, TypeVar
 
 import orjson
 
-from ironic_lite import config, errors, masking, texts
-from ironic_lite.drivers import answers, base
+from ironic_lite import errors
+from ironic_lite.core import bounded_http, config, masking
+from ironic_lite.drivers import allowed_networks, base, deadline
 from ironic_lite.drivers.agent import results
 from ironic_lite.drivers.agent.results import Result, Status
+from ironic_lite.errors import unicode_text
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LIMIT = 80 * 1024 * 1024
-"""Bytes one answer may have. Most have some kilobytes, collected logs some megabytes; a step that
-has ended comes back with its arguments, and a configuration drive may have 64 MiB."""
+"""Bytes one answer may have. Most have some kilobytes, and collected logs some megabytes. The
+result of a step contains its arguments, and a configuration drive may have 64 MiB."""
 _ADDRESS = re.compile(r"https?://[^\s'\"<>]+", re.IGNORECASE)
-_CHUNK = 256 * 1024
-_PAUSE = 1.0  # seconds between two tries
-_SHORT_SECONDS = 10.0  # for a question that will be asked again
-_SHORT = 400  # characters of a foreign answer that are quoted
+_PAUSE = 1.0  # seconds between two attempts
+_SHORT_SECONDS = 10.0  # for a request that will be repeated
+_SHORT = 400  # characters of an answer that are quoted
 _TLS: Mapping[str, ssl.TLSVersion] = {
     "1.2": ssl.TLSVersion.TLSv1_2,
     "1.3": ssl.TLSVersion.TLSv1_3,
 }
 
 
-_Answer = answers.bounded(lambda: LIMIT)
-
-
 def tls_context(pem: str, minimum: str) -> ssl.SSLContext:
-    """Return settings that trust these certificates and nothing else.
+    """Return a TLS context that trusts only these certificates.
 
-    :raises ssl.SSLError, TypeError: ``pem`` holds no certificate.
+    :raises ssl.SSLError, TypeError: ``pem`` contains no certificate.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = bounded_http.tls_context()
     context.minimum_version = _TLS[minimum]
-    # The agent signs its certificate itself, and does not call itself an authority.
+    # The agent's certificate is self-signed, but not marked as a CA.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=pem)
     return context
@@ -60,14 +59,14 @@ class Client:
     """Commands to the agent that runs in the machine of a task.
 
     Every method may raise ``errors.AgentUnreachable`` (no answer; retryable),
-    ``errors.AgentRefused`` (an answer, and not the one wanted) and ``errors.Stopping``.
+    ``errors.AgentRefused`` (an unexpected answer), ``errors.Stopping`` and ``errors.LockLost``.
     """
 
     def __init__(self, task: base.Task) -> None:
-        """Prepare to speak; nothing is sent yet.
+        """Prepare the connection; nothing is sent yet.
 
         :raises errors.AgentUnreachable: no agent has sent a heartbeat since the ramdisk booted.
-        :raises errors.AgentRefused: its certificate cannot be used, or there is none.
+        :raises errors.AgentRefused: its certificate is missing or invalid.
         """
         agent = task.agent
         if agent is None:
@@ -81,24 +80,24 @@ class Client:
 
     def _pinned(self, agent: base.Agent) -> ssl.SSLContext:
         if not agent.verify_ca:
-            raise self._refused("connect", "it has an address of https and gave no certificate")
+            raise self._refused("connect", "it has an https address but gave no certificate")
         try:
             return tls_context(agent.verify_ca, config.CONF.agent.tls_minimum_version)
-        except (ssl.SSLError, TypeError) as why:  # the latter for other letters than those of ASCII
+        except (ssl.SSLError, TypeError) as why:  # TypeError: the text is not ASCII
             raise self._refused("connect", f"its certificate cannot be read: {why}") from None
 
     # -- questions ---------------------------------------------------------------------------
 
     def commands(self) -> list[Result]:
-        """Return the commands the agent has been given since it started, oldest first."""
+        """Return the commands given to the agent since its start, oldest first."""
         document = self._tried("commands", lambda: self._send("GET", "/v1/commands/"))
         return self._read("commands", results.read_list, document)
 
     def result(self, command_id: str) -> Result | None:
-        """Return what became of a command; None if the agent knows of none with this id.
+        """Return the result of a command; None if the agent does not know its id.
 
-        One try, and a short one: who asks this asks again soon, and an agent that hangs is to keep
-        no worker from others.
+        Sends one request with a short timeout, because the caller repeats it soon, and a hanging
+        agent must not block a worker.
         """
         path = f"/v1/commands/{urllib.parse.quote(command_id, safe='')}"
         try:
@@ -111,19 +110,19 @@ class Client:
             raise self._unreachable(why) from None
         return self._read("commands", results.read, document)
 
-    # -- orders ------------------------------------------------------------------------------
+    # -- commands ----------------------------------------------------------------------------
 
     def start(
         self, name: str, params: Mapping[str, Any], *, before: Sequence[Result] | None = None
     ) -> Result:
-        """Have a command begun, and return it as soon as it runs.
+        """Start a command, and return it as soon as it runs.
 
-        A lost connection makes no second command of it: the list is looked at first.
+        A lost connection does not start it twice, because the command list is read first.
 
         :param name: ``extension.command``.
-        :param params: its arguments; a wrong name of one may break the agent until its next boot.
-        :param before: the commands there were a moment ago, None to ask for them.
-        :raises errors.AgentBusy: another command runs (retryable); nothing was begun.
+        :param params: its arguments; a wrong name may break the agent until its next boot.
+        :param before: the commands listed a moment ago, None to list them.
+        :raises errors.AgentBusy: another command runs (retryable); nothing was started.
         """
         known = self.commands() if before is None else before
         return self._order(name, params, wait=False, known=known)
@@ -131,25 +130,25 @@ class Client:
     def call(
         self, name: str, params: Mapping[str, Any], *, timeout: float | None = None
     ) -> Mapping[str, Any]:
-        """Have a short command carried out, and return what it returns.
+        """Run a short command, and return its result.
 
         :param timeout: seconds it may take, None for [agent]command_timeout.
-        :raises errors.AgentBusy: another command runs (retryable); nothing was begun.
-        :raises errors.AgentCommandFailed: it was carried out, and failed.
-        :raises errors.AgentChanged: the agent has other hardware managers than were named.
+        :raises errors.AgentBusy: another command runs (retryable); nothing was started.
+        :raises errors.AgentCommandFailed: the command ran and failed.
+        :raises errors.AgentChanged: the agent's hardware managers differ from the expected ones.
         """
         found = self._order(name, params, wait=True, known=(), timeout=timeout)
         return self.value(found)
 
     def value(self, found: Result) -> Mapping[str, Any]:
-        """Return the value of a command that has ended.
+        """Return the result value of a command that has ended.
 
         :raises errors.AgentCommandFailed, errors.AgentChanged: as `call`.
         """
         if found.status is Status.SUCCEEDED:
             return found.value
         if found.status is Status.CHANGED:
-            reason = texts.clean(self._plain(found.reason))
+            reason = unicode_text.clean(self._plain(found.reason))
             raise errors.AgentChanged(reason=reason or "it does not say which")
         why = self._plain(found.reason) if found.status is Status.FAILED else "it has not ended"
         raise errors.AgentCommandFailed(
@@ -171,12 +170,12 @@ class Client:
         def post() -> Any:
             return self._send("POST", "/v1/commands/", query, body, timeout)
 
-        if wait:  # these change nothing that doing it twice would harm
+        if wait:  # these commands are idempotent
             return self._read(name, results.read, self._tried(name, post))
         try:
             return self._read(name, results.read, post())
         except OSError as why:
-            LOG.info("Node %s: the agent was lost while %s began", self._task.node.uuid, name)
+            LOG.info("Node %s: lost the agent while starting %s", self._task.node.uuid, name)
             begun = results.unknown(known, self.commands(), name.rpartition(".")[2])
             if begun is not None:
                 return begun
@@ -185,7 +184,7 @@ class Client:
     # -- the wire ----------------------------------------------------------------------------
 
     def _tried(self, what: str, send: Callable[[], T]) -> T:
-        """Send, and try again what found nobody there; a refusal stays one."""
+        """Send a request, and retry it if there is no connection; a refusal is not retried."""
         attempts = config.CONF.agent.max_command_attempts
         for attempt in range(1, attempts + 1):
             try:
@@ -193,7 +192,7 @@ class Client:
             except OSError as why:
                 if attempt == attempts:
                     raise self._unreachable(why) from None
-                LOG.info("Node %s: its agent: %s: tried again", self._task.node.uuid, what)
+                LOG.info("Node %s: its agent: %s: retrying", self._task.node.uuid, what)
                 self._task.pause(_PAUSE)
         raise AssertionError("[agent]max_command_attempts is 1 or more")
 
@@ -207,55 +206,55 @@ class Client:
     ) -> Any:
         """Return the JSON of an answer.
 
-        :raises OSError: there was none, or not all of it in time.
+        :raises OSError: no complete answer came in time.
+        :raises errors.LockLost: nothing was sent, because another conductor has the node.
         """
         asked = urllib.parse.urlencode({**(query or {}), "agent_token": self._agent.token})
-        connection = self._connection(timeout or config.CONF.agent.command_timeout)
+        seconds = deadline.within(timeout or config.CONF.agent.command_timeout)
+        limits = bounded_http.Limits(connect=seconds, whole=seconds, size=LIMIT)
         headers = {"Accept": "application/json", "Connection": "close"}
         if body is not None:
             headers["Content-Type"] = "application/json"
+        host, port = self._address
+        judge = allowed_networks.judge("agent")
+        made = bounded_http.Connection(host, port, limits=limits, judge=judge, tls=self._tls)
+        target = f"{self._path}{path}?{asked}"
         try:
-            connection.request(method, f"{self._path}{path}?{asked}", body=body, headers=headers)
-            answer = connection.getresponse()
-            content = _whole(answer)
+            with contextlib.closing(made) as connection:
+                connection.connect()
+                self._task.confirm_lock()  # after connecting, which may take long
+                with connection.exchange(method, target, headers, body) as answer:
+                    content = bounded_http.content(answer, LIMIT)
         except ssl.SSLCertVerificationError as why:
-            reason = f"its certificate is not the one its heartbeat gave: {why.verify_message}"
+            reason = f"its certificate differs from that of its heartbeat: {why.verify_message}"
             raise self._refused("TLS", reason) from None
+        except bounded_http.AddressRefused as why:
+            raise self._refused("connect", f"its address {why}") from None
         except http.client.HTTPException as why:
             raise ConnectionError(f"{type(why).__name__}: {why}") from None
-        finally:
-            connection.close()
         return self._judged(answer.status, content)
-
-    def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        host, port = self._address
-        connection: http.client.HTTPConnection
-        if self._tls is None:
-            connection = http.client.HTTPConnection(host, port, timeout=timeout)
-        else:
-            connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=self._tls)
-        connection.response_class = _Answer
-        return connection
 
     def _judged(self, status: int, content: bytes) -> Any:
         try:
-            document = orjson.loads(content)
-        except orjson.JSONDecodeError:
+            document = bounded_http.json_value(content)
+        except bounded_http.TooManyValues as why:
+            raise self._refused(f"HTTP {status}", f"its answer is {why}", status) from None
+        except ValueError:
             document = None
         if status == HTTPStatus.OK:
-            if document is None:  # an agent that dies in the middle of an answer cuts it off
-                raise ConnectionError("the answer is not whole")
+            if document is None:  # an agent that dies while answering truncates its answer
+                raise ConnectionError("the answer is truncated")
             return document
         said = document.get("faultstring") if isinstance(document, dict) else None
-        said = said if isinstance(said, str) else content[:_SHORT].decode("utf-8", "replace")
-        said = self._plain(said)[:_SHORT]
+        # A foreign answer is not quoted, because it may be another service's secret.
+        said = self._plain(said)[:_SHORT] if isinstance(said, str) else "it gives no reason"
         if status == HTTPStatus.CONFLICT:
             raise errors.AgentBusy(node=self._task.node.uuid, reason=said)
         raise self._refused(f"HTTP {status}", said, status)
 
     def _plain(self, text: str) -> str:
-        """Return a text without the token, which is part of each address that is asked, and without
-        what is secret in other addresses: the agent quotes those of images.
+        """Return a text without the token, which each request URL contains, and without secrets in
+        other URLs, because the agent quotes those of images.
         """
         return _ADDRESS.sub(_shown, text.replace(self._agent.token, masking.MASK))
 
@@ -281,10 +280,3 @@ class Client:
 
 def _shown(address: re.Match[str]) -> str:
     return masking.address(address[0])
-
-
-def _whole(answer: http.client.HTTPResponse) -> bytes:
-    body = bytearray()
-    while part := answer.read(_CHUNK):
-        body += part
-    return bytes(body)

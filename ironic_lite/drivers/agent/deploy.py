@@ -1,32 +1,31 @@
-"""What all deploy interfaces with an agent share: the ramdisk around cleaning and servicing, the
-agent's steps, and its heartbeats.
-"""
+"""Base of deploy interfaces with an agent: ramdisk, agent steps, heartbeats."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ironic_lite import errors, fast_track
+from ironic_lite import errors
+from ironic_lite.domain import fast_track
+from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import about, logs, ramdisk, standby
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import LISTED
 from ironic_lite.drivers.agent.steps import InBand, concerns, heard
-from ironic_lite.states import State
 
 
 class AgentDeploy(InBand, base.Deploy):
-    """The base of deploy interfaces whose work is done by an agent."""
+    """The base of deploy interfaces that work through an agent."""
 
     minds_agent: ClassVar[bool] = True
 
     def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
+        """Return ``{driver_info key: description}``."""
         return {**super().get_properties(), fast_track.KEY: standby.DESCRIPTION}
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in driver_info.
+        """Reject invalid values in driver_info.
 
         :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
         """
@@ -34,38 +33,40 @@ class AgentDeploy(InBand, base.Deploy):
         fast_track.check(driver_info)
 
     def validate(self, task: base.Task) -> None:
-        """Check that the ramdisk could be booted to deploy.
+        """Check that the ramdisk can be booted to deploy.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         task.driver.boot.validate(task)
 
     def check_ramdisk(self, task: base.Task) -> None:
-        """Check that the ramdisk could be booted.
+        """Check that the ramdisk can be booted.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         task.driver.boot.check_ramdisk(task, "deploy")
 
     def prepare_cleaning(self, task: base.Task) -> base.Outcome:
-        """Boot the ramdisk, whose first heartbeat goes on; on the fast track the one that runs is
-        used.
+        """Boot the ramdisk and wait for its first heartbeat; fast track uses a running one.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
         return ramdisk.enter(task)
 
     def tear_down_cleaning(self, task: base.Task) -> None:
-        """Take the ramdisk away; after a failure the machine stays on, to be looked at (S2.19), and
-        on the fast track the ramdisk goes on.
+        """Take the ramdisk away, unless the run failed or fast track keeps the ramdisk.
+
+        After a failure the machine stays on for inspection.
 
         :raises errors.HardwareError: the machine or its BMC refused.
+
+        Source: S2.19.
         """
         logs.ended(task)
         ramdisk.part(task)
 
     def prepare_service(self, task: base.Task) -> base.Outcome:
-        """Boot the ramdisk beside the instance; its first heartbeat goes on.
+        """Boot the ramdisk beside the instance, and wait for its first heartbeat.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -73,15 +74,14 @@ class AgentDeploy(InBand, base.Deploy):
         return base.WAIT
 
     def prepare_restart(self, task: base.Task) -> None:
-        """Have the ramdisk boot again, if the run works with one.
+        """Let the ramdisk boot again, if the run uses one.
 
-        :raises errors.Error: what it boots from cannot be put in place.
+        :raises errors.Error: its boot files cannot be put in place.
         """
         ramdisk.again(task)
 
     def tear_down_service(self, task: base.Task) -> None:
-        """Take the ramdisk away and boot the instance again; after a failure the machine stays as
-        it is, to be looked at.
+        """Take the ramdisk away and boot the instance again; after a failure change nothing.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -91,13 +91,13 @@ class AgentDeploy(InBand, base.Deploy):
             ramdisk.boot_instance(task)
 
     def minds_heartbeat(self, task: base.Task) -> bool:
-        """A step of a BMC's waits for its own end, and an inspection for a report."""
+        """Return False for a BMC's step, which ends by itself, and for an inspection."""
         return task.node.provision_state == State.RESCUEWAIT or concerns(task)
 
     def heartbeat(self, task: base.Task) -> bool:
-        """Let a step of the agent's be asked about, or end what has waited for the agent to come.
+        """Poll an agent's step, or end a step that has waited for the agent.
 
-        A rescue that waits is asked by `poll_rescue`.
+        `poll_rescue` handles a waiting rescue.
         """
         if task.node.provision_state == State.RESCUEWAIT:
             task.wake_after(0)
@@ -105,9 +105,9 @@ class AgentDeploy(InBand, base.Deploy):
         return heard(task)
 
     def agent_steps(self, task: base.Task, kind: base.StepKind) -> base.AgentReport | None:
-        """Ask the agent for its steps, and its hardware managers for their versions.
+        """Read the agent's steps, and the versions of its hardware managers.
 
-        :raises errors.HardwareError: it does not answer as it should.
+        :raises errors.HardwareError: its answer is unusable.
         """
         if task.agent is None or kind not in LISTED:
             return None
@@ -119,21 +119,21 @@ class AgentDeploy(InBand, base.Deploy):
 
 
 class CustomAgentDeploy(AgentDeploy):
-    """Deploys by the steps of the agent alone, and by those of deploy templates."""
+    """Deploys only by the agent's own steps and those of deploy templates."""
 
     def prepare(self, task: base.Task) -> None:
         """Forget an agent that this deployment will not use."""
         ramdisk.begin(task)
 
     def tear_down(self, task: base.Task) -> None:
-        """Switch the machine off, unless it must never be.
+        """Switch the machine off, unless its power must stay on.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
         ramdisk.switch_off(task)
 
     def clean_up(self, task: base.Task) -> None:
-        """Keep the logs of a ramdisk that could not be used, and take away what it booted from.
+        """Collect the logs of a failed ramdisk, and remove its boot files.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -142,12 +142,12 @@ class CustomAgentDeploy(AgentDeploy):
         task.driver.boot.clean_up_ramdisk(task)
 
     def agent_came(self, task: base.Task, kind: base.StepKind, step: Any) -> bool:
-        """The step ``deploy`` waits for the agent."""
+        """Return True for the step ``deploy``, which waits for the agent."""
         return bool(step["step"] == "deploy")
 
     @base.deploy_step(priority=100, rerunnable=True)
     def deploy(self, task: base.Task) -> base.Outcome:
-        """Boot the ramdisk, unless one runs that can be used; the agent's steps follow."""
+        """Boot the ramdisk unless a usable one runs; the agent's steps follow."""
         return ramdisk.enter(task)
 
     @base.deploy_step(priority=40, rerunnable=True)
@@ -158,7 +158,7 @@ class CustomAgentDeploy(AgentDeploy):
 
     @base.deploy_step(priority=20, rerunnable=True)
     def boot_instance(self, task: base.Task) -> None:
-        """Start what the agent has written: the machine is on from here."""
+        """Start the written instance; the machine is on from here."""
         ramdisk.boot_instance(task)
 
 

@@ -1,9 +1,9 @@
-"""The deploy interface ``direct``: the agent writes an image to the disk, and the machine boots it.
+"""The deploy interface ``direct``: the agent writes an image to the disk, which boots then.
 
-deploy (100) boots the ramdisk, write_image (80) has the agent write, prepare_instance_boot (60)
-makes the disk what the machine boots from, tear_down_agent (40) ends the ramdisk, and
+deploy (100) boots the ramdisk, write_image (80) lets the agent write, prepare_instance_boot (60)
+makes the machine boot from its disk, tear_down_agent (40) ends the ramdisk, and
 switch_to_tenant_network (30) and boot_instance (20) start the instance. Steps of the agent and of
-deploy templates go in between by their priorities.
+deploy templates are sorted in by their priorities.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ironic_lite import clock, errors
+from ironic_lite import errors
+from ironic_lite.core import clock
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import image_info, logs, ramdisk, serving, steps
 from ironic_lite.drivers.agent.client import Client
@@ -23,11 +24,11 @@ LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
-_UNTIL = "agent_power_off_until"  # epoch seconds; then the machine is switched off hard
+_UNTIL = "agent_power_off_until"  # epoch seconds; then the power is forced off
 _SOFT_SECONDS = 30.0
 _LOOK_SECONDS, _LOOK_SHARE, _LONGEST_LOOK = 0.1, 0.25, 2.0
-"""The first pause between two looks at the power, of which part of the time taken later ones are,
-and the longest."""
+"""The first pause between two polls of the power, later pauses as a share of the elapsed time, and
+the longest pause."""
 _OOB_REBOOT = "deploy_forces_oob_reboot"
 _ROOT, _ESP, _PREP = "root uuid", "efi system partition uuid", "PReP Boot partition uuid"
 
@@ -40,37 +41,37 @@ class DirectDeploy(AgentDeploy):
         "prepare_instance_boot": "_bootable",
         "tear_down_agent": "_down",
     }
-    """Own steps that wait, and the methods that tell whether they have ended."""
+    """Own steps that wait, and the methods that check whether they have ended."""
 
     def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
+        """Return ``{driver_info key: description}``."""
         return {
             **super().get_properties(),
             **serving.DESCRIPTIONS,
-            _OOB_REBOOT: "true: the BMC switches the machine off after an image has been written, "
-            "and the ramdisk is not asked to.",
+            _OOB_REBOOT: "true: the BMC switches the machine off after an image was written, "
+            "without a request to the ramdisk.",
         }
 
     def validate(self, task: base.Task) -> None:
-        """Check that ramdisk and image are named as they must be.
+        """Check the settings of ramdisk and image.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         task.driver.boot.validate(task)
         serving.wanted(task)
         modes.wanted(task.node)
 
     def prepare(self, task: base.Task) -> None:
-        """Fetch and judge an image that this service serves, before the machine is touched.
+        """Fetch and verify an image that this service serves, before the machine is touched.
 
-        :raises errors.Error: it cannot be had, or is not what it should be.
+        :raises errors.Error: the image is not available, or invalid.
         """
         task.keep(steps.COMMAND, None)
         ramdisk.begin(task)
         serving.make_ready(task)
 
     def tear_down(self, task: base.Task) -> None:
-        """Switch the machine off, unless it must never be; nothing boots it into the instance.
+        """Switch the machine off, unless its power must stay on; do not boot the instance.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -80,8 +81,7 @@ class DirectDeploy(AgentDeploy):
         serving.remove(task)
 
     def clean_up(self, task: base.Task) -> None:
-        """Keep the logs of a ramdisk that could not be used, and take away what it booted from, and
-        the image.
+        """Collect the logs of a failed ramdisk, and remove its boot files and the image.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -91,13 +91,13 @@ class DirectDeploy(AgentDeploy):
         serving.remove(task)
 
     def lacks_files(self, task: base.Task) -> bool:
-        """Tell whether boot files or the image are not here."""
+        """Return whether boot files or the image are missing on this conductor."""
         return super().lacks_files(task) or serving.lacks_files(task)
 
     def take_over(self, task: base.Task) -> None:
-        """Make anew what another conductor has served for this node.
+        """Create the files again that another conductor served for this node.
 
-        :raises errors.Error: a part of it cannot be had.
+        :raises errors.Error: a file is not available.
         """
         super().take_over(task)
         serving.take_over(task)
@@ -106,17 +106,17 @@ class DirectDeploy(AgentDeploy):
 
     @base.deploy_step(priority=100, rerunnable=True)
     def deploy(self, task: base.Task) -> base.Outcome:
-        """Boot the ramdisk, unless one runs that can be used."""
+        """Boot the ramdisk, unless a usable one runs."""
         return ramdisk.enter(task)
 
     @base.deploy_step(priority=80, rerunnable=True)
     def write_image(self, task: base.Task) -> base.Outcome:
-        """Have the agent write the image, and the configuration drive beside it."""
+        """Let the agent write the image and the configuration drive."""
         return steps.begin(task, base.StepKind.DEPLOY, _order(task))
 
     @base.deploy_step(priority=60, rerunnable=True)
     def prepare_instance_boot(self, task: base.Task) -> base.Outcome:
-        """Make the disk what the machine boots from; in UEFI mode the agent tells the firmware."""
+        """Make the machine boot from its disk; in UEFI mode the agent configures the firmware."""
         image = image_info.read(task.node.instance_info, md5=True)
         mode = modes.wanted(task.node)
         if image.kind == image_info.WHOLE_DISK and mode == "bios":
@@ -136,7 +136,7 @@ class DirectDeploy(AgentDeploy):
 
     @base.deploy_step(priority=40, rerunnable=True)
     def tear_down_agent(self, task: base.Task) -> base.Outcome:
-        """Have the ramdisk write all that it has in memory, and switch its machine off."""
+        """Let the ramdisk flush its buffers and power off its machine."""
         logs.ended(task)
         try:
             if self._asked_to_go(task):
@@ -144,25 +144,25 @@ class DirectDeploy(AgentDeploy):
                 task.wake_after(_LOOK_SECONDS)
                 return base.WAIT
         except errors.HardwareError as why:
-            LOG.warning("Node %s: its ramdisk is ended without its help: %s", task.node.uuid, why)
+            LOG.warning("Node %s: ending its ramdisk without its help: %s", task.node.uuid, why)
         ramdisk.leave(task)
         return base.DONE
 
     @base.deploy_step(priority=30, rerunnable=True)
     def switch_to_tenant_network(self, task: base.Task) -> None:
-        """Plug the machine into the networks of its instance."""
+        """Connect the machine to the networks of its instance."""
         task.driver.network.configure_tenant_networks(task)
 
     @base.deploy_step(priority=20, rerunnable=True)
     def boot_instance(self, task: base.Task) -> None:
-        """Start the instance: the machine is on from here."""
+        """Start the instance; the machine is on from here."""
         ramdisk.boot_instance(task)
         serving.remove(task)
 
-    # -- following them ----------------------------------------------------------------------
+    # -- polling -----------------------------------------------------------------------------
 
     def agent_came(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
-        """The step ``deploy`` waits for the agent; those that it works for are asked about."""
+        """End the step ``deploy``, which waits for the agent; poll the agent for other steps."""
         if step["step"] in self._polled:
             task.wake_after(0)
         return bool(step["step"] == "deploy")
@@ -170,7 +170,7 @@ class DirectDeploy(AgentDeploy):
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
     ) -> base.Outcome:
-        """Ask whether a waiting step has ended.
+        """Check whether a waiting step has ended.
 
         :raises errors.AgentCommandFailed: it failed, or was lost with its agent.
         """
@@ -193,12 +193,13 @@ class DirectDeploy(AgentDeploy):
         return steps.ended(task)
 
     def _asked_to_go(self, task: base.Task) -> bool:
-        """Ask the agent to switch its machine off; False if that is not what is wanted."""
+        """Ask the agent to power off its machine; return False if the BMC must do it."""
         client = Client(task)
         if task.node.driver_info.get(_OOB_REBOOT) or ramdisk.stays_on(task):
             client.call("standby.sync", {})
             if not task.driver.power.in_band and task.node.disable_power_off:
-                # It runs until the reboot, and is about to stand in the network of the instance.
+                # The agent runs until the reboot, but the machine moves to the instance's network
+                # now.
                 client.call("system.lockdown", {})
             return False
         client.start("standby.power_off", {})
@@ -222,7 +223,7 @@ class DirectDeploy(AgentDeploy):
 
 
 def _order(task: base.Task) -> Json:
-    """Return the step as the agent runs it, with all it has to know."""
+    """Return the step as the agent runs it, with all its arguments."""
     return {
         "step": "write_image",
         "interface": "deploy",

@@ -1,7 +1,7 @@
-"""What the agent is told about the image it writes, made of a node's instance_info. Pure.
+"""Image data for the agent, made from a node's instance_info. Pure.
 
-Everything that can be known to be wrong is refused here, when the deployment is asked for: an agent
-would find it out minutes later.
+All detectable faults are rejected here, when the deployment is requested, because an agent would
+report them only minutes later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 WHERE = "instance_info"
 WHOLE_DISK, PARTITION = "whole-disk", "partition"
 RAW = "raw"
-_LARGEST = 1024**4  # of a size; in bytes it must still be a number of JSON
+_LARGEST = 1024**4  # limit of a size; in bytes it must still be a JSON number
 _SOURCE = f"{WHERE}/image_source"
 _CHECKSUM = f"{WHERE}/image_checksum"
 _VALUE = f"{WHERE}/image_os_hash_value"
@@ -51,7 +51,7 @@ def _count(least: int) -> Callable[[object], int]:
         except ValueError:
             raise ValueError("must be a whole number") from None
         if not least <= found <= _LARGEST:
-            raise ValueError(f"must be at least {least}, and {_LARGEST} at most")
+            raise ValueError(f"must be at least {least} and at most {_LARGEST}")
         return found
 
     return read
@@ -65,6 +65,7 @@ def _flag(value: object) -> bool:
     raise ValueError("must be true or false")
 
 
+DOWNLOAD = "image_download_source"
 FIELDS: settings.Fields = {
     "image_source": settings.Field(
         str, "URL of the image: http, https or file. Required.", required=True
@@ -76,20 +77,20 @@ FIELDS: settings.Fields = {
     "image_os_hash_value": settings.Field(str, "The digest of that kind, or a URL as above."),
     "image_disk_format": settings.Field(
         _one_of("raw", "qcow2", "gpt", "vmdk", "vdi", "vhd", "vhdx"),
-        "What the image is. Unsaid, the agent looks. raw ones are written while they arrive.",
+        "Format of the image; by default the agent detects it. Raw images are streamed to disk.",
     ),
     "image_type": settings.Field(
-        _one_of(WHOLE_DISK, PARTITION), "whole-disk (as it stands if unsaid) or partition."
+        _one_of(WHOLE_DISK, PARTITION), "whole-disk (the default) or partition."
     ),
-    "image_download_source": settings.Field(
+    DOWNLOAD: settings.Field(
         _one_of("http", "local"),
-        "Who fetches an image of http: the agent (http) or this service, which serves it (local).",
+        "Who fetches an http image: the agent (http) or this service, which serves it (local).",
     ),
     "root_gb": settings.Field(_count(1), "Size of the root partition; for partition images."),
     "swap_mb": settings.Field(_count(0), "Size of a swap partition; for partition images."),
-    "ephemeral_gb": settings.Field(_count(0), "Size of a partition for short-lived data."),
+    "ephemeral_gb": settings.Field(_count(0), "Size of a partition for temporary data."),
     "ephemeral_format": settings.Field(_text, "File system of that partition."),
-    "preserve_ephemeral": settings.Field(_flag, "Keep it when the node is rebuilt."),
+    "preserve_ephemeral": settings.Field(_flag, "Keep that partition when the node is rebuilt."),
 }
 """The keys of instance_info that a deployment reads."""
 
@@ -114,11 +115,11 @@ _HINTS = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Image:
-    """The image of an instance, as its owner asked for it.
+    """The image of an instance, as its owner requested it.
 
-    ``checksum`` is None where the operator needs none, or where it is in a file: then
-    ``checksum_source`` is the address of that file and ``algorithm`` what was said of it, if
-    anything. ``told`` is what was read of ``FIELDS``.
+    ``checksum`` is None if none is required, or if it is in a file: then ``checksum_source`` is the
+    URL of that file and ``algorithm`` its algorithm, if given. ``told`` are the parsed values of
+    ``FIELDS``.
     """
 
     source: sources.Source
@@ -134,16 +135,24 @@ class Image:
 
     @property
     def local(self) -> bool:
-        """Whether the owner wants this service to fetch it; a file can be fetched by no other."""
+        """Return whether this service must fetch the image, which is always so for a file URL."""
         if self.source.file is not None:
             return True
-        return bool(self.told.get("image_download_source") == "local")
+        return bool(self.told.get(DOWNLOAD) == "local")
+
+
+def download_source(driver_info: Mapping[str, Any]) -> str | None:
+    """Return which side fetches a node's images by its driver_info: ``http``, ``local`` or None.
+
+    :raises errors.InvalidParameter: naming ``driver_info/image_download_source``.
+    """
+    return settings.values({DOWNLOAD: FIELDS[DOWNLOAD]}, driver_info).get(DOWNLOAD)
 
 
 def read(instance_info: Mapping[str, Any], *, md5: bool = False) -> Image:
-    """Return the image that an instance is to be made of.
+    """Parse the image of an instance.
 
-    :param md5: whether the operator still trusts md5 ([agent]allow_md5_checksum).
+    :param md5: whether the operator accepts md5 ([agent]allow_md5_checksum).
     :raises errors.InvalidParameter, errors.MissingParameter: naming ``instance_info/<key>``.
     """
     if settings.absent(instance_info, "image_source"):
@@ -153,7 +162,7 @@ def read(instance_info: Mapping[str, Any], *, md5: bool = False) -> Image:
     if wanted is None:
         text = (
             f"Missing mandatory parameter: {_CHECKSUM}, the image's sha256 or sha512 (or "
-            "image_os_hash_algo with image_os_hash_value): nobody else would notice a broken image"
+            "image_os_hash_algo with image_os_hash_value): otherwise nothing detects a bad image"
         )
         raise errors.MissingParameter(text, path=_CHECKSUM)
     algorithm, value = wanted
@@ -162,7 +171,7 @@ def read(instance_info: Mapping[str, Any], *, md5: bool = False) -> Image:
     if "://" in value:
         elsewhere = sources.read(value, path)
         if elsewhere.file is not None and source.file is None:
-            raise errors.InvalidParameter(path=path, reason="must be of http or https here")
+            raise errors.InvalidParameter(path=path, reason="must be an http or https URL here")
         found = Image(source, None, elsewhere, algorithm, told)
     else:
         checksum = checksums.bare(value, path, algorithm=algorithm, md5=md5)
@@ -173,7 +182,7 @@ def read(instance_info: Mapping[str, Any], *, md5: bool = False) -> Image:
 
 
 def check_hints(holder: Mapping[str, Any], where: str) -> None:
-    """Refuse root device hints that no agent knows.
+    """Reject root device hints that no agent supports.
 
     :param holder: ``instance_info`` or ``properties``; ``where`` is its name.
     :raises errors.InvalidParameter: naming ``<where>/root_device[/<hint>]``.
@@ -186,7 +195,7 @@ def check_hints(holder: Mapping[str, Any], where: str) -> None:
         raise errors.InvalidParameter(path=path, reason="must be an object of hints")
     for name, value in hints.items():
         if name not in _HINTS:
-            reason = f"is no hint; there are {', '.join(sorted(_HINTS))}"
+            reason = f"is not a hint; known are {', '.join(sorted(_HINTS))}"
             raise errors.InvalidParameter(path=f"{path}/{name}", reason=reason)
         if isinstance(value, (Mapping, list)) or value is None:
             raise errors.InvalidParameter(
@@ -197,14 +206,14 @@ def check_hints(holder: Mapping[str, Any], where: str) -> None:
 def for_agent(
     image: Image, *, url: str, node_uuid: str, boot_mode: str, run: str, stream: bool, **more: Any
 ) -> Json:
-    """Return ``image_info`` as the step write_image wants it.
+    """Return ``image_info`` for the step write_image.
 
-    :param url: where the agent fetches the image from.
-    :param run: what no other deployment has: an agent writes an image once that has the name of the
-        one it wrote before.
+    :param url: the URL from which the agent fetches the image.
+    :param run: unique per deployment, because an agent does not write an image again that has the
+        name of the previous one.
     :param boot_mode: ``bios`` or ``uefi``.
     :param stream: whether raw images are written while they arrive.
-    :param more: further keys as they are, such as ``proxies``; None leaves one out.
+    :param more: further unchanged keys, such as ``proxies``; a key with None is left out.
     """
     told = image.told
     info: Json = {
@@ -225,7 +234,7 @@ def for_agent(
 
 
 def _ident(name: str, run: str) -> str:
-    """Return a name for the image that is one of a file, too: the agent makes one of it."""
+    """Return a name for the image that is also a valid file name, because the agent needs one."""
     plain = _UNUSUAL.sub("_", name).lstrip(".") or "image"
     return f"{hashlib.sha256(run.encode()).hexdigest()[:_MARK]}-{plain[-_LONGEST:]}"
 

@@ -1,7 +1,7 @@
-"""Inspection from within: a ramdisk looks at its machine and tells what it is made of.
+"""In-band inspection: a ramdisk examines its machine and reports the result.
 
-It is told by a kernel parameter where to send that, and sends it before it asks who it is. One that
-runs already, for fast track, is asked instead.
+A kernel parameter names the report URL; the ramdisk reports before its lookup. A ramdisk that
+already runs on fast track is asked instead.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ironic_lite import config, errors, inspection
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain import inspection
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import logs, ramdisk, standby
 from ironic_lite.drivers.agent.client import Client
@@ -30,18 +32,18 @@ class AgentInspect(base.Inspect):
     takes_reports: ClassVar[bool] = True
 
     def validate(self, task: base.Task) -> None:
-        """Check that the ramdisk could be booted, and knows where to report.
+        """Check that the ramdisk can be booted, and that its report URL is known.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         task.driver.boot.check_ramdisk(task, MODE)
         _parameters(task)
 
     def inspect_hardware(self, task: base.Task) -> base.Outcome:
-        """Boot the ramdisk, which reports; on the fast track the one that runs is asked.
+        """Boot the ramdisk, which reports; on fast track ask the running agent.
 
-        :raises errors.HardwareError: the machine or its BMC refused, or the agent does not answer
-            as it should.
+        :raises errors.HardwareError: the machine or its BMC refused, or the agent's answer is
+            unusable.
         """
         if standby.ready(task):
             inventory = Client(task).call("poll.get_hardware_info", {})
@@ -53,17 +55,17 @@ class AgentInspect(base.Inspect):
     def continue_inspection(
         self, task: base.Task, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]
     ) -> base.Outcome:
-        """Make of the report what ``[inspector]hooks`` say, and put the ramdisk away.
+        """Run ``[inspector]hooks`` on the report, and take the ramdisk away.
 
-        Nothing of the report is kept unless all hooks could go on.
+        Nothing of the report is stored unless all hooks succeed.
 
-        :raises errors.HardwareError: the ramdisk reports an error, a hook cannot go on, or the
-            machine cannot be switched off.
+        :raises errors.HardwareError: the ramdisk reports an error, a hook fails, or the machine
+            cannot be switched off.
         """
         rest = dict(plugin_data)
         logs.sent(task, rest.pop("logs", None), failed=bool(rest.get("error")))
         case = _judged(task, inventory, rest)
-        if standby.wanted(task):  # it goes on, for the next verb
+        if standby.wanted(task):  # the ramdisk keeps running, for the next verb
             task.driver.boot.clean_up_ramdisk(task, MODE)
         else:
             _leave(task)
@@ -71,14 +73,14 @@ class AgentInspect(base.Inspect):
         return base.DONE
 
     def abort(self, task: base.Task) -> None:
-        """Put the ramdisk away.
+        """Take the ramdisk away.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
         _leave(task)
 
     def clean_up(self, task: base.Task) -> None:
-        """Put the ramdisk away.
+        """Take the ramdisk away.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -86,10 +88,10 @@ class AgentInspect(base.Inspect):
 
 
 def _parameters(task: base.Task) -> dict[str, str]:
-    """Return what the ramdisk is told beside its usual parameters.
+    """Return the additional kernel parameters of the ramdisk.
 
     :raises errors.InvalidParameter: [inspector]extra_kernel_params has a word without a value.
-    :raises errors.MissingParameter: it is not known where the ramdisk finds the API.
+    :raises errors.MissingParameter: the API's URL for the ramdisk is unknown.
     """
     words = config.CONF.inspector.extra_kernel_params.split()
     bare = [word for word in words if not word.partition("=")[2]]
@@ -97,7 +99,7 @@ def _parameters(task: base.Task) -> dict[str, str]:
         reason = f"{bare[0]!r} is not of the form name=value"
         raise errors.InvalidParameter(path="[inspector]extra_kernel_params", reason=reason)
     more = dict(word.split("=", 1) for word in words)
-    # The UUID finds a node whose network cards nobody has told us yet.
+    # The UUID identifies a node whose network cards are still unknown.
     url = f"{sources.api_url()}/v1/continue_inspection?node_uuid={task.node.uuid}"
     return {CALLBACK: url, **more}
 
@@ -105,7 +107,7 @@ def _parameters(task: base.Task) -> dict[str, str]:
 def _judged(task: base.Task, inventory: Mapping[str, Any], plugin_data: Json) -> inspection.Case:
     """Run the hooks.
 
-    :raises errors.HardwareError: one of them cannot go on, or there is nothing to go on with.
+    :raises errors.HardwareError: a hook fails, or there is no inventory.
     """
     conf = config.CONF
     case = inspection.Case(
@@ -126,11 +128,11 @@ def _checked(inventory: Any) -> tuple[Json, Json]:
     try:
         return inspection.check({"inventory": inventory})
     except errors.InvalidRequest as why:
-        raise errors.HardwareError(reason=f"The agent tells no inventory: {why}") from why
+        raise errors.HardwareError(reason=f"The agent's inventory is invalid: {why}") from why
 
 
 def _keep(task: base.Task, case: inspection.Case) -> None:
-    """Write down what the hooks have made."""
+    """Store the result of the hooks."""
     for remark in case.remarks:
         LOG.warning("Node %s: %s", task.node.uuid, remark)
     task.add_ports(case.ports)

@@ -1,4 +1,4 @@
-"""The logs of a ramdisk, fetched before it goes and kept as files of the conductor."""
+"""Collection of a ramdisk's logs into files of the conductor, before the ramdisk ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import logging
 import os
 import pathlib
 
-from ironic_lite import clock, config, errors
+from ironic_lite import errors
+from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 
@@ -15,9 +16,9 @@ LOG = logging.getLogger(__name__)
 
 
 def failed(task: base.Task) -> None:
-    """Fetch the logs because something has failed, unless they are never wanted.
+    """Collect the logs after a failure, unless they are never wanted.
 
-    An agent that has been silent for long is not asked: it has been given up for that.
+    An agent that has been silent for long is skipped, because that was the failure.
     """
     agent = task.agent
     if agent is None or config.CONF.agent.deploy_logs_collect == "never":
@@ -28,7 +29,7 @@ def failed(task: base.Task) -> None:
 
 
 def ended(task: base.Task) -> None:
-    """Fetch the logs at the end of a run: at a good one if they are always wanted."""
+    """Collect the logs at the end of a run; after a success only if always wanted."""
     if task.failing:
         failed(task)
     elif config.CONF.agent.deploy_logs_collect == "always":
@@ -36,10 +37,10 @@ def ended(task: base.Task) -> None:
 
 
 def collect(task: base.Task) -> pathlib.Path | None:
-    """Fetch the logs of the running agent into a file, and return it.
+    """Collect the logs of the running agent into a file, and return its path.
 
-    Never raises for an agent that gives none, or a full disk: the logs are told of in our own log
-    only, and what has failed before is worth more than this.
+    An agent without logs or a full disk raises nothing and is only logged, because the earlier
+    failure matters more.
     """
     if task.agent is None:
         return None
@@ -48,17 +49,17 @@ def collect(task: base.Task) -> pathlib.Path | None:
         packed = base64.b64decode(value.get("system_logs") or "", validate=True)
         path = _write(task, packed)
     except (errors.HardwareError, OSError, ValueError, TypeError) as why:
-        LOG.warning("Node %s: no logs of its ramdisk were kept: %s", task.node.uuid, why)
+        LOG.warning("Node %s: cannot keep the logs of its ramdisk: %s", task.node.uuid, why)
         return None
-    LOG.info("Node %s: the logs of its ramdisk are kept in %s", task.node.uuid, path)
+    LOG.info("Node %s: logs of its ramdisk written to %s", task.node.uuid, path)
     return path
 
 
 def sent(task: base.Task, packed: object, *, failed: bool) -> None:
-    """Keep logs that a ramdisk has sent by itself, if they are wanted.
+    """Store logs that a ramdisk has sent by itself, if they are wanted.
 
-    :param packed: a tar archive, packed by gzip and as base64; anything else is left.
-    :param failed: whether something has failed.
+    :param packed: a tar archive, compressed by gzip, in base64; other values are ignored.
+    :param failed: whether the run has failed.
     """
     wanted = config.CONF.agent.deploy_logs_collect
     if not isinstance(packed, str) or wanted == "never" or (wanted != "always" and not failed):
@@ -66,13 +67,13 @@ def sent(task: base.Task, packed: object, *, failed: bool) -> None:
     try:
         path = _write(task, base64.b64decode(packed, validate=True))
     except (OSError, ValueError) as why:
-        LOG.warning("Node %s: no logs of its ramdisk were kept: %s", task.node.uuid, why)
+        LOG.warning("Node %s: cannot keep the logs of its ramdisk: %s", task.node.uuid, why)
     else:
-        LOG.info("Node %s: the logs of its ramdisk are kept in %s", task.node.uuid, path)
+        LOG.info("Node %s: logs of its ramdisk written to %s", task.node.uuid, path)
 
 
 def _write(task: base.Task, packed: bytes) -> pathlib.Path:
-    """Write a file that only we can read: it tells of the machine whatever its tools could."""
+    """Write a file that only this user can read, because it may have secrets of the machine."""
     folder = _folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp = clock.now().strftime("%Y-%m-%d-%H-%M-%S-%f")

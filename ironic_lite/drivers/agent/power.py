@@ -1,7 +1,7 @@
-"""The power interface ``agent``: what runs on a machine restarts it; nobody else could.
+"""The power interface ``agent``: the ramdisk's agent restarts the machine.
 
-For machines without a BMC. Somebody boots the ramdisk on them by hand; from then on its agent is
-asked to restart. Such a machine is never switched off.
+It is for machines without a BMC. An operator boots the ramdisk by hand; from then on its agent
+restarts the machine. Such a machine is never switched off.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ironic_lite import errors, fast_track
+from ironic_lite import errors
+from ironic_lite.domain import fast_track
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import standby
 from ironic_lite.drivers.agent.client import Client
@@ -23,52 +24,52 @@ class AgentPower(base.Power):
     in_band: ClassVar[bool] = True
 
     def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
+        """Return ``{driver_info key: description}``."""
         return {fast_track.KEY: standby.DESCRIPTION}
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in driver_info.
+        """Reject invalid values in driver_info.
 
         :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
         """
         fast_track.check(driver_info)
 
     def validate(self, task: base.Task) -> None:
-        """Check that the node is on the fast track: else no agent is ever kept.
+        """Check that the node is on fast track, because otherwise no agent keeps running.
 
-        :raises errors.InvalidParameter: it is not.
+        :raises errors.InvalidParameter: the node is not on fast track.
         """
         if not standby.wanted(task):
             reason = (
                 "the power interface agent needs true here, or [deploy]fast_track = true: it "
-                "speaks to a ramdisk that goes on running"
+                "needs a ramdisk that keeps running"
             )
             raise errors.InvalidParameter(path=f"driver_info/{fast_track.KEY}", reason=reason)
 
     def get_power_state(self, task: base.Task) -> str | None:
         """Return ``power on`` if the agent answers.
 
-        :raises errors.HardwareError: it does not; then nobody knows.
+        :raises errors.HardwareError: the agent does not answer, so the state is unknown.
         """
         _needed(task)
         Client(task).commands()
         return base.POWER_ON
 
     def set_power_state(self, task: base.Task, target: str, timeout: float | None = None) -> None:
-        """Restart the machine, or see that it is on.
+        """Restart the machine, or check that it is on.
 
-        :raises errors.PowerFailure: it was to be switched off, or has no agent.
+        :raises errors.PowerFailure: the target is power off, or there is no agent.
         """
         if target in _RESTARTS:
             self.reboot(task, timeout)
         elif target == base.POWER_ON:
             self.get_power_state(task)
         else:
-            reason = "the power interface agent cannot switch machines off: nobody could start them"
+            reason = "the power interface agent cannot switch machines off: it cannot start them"
             raise errors.PowerFailure(target=target, reason=reason)
 
     def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
-        """Ask the agent to restart its machine; what it boots next is another ramdisk, or none.
+        """Ask the agent to restart its machine, which ends this ramdisk.
 
         :raises errors.HardwareError: there is no agent, or it refuses.
         """
@@ -77,11 +78,11 @@ class AgentPower(base.Power):
         task.forget_agent()
 
     def get_supported_power_states(self, task: base.Task) -> tuple[str, ...]:
-        """Return the targets there are."""
+        """Return the supported targets."""
         return (base.POWER_ON, *_RESTARTS)
 
     def supports_power_sync(self, task: base.Task) -> bool:
-        """A machine without an agent is as it is."""
+        """Return False, because a machine without an agent cannot be changed."""
         return False
 
 

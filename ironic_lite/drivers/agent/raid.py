@@ -1,8 +1,8 @@
-"""The raid interface ``agent``: volumes that hardware managers of a ramdisk's agent build.
+"""The raid interface ``agent``: volumes built by hardware managers of a ramdisk's agent.
 
-``create_configuration`` and ``delete_configuration`` are the agent's own steps, with the priorities
-that it gives them; ``apply_configuration`` is known before there is an agent, so that templates may
-name it. What the agent says that it has built is what the node shows.
+``create_configuration`` and ``delete_configuration`` are the agent's own steps, with its
+priorities. ``apply_configuration`` is known before there is an agent, so that templates may name
+it. The node shows the volumes that the agent reports.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import errors, history, raid
+from ironic_lite import errors
+from ironic_lite.domain import history, raid
+from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import software_raid, steps
-from ironic_lite.states import State
 
 Json = dict[str, Any]
 
@@ -22,7 +23,7 @@ _TARGET = "target_raid_config"
 
 
 class AgentRAID(steps.InBand, base.RAID):
-    """Software RAID, and whatever else the agent's hardware managers build."""
+    """Software RAID, and other volumes of the agent's hardware managers."""
 
     def validate(self, task: base.Task) -> None:
         """Check the node's target_raid_config, if there is one.
@@ -33,7 +34,7 @@ class AgentRAID(steps.InBand, base.RAID):
             software_raid.check(task.node.target_raid_config, _TARGET)
 
     def validate_raid_config(self, task: base.Task, config: Mapping[str, Any]) -> None:
-        """Refuse what no agent can build.
+        """Reject a configuration that no agent can build.
 
         :raises errors.InvalidParameter: naming the path.
         """
@@ -52,10 +53,10 @@ class AgentRAID(steps.InBand, base.RAID):
         create_nonroot_volumes: bool = True,
         delete_existing: bool = False,
     ) -> base.Outcome:
-        """Have the agent build the volumes of ``raid_config``.
+        """Let the agent build the volumes of ``raid_config``.
 
-        :raises errors.InvalidParameter: an argument is wrong; naming the path.
-        :raises errors.HardwareError: the agent cannot be spoken to, or refuses.
+        :raises errors.InvalidParameter: an argument is invalid; naming the path.
+        :raises errors.HardwareError: the agent is unreachable, or refuses.
         """
         disks = raid.wanted(
             software_raid.check(raid_config, "raid_config"),
@@ -70,16 +71,16 @@ class AgentRAID(steps.InBand, base.RAID):
         return steps.begin(task, kind, {"step": APPLY, "interface": self.kind, "args": args})
 
     def agent_came(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
-        """Ask the agent at once about the step that it works at."""
+        """Poll the agent at once for its running step."""
         task.wake_after(0)
         return False
 
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
     ) -> base.Outcome:
-        """Ask the agent whether its step has ended.
+        """Check whether the agent's step has ended.
 
-        :raises errors.HardwareError: it failed, or was lost with its agent, or built nothing.
+        :raises errors.HardwareError: it failed, was lost with its agent, or built nothing.
         :raises errors.AgentChanged: the agent refused it.
         """
         if not self.owns(kind, step):
@@ -93,9 +94,9 @@ class AgentRAID(steps.InBand, base.RAID):
     def after_step(
         self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any], value: Json
     ) -> None:
-        """Write into the node what the agent has built, or that there is nothing any more.
+        """Store on the node the volumes that the agent has built, possibly none.
 
-        :raises errors.StepFailed: it does not say what it has built.
+        :raises errors.StepFailed: the agent does not report the built volumes.
         """
         if step["step"] in (CREATE, APPLY):
             self.show_raid(task, _built(value.get(f"{kind}_result")))
@@ -113,9 +114,9 @@ class AgentRAID(steps.InBand, base.RAID):
 
 
 def _built(result: object) -> list[Json]:
-    """Return the volumes of a step's result.
+    """Return the volumes in a step's result.
 
-    :raises errors.StepFailed: there are none, or they are not described as they must be.
+    :raises errors.StepFailed: there are none, or their description is incomplete.
     """
     disks = result.get("logical_disks") if isinstance(result, Mapping) else None
     if not disks:
@@ -125,7 +126,7 @@ def _built(result: object) -> list[Json]:
         )
         raise errors.StepFailed(step="raid", reason=reason)
     if not (isinstance(disks, list) and all(map(_described, disks))):
-        reason = "the agent does not say of each volume its raid_level and its size_gb"
+        reason = "the agent does not report raid_level and size_gb of each volume"
         raise errors.StepFailed(step="raid", reason=reason)
     return [dict(disk) for disk in disks]
 

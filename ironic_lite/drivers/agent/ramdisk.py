@@ -1,4 +1,4 @@
-"""Booting the ramdisk on a machine, and taking it away: the power, the medium and the secret."""
+"""Start and end of the ramdisk on a machine: power, boot medium and secret."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import standby
 
 TOKEN = "ipa-agent-token"
-"""The kernel parameter by which a ramdisk is told its secret before it asks."""
+"""The kernel parameter that gives a ramdisk its secret before its lookup."""
 AT_WORK = "agent_ramdisk"
-"""What is kept while the steps of a run may count on a ramdisk, through restarts of its machine."""
+"""Key that is set while a run needs a ramdisk, including restarts of its machine."""
 
 
 def boot(
     task: base.Task, mode: str = "deploy", more: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Boot the ramdisk; returns when the machine is on, long before its agent speaks.
+    """Boot the ramdisk; return when the machine is on, long before its agent answers.
 
-    A machine whose power must stay on is rebooted instead of switched off and on. For a ramdisk
-    that runs already this is its reboot: what it boots from is put in place anew.
+    A machine whose power must stay on is rebooted instead of switched off and on. For a running
+    ramdisk this is a reboot with new boot files.
 
     :param mode: one of ``base.RAMDISKS``.
     :param more: further kernel parameters, by name.
@@ -33,30 +33,31 @@ def boot(
 
 
 def again(task: base.Task) -> None:
-    """Have the ramdisk at work, if there is one, boot again with the restart that follows: from
-    what it boots, machines boot once.
+    """Let the ramdisk of the run, if there is one, boot again at the next restart.
 
-    :raises errors.Error: what it boots from cannot be put in place.
+    This is needed because its boot device is set for one boot only.
+
+    :raises errors.Error: its boot files cannot be put in place.
     """
     if at_work(task):
         _prepare(task)
 
 
 def at_work(task: base.Task) -> bool:
-    """Tell whether the run under way counts on a ramdisk, be it that it boots just now."""
+    """Return whether the current run uses a ramdisk, even one that is still booting."""
     return bool(task.recall(AT_WORK))
 
 
 def forget(task: base.Task) -> None:
-    """Count on no ramdisk any more."""
+    """Note that the run does not use a ramdisk any more."""
     task.keep(AT_WORK, None)
 
 
 def _prepare(
     task: base.Task, mode: str = "deploy", more: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Put in place what the ramdisk boots from next, with a secret of its own."""
-    if not task.driver.power.in_band:  # else the agent is still to be told
+    """Put the ramdisk's boot files in place, with a new secret."""
+    if not task.driver.power.in_band:  # else the agent must restart the machine first
         task.forget_agent()
     carries = task.driver.boot.carries_parameters(task, mode)
     params = {**more, **({TOKEN: task.new_agent_token()} if carries else {})}
@@ -64,7 +65,7 @@ def _prepare(
 
 
 def boot_instance(task: base.Task) -> None:
-    """Boot what is on the machine's disk.
+    """Boot the machine from its disk.
 
     :raises errors.HardwareError: the machine or its BMC refused.
     """
@@ -76,8 +77,8 @@ def boot_instance(task: base.Task) -> None:
 def leave(task: base.Task, mode: str = "deploy", *, off: bool = True) -> None:
     """Take the ramdisk away. Repeatable.
 
-    :param off: switch the machine off, unless its power must stay on; else the ramdisk that runs
-        goes on, and its agent is not believed any more.
+    :param off: switch the machine off, unless its power must stay on; else the ramdisk keeps
+        running, but its agent is no longer trusted.
     :raises errors.HardwareError: the machine or its BMC refused.
     """
     forget(task)
@@ -89,7 +90,7 @@ def leave(task: base.Task, mode: str = "deploy", *, off: bool = True) -> None:
 
 
 def part(task: base.Task, mode: str = "deploy") -> None:
-    """Take the ramdisk away at a good end; on the fast track it goes on, for the next verb.
+    """Take the ramdisk away after a success; on fast track keep it for the next verb.
 
     :raises errors.HardwareError: the machine or its BMC refused.
     """
@@ -101,7 +102,7 @@ def part(task: base.Task, mode: str = "deploy") -> None:
 
 
 def enter(task: base.Task) -> base.Outcome:
-    """Boot the ramdisk and wait for it, unless one runs that can be used at once: DONE.
+    """Boot the ramdisk and WAIT for it; return DONE if a usable one runs already.
 
     :raises errors.HardwareError: the machine or its BMC refused.
     """
@@ -120,12 +121,12 @@ def begin(task: base.Task) -> None:
 
 
 def stays_on(task: base.Task) -> bool:
-    """Tell whether the machine is never switched off: it must not be, or cannot be."""
+    """Return whether the machine must not be or cannot be switched off."""
     return task.node.disable_power_off or task.driver.power.in_band
 
 
 def switch_off(task: base.Task) -> None:
-    """Switch the machine off, unless it must never be.
+    """Switch the machine off, unless its power must stay on.
 
     :raises errors.HardwareError: the machine or its BMC refused.
     """
@@ -135,7 +136,7 @@ def switch_off(task: base.Task) -> None:
 
 
 def _start(task: base.Task) -> None:
-    """Let the machine boot: a machine that must never be off by a reboot."""
+    """Start the machine; reboot it if its power must stay on."""
     if stays_on(task):
         task.driver.power.reboot(task)
     else:

@@ -1,8 +1,8 @@
-"""The deploy interface ``ramdisk``: the instance is a ramdisk or an ISO, and no disk is written.
+"""The deploy interface ``ramdisk``: the instance is a ramdisk or an ISO, without a disk.
 
-``instance_info`` names it: ``boot_iso``, or ``kernel`` and ``ramdisk``. The machine boots it each
-time it starts, for as long as the node is active. Cleaning and servicing have a ramdisk with an
-agent, as with all others.
+``instance_info`` names it: ``boot_iso``, or ``kernel`` and ``ramdisk``. The machine boots it at
+each start while the node is active. Cleaning and servicing use a ramdisk with an agent as
+elsewhere.
 """
 
 from __future__ import annotations
@@ -24,39 +24,38 @@ class RamdiskDeploy(AgentDeploy):
     boots_ramdisk: ClassVar[bool] = True
 
     def validate(self, task: base.Task) -> None:
-        """Check that the instance is named, and could be booted.
+        """Check that the instance is named, and can be booted.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         task.driver.boot.check_ramdisk(task, MODE)
         serving.check_drive(task.node.instance_info)
         wanted = bool(task.node.instance_info.get("configdrive"))
         if wanted and not task.driver.boot.brings_configdrive:
             reason = (
-                "is not brought to an instance that is a ramdisk by this boot interface: leave it "
-                "out, and say what it must know in instance_info/ramdisk_kernel_arguments; or set "
+                "is not supported for a ramdisk instance by this boot interface: leave it "
+                "out, and give parameters in instance_info/ramdisk_kernel_arguments; or set "
                 "boot_interface to redfish-virtual-media"
             )
             raise errors.InvalidParameter(path=configdrive.PATH, reason=reason)
 
     def prepare(self, task: base.Task) -> None:
-        """Check once more, with what the request for this instance has brought, and what takes
-        longer: what it boots from is fetched, and the BMC is asked.
+        """Check again with the instance of this request: fetch its boot files and ask the BMC.
 
-        :raises errors.Error: the instance could not be booted; the machine is as it was.
+        :raises errors.Error: the instance cannot be booted; the machine is unchanged.
         """
         self.validate(task)
         task.driver.boot.check_instance(task)
 
     def adopt(self, task: base.Task) -> None:
-        """Let the next boot of a machine that runs such an instance start it again.
+        """Let the next boot of a machine with such an instance start the instance again.
 
-        :raises errors.Error: a part of it cannot be had, or the BMC refused.
+        :raises errors.Error: a part is not available, or the BMC refused.
         """
         task.driver.boot.prepare_instance(task)
 
     def tear_down(self, task: base.Task) -> None:
-        """Switch the machine off, unless it must never be: its instance is gone with that.
+        """Switch the machine off, which ends its instance, unless its power must stay on.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -65,7 +64,7 @@ class RamdiskDeploy(AgentDeploy):
         task.driver.boot.clean_up_instance(task)
 
     def clean_up(self, task: base.Task) -> None:
-        """Take away what the instance boots from.
+        """Remove the boot files of the instance.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -73,7 +72,7 @@ class RamdiskDeploy(AgentDeploy):
 
     @base.deploy_step(priority=100, rerunnable=True)
     def deploy(self, task: base.Task) -> None:
-        """Start the instance: the machine is on from here."""
+        """Start the instance; the machine is on from here."""
         ramdisk.switch_off(task)
         task.driver.network.configure_tenant_networks(task)
         ramdisk.boot_instance(task)

@@ -1,8 +1,8 @@
-"""The rescue interface ``agent``: a ramdisk that somebody may log in to boots beside the instance.
+"""The rescue interface ``agent``: a ramdisk with a login boots beside the instance.
 
-Its agent is told the password of its user once, and stops to listen from then on. The conductor
-says so on the node before it tells it: one that dies in between leaves a rescue that is gone on
-with, and not one that waits for an agent which will never speak again.
+The agent receives its user's password once, and stops listening then. The conductor notes the
+request on the node before sending it. If the conductor dies in between, the rescue continues,
+instead of waiting for an agent that never answers again.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from http import HTTPStatus
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import logs, ramdisk
 from ironic_lite.drivers.agent.client import Client
-from ironic_lite.states import State
 
 LOG = logging.getLogger(__name__)
 
 MODE = "rescue"
 COMMAND = "rescue.finalize_rescue"
 NOTE = "agent_rescue"
-"""How far it is: ``{"boots": 1, "asked": false}``; ``asked`` says that the agent may have been told
-the password. There until the machine boots its instance again."""
+"""Key of the progress: ``{"boots": 1, "asked": false}``; ``asked``: the agent may have the
+password. Kept until the machine boots its instance again."""
 MOST_BOOTS = 2
-"""An agent that is silent after it may have been told is given one more ramdisk."""
+"""Ramdisk boots in all; an agent that is silent after ``asked`` is replaced once."""
 _SOON = 1.0  # seconds
 _FAULTS = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.INTERNAL_SERVER_ERROR})
-"""What an agent answers that knows no hashes, and also one that cannot write a password down."""
+"""Statuses of an agent that does not support hashes, or cannot set a password."""
 _DONE_WITH = frozenset({State.RESCUING, State.RESCUEWAIT, State.RESCUEFAIL, State.UNRESCUING})
-"""States in which there may be a ramdisk without a note of it: a conductor died booting it."""
+"""States in which a ramdisk may run without a note, after a conductor died booting it."""
 
 
 class AgentRescue(base.Rescue):
     """Rescues by a ramdisk with an agent."""
 
     def validate(self, task: base.Task) -> None:
-        """Check that the ramdisk for rescues could be booted.
+        """Check that the rescue ramdisk can be booted.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         if task.driver.power.in_band:
-            reason = "does not reach a machine that runs an instance: nobody could reboot it"
+            reason = "cannot rescue: it cannot reboot a machine that runs an instance"
             raise errors.InvalidParameter(path="power_interface", reason=reason)
         task.driver.boot.check_ramdisk(task, MODE)
 
     def rescue(self, task: base.Task) -> base.Outcome:
-        """Boot the ramdisk; its first heartbeat goes on.
+        """Boot the ramdisk, and wait for its first heartbeat.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
         return _boot(task, 1)
 
     def poll_rescue(self, task: base.Task) -> base.Outcome:
-        """Tell the agent the password, once it speaks; then the ramdisk is left to its user.
+        """Send the agent the password, once it answers; the ramdisk is then ready for its user.
 
-        :raises errors.HardwareError: it cannot be told, or could not do it.
+        :raises errors.HardwareError: the agent is unreachable, or failed to set the password.
         """
         note = task.recall(NOTE) or {"boots": 1, "asked": False}
         if task.agent is None:
@@ -69,7 +69,7 @@ class AgentRescue(base.Rescue):
         try:
             _tell(task)
         except errors.AgentBusy as why:
-            LOG.info("Node %s: its agent is told the password later: %s", task.node.uuid, why)
+            LOG.info("Node %s: sending its agent the password later: %s", task.node.uuid, why)
             task.wake_after(_SOON)
             return base.WAIT
         except errors.AgentUnreachable as why:
@@ -89,7 +89,7 @@ class AgentRescue(base.Rescue):
         ramdisk.boot_instance(task)
 
     def clean_up(self, task: base.Task) -> None:
-        """Take the ramdisk away, if there may be one; the machine is off then, unless it must not.
+        """Take the ramdisk away, if there may be one, and switch the machine off if possible.
 
         :raises errors.HardwareError: the machine or its BMC refused.
         """
@@ -110,17 +110,17 @@ def _boot(task: base.Task, boots: int) -> base.Outcome:
 def _once_more(
     task: base.Task, note: Mapping[str, Any], why: errors.AgentUnreachable
 ) -> base.Outcome:
-    """Boot another ramdisk for one of which nobody knows whether it was told."""
+    """Boot another ramdisk, because it is unknown whether the agent has the password."""
     if note["boots"] >= MOST_BOOTS:
         raise why
-    LOG.warning("Node %s: its ramdisk is booted once more: %s", task.node.uuid, why)
+    LOG.warning("Node %s: booting its ramdisk once more: %s", task.node.uuid, why)
     return _boot(task, note["boots"] + 1)
 
 
 def _tell(task: base.Task) -> None:
-    """Give the agent the password as a hash; as it is only where the operator allows that.
+    """Send the agent the password as a hash; in plain text only if the operator allows it.
 
-    :raises errors.HardwareError: it has not got it.
+    :raises errors.HardwareError: the agent did not receive it.
     """
     info = task.node.instance_info
     hashed, plain = info.get("hashed_rescue_password"), info.get("rescue_password")
@@ -132,16 +132,16 @@ def _tell(task: base.Task) -> None:
     except errors.AgentRefused as why:
         if why.facts.get("status") not in _FAULTS:
             raise
-        # The password is kept beside its hash only for ramdisks that know no hashes.
+        # The plain password is stored beside its hash only for ramdisks without hash support.
         if not plain:
             raise _not_taken(task, why) from why
-        LOG.warning("Node %s: its ramdisk takes no hash of a password", task.node.uuid)
+        LOG.warning("Node %s: its ramdisk does not accept a password hash", task.node.uuid)
         client.call(COMMAND, {"rescue_password": plain})
 
 
 def _not_taken(task: base.Task, why: errors.AgentRefused) -> errors.HardwareError:
     logs.failed(task)
     return errors.HardwareError(
-        reason=f"the ramdisk did not take the password: {why.message}. It must be one that can "
-        "rescue: with a folder /etc/ipa-rescue-config, and an agent that knows hashes"
+        reason=f"the ramdisk did not accept the password: {why.message}. It must support "
+        "rescue: with a folder /etc/ipa-rescue-config, and an agent that supports hashes"
     )

@@ -1,8 +1,8 @@
-"""What an agent's list of commands says of a step: pure tables, without I/O.
+"""Parsing of an agent's command list, to find the command of a step. Pure.
 
-Commands live in the agent's memory, one runs at a time, and they are lost with its ramdisk. The
-step's own name (``Task.step_id``) goes along with it and comes back with its result, so a conductor
-that died between asking and writing down what it asked finds its step again.
+Commands live in the agent's memory, run one at a time, and are lost with its ramdisk. The step's id
+(``Task.step_id``) is sent with it and returned with its result, so a conductor that died between
+request and note finds its step again.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ironic_lite.steps import StepKind
+from ironic_lite.domain.steps import StepKind
 
 MARK = "ironic_lite_step_id"
-"""The key of a step that names it; the agent hands the whole step back."""
+"""The key of a step for its id; the agent returns the whole step."""
 LISTED: Mapping[StepKind, str] = MappingProxyType(
     {StepKind.CLEAN: "clean", StepKind.DEPLOY: "deploy", StepKind.SERVICE: "service"}
 )
-"""Kinds of which an agent has steps, and its extension for them."""
+"""Step kinds of agents, and the agent's extension for each."""
 
 
 class Status(enum.StrEnum):
-    """What an agent says of a command; the words are the wire's."""
+    """Status of a command in the agent's words."""
 
     RUNNING = "RUNNING"
     SUCCEEDED = "SUCCEEDED"
@@ -33,20 +33,20 @@ class Status(enum.StrEnum):
 
     @classmethod
     def read(cls, word: object) -> Status | None:
-        """Return the status of a word, None for one that no agent has."""
-        if word == "VERSION_MISMATCH":  # a later name of the same
+        """Return the status of a word, None for an unknown word."""
+        if word == "VERSION_MISMATCH":  # a later name of the same status
             return cls.CHANGED
         return next((status for status in cls if status == word), None)
 
 
-_MOST = 1000  # characters of the beginning, and of the end, of what an agent says of a failure
+_MOST = 1000  # characters kept from the beginning and from the end of an error text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """A command as the agent tells of it.
+    """A command as the agent reports it.
 
-    ``name`` comes without the extension; ``value`` is what it returned; ``reason`` why it failed.
+    ``name`` has no extension; ``value`` is the result; ``reason`` is the error text.
     """
 
     id: str
@@ -58,12 +58,12 @@ class Result:
 
 
 def read(document: object) -> Result:
-    """Return the result object of an answer.
+    """Parse a command in an answer.
 
-    :raises ValueError: saying what of it is not as it should be.
+    :raises ValueError: naming the fault.
     """
     if not isinstance(document, Mapping):
-        raise ValueError("a command is no JSON object")
+        raise ValueError("a command is not a JSON object")
     known, name = document.get("id"), document.get("command_name")
     status = Status.read(document.get("command_status"))
     if not (isinstance(known, str) and isinstance(name, str)):
@@ -81,7 +81,7 @@ def read(document: object) -> Result:
 
 
 def _error(why: object) -> tuple[str, str]:
-    """Return type and sentence; ``details`` says more than ``message``, where there is one."""
+    """Return type and text of an error; ``details``, if present, has more than ``message``."""
     if not isinstance(why, Mapping):
         return "", _short(str(why)) if why else ""
     said = why.get("details") or why.get("message") or ""
@@ -89,14 +89,14 @@ def _error(why: object) -> tuple[str, str]:
 
 
 def _short(text: str) -> str:
-    """Return the beginning and the end of a long text: a program's last words are there."""
+    """Return the beginning and the end of a long text, because a program's last words matter."""
     return text if len(text) <= 2 * _MOST else f"{text[:_MOST]} [...] {text[-_MOST:]}"
 
 
 def read_list(document: object) -> list[Result]:
-    """Return all commands of an answer, oldest first.
+    """Parse all commands of an answer, oldest first.
 
-    :raises ValueError: saying what of it is not as it should be.
+    :raises ValueError: naming the fault.
     """
     listed = document.get("commands") if isinstance(document, Mapping) else None
     if not isinstance(listed, list):
@@ -110,10 +110,11 @@ def execute(kind: StepKind) -> str:
 
 
 def begun(commands: Sequence[Result], kind: StepKind, step_id: str) -> Result | None:
-    """Return the command that runs, or has run, a step of which nothing was written down.
+    """Return the command of a step whose start was not noted.
 
-    One runs at a time, and ours is the only service that gives commands: one that runs a step just
-    now runs this one. One that has ended says which it was, unless it failed; then it is run again.
+    The agent runs one command at a time, and only this service sends commands, so a running step
+    command is this one. A finished command contains its step, unless it failed; then the step runs
+    again.
     """
     last = commands[-1] if commands else None
     if last is None or last.name != execute(kind):
@@ -126,14 +127,14 @@ def begun(commands: Sequence[Result], kind: StepKind, step_id: str) -> Result | 
 
 
 def running(commands: Sequence[Result], name: str) -> Result | None:
-    """Return the command ``name`` if the agent carries it out just now."""
+    """Return the command ``name`` if the agent runs it now."""
     last = commands[-1] if commands else None
     runs = last is not None and last.name == name and last.status is Status.RUNNING
     return last if runs else None
 
 
 def unknown(before: Sequence[Result], now: Sequence[Result], name: str) -> Result | None:
-    """Return the command ``name`` that is new since ``before``: its request arrived after all."""
+    """Return the command ``name`` that is new since ``before``, so its request had arrived."""
     known = {one.id for one in before}
     last = now[-1] if now else None
     return last if last is not None and last.id not in known and last.name == name else None

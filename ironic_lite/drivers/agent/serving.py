@@ -1,6 +1,4 @@
-"""The image of an instance on its way to the agent: by its own address, or fetched, judged and
-served by this conductor.
-"""
+"""Delivery of an instance's image to the agent: by its own URL, or fetched, verified and served."""
 
 from __future__ import annotations
 
@@ -8,35 +6,40 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import capabilities, config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain import capabilities
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import image_info
 from ironic_lite.drivers.boot import modes
-from ironic_lite.images import cache, checksums, configdrive, judged, published
+from ironic_lite.images import cache, checksums, configdrive, published, verification
 
 Json = dict[str, Any]
 
 FOLDER = published.IMAGES
 """Below http_root."""
 NOTE = "served_image_secret"
-"""The name of the image that is served for a node, which nobody else is to know."""
+"""Key of the image's secret name, under which it is served for a node."""
 _PROXIES = {"http": "image_http_proxy", "https": "image_https_proxy"}
 _NO_PROXY = "image_no_proxy"
 
 DESCRIPTIONS = {
-    "image_http_proxy": "Proxy through which the machine fetches images of http.",
+    "image_http_proxy": "Proxy through which the machine fetches http images.",
     "image_https_proxy": "The same for https.",
-    "image_no_proxy": "Hosts that it reaches without, separated by commas.",
+    "image_no_proxy": "Hosts that it reaches without a proxy, separated by commas.",
+    image_info.DOWNLOAD: "Who fetches an http image: the agent (http) or this service, which "
+    "serves it (local). instance_info has precedence.",
 }
 
 
 def wanted(task: base.Task) -> image_info.Image:
-    """Return the image that the node's instance is to be made of.
+    """Return the image of the node's instance.
 
-    :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+    :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
     """
     info = task.node.instance_info
     image = image_info.read(info, md5=config.CONF.agent.allow_md5_checksum)
+    image_info.download_source(task.node.driver_info)
     cache.check(image.source, f"{image_info.WHERE}/image_source")
     if image.checksum_source is not None:
         cache.check(image.checksum_source, _sum_path(image))
@@ -48,15 +51,15 @@ def wanted(task: base.Task) -> image_info.Image:
 
 
 def make_ready(task: base.Task) -> None:
-    """Fetch, judge and publish the image, if it is this conductor that serves it. Repeatable.
+    """Fetch, verify and publish the image, if this conductor serves it. Repeatable.
 
-    The boot mode is kept for the agent, which looks its node up once more before it partitions.
+    The boot mode is stored for the agent, which repeats its lookup before it partitions the disk.
 
-    :raises errors.Error: it cannot be had, or is not what it should be.
+    :raises errors.Error: the image is not available, or invalid.
     """
     image = wanted(task)
     task.keep(capabilities.DEPLOYED_MODE, modes.wanted(task.node))
-    if served(image):
+    if served(task, image):
         _publish(task, image)
 
 
@@ -67,7 +70,7 @@ def for_agent(task: base.Task) -> Json:
     """
     image = wanted(task)
     url = image.source.url
-    if served(image):
+    if served(task, image):
         image, url = _publish(task, image)
     driver_info = task.node.driver_info
     proxies = {kind: driver_info[key] for kind, key in _PROXIES.items() if driver_info.get(key)}
@@ -86,24 +89,25 @@ def for_agent(task: base.Task) -> Json:
 
 
 def remove(task: base.Task) -> None:
-    """Serve the image no more. Repeatable.
+    """Stop serving the image. Repeatable.
 
-    :raises errors.LocalFileError: it cannot be removed.
+    :raises errors.LocalFileError: its file cannot be removed.
     """
     name = task.recall(NOTE)
     if name:
+        task.confirm_lock()  # the folder may be shared, and another conductor may serve it now
         published.remove(published.root() / name)
         task.keep(NOTE, None)
 
 
 def lacks_files(task: base.Task) -> bool:
-    """Tell whether an image of this node was served, and is not here."""
+    """Return whether an image of this node was served, but is missing on this conductor."""
     name = task.recall(NOTE)
     return bool(name) and not (published.root() / name).exists()
 
 
 def take_over(task: base.Task) -> None:
-    """Serve here what another conductor has served until now.
+    """Serve the image that another conductor has served until now.
 
     :raises errors.Error: as `make_ready`.
     """
@@ -111,22 +115,27 @@ def take_over(task: base.Task) -> None:
         make_ready(task)
 
 
-def served(image: image_info.Image) -> bool:
-    """Tell whether this service hands the image out; the owner's word goes before the option."""
-    said = image.told.get("image_download_source")
+def served(task: base.Task, image: image_info.Image) -> bool:
+    """Return whether this service serves the image.
+
+    instance_info has precedence over driver_info, and driver_info over the option.
+    """
+    said = image.told.get(image_info.DOWNLOAD)
+    said = said or image_info.download_source(task.node.driver_info)
     return image.local or (said or config.CONF.agent.image_download_source) == "local"
 
 
 @cache.holding()
 def _publish(task: base.Task, image: image_info.Image) -> tuple[image_info.Image, str]:
-    """Return the image with its checksum and format known, and where it is served."""
+    """Return the image with checksum and format, and the URL at which it is served."""
     path = f"{image_info.WHERE}/image_source"
     checksum = image.checksum or _looked_up(image)
     file = cache.fetch(image.source.url, path, checksum=checksum)
     said = image.told.get("image_disk_format")
-    form = judged.check(file, checksum, said=said, shown=image.source.shown)
+    form = verification.check(file, checksum, said=said, shown=image.source.shown)
     name = task.recall(NOTE) or f"{FOLDER}/{published.secret_name(task.node.uuid, '')}"
     task.keep(NOTE, name)
+    task.confirm_lock()  # fetching may have taken long
     published.place(file, published.root() / name)
     known = dataclasses.replace(
         image,
@@ -141,7 +150,7 @@ def _publish(task: base.Task, image: image_info.Image) -> tuple[image_info.Image
 def _looked_up(image: image_info.Image) -> checksums.Checksum:
     source, path = image.checksum_source, _sum_path(image)
     assert source is not None  # `image_info.read` has one or the other
-    return judged.looked_up(source, image.source.name, path=path, algorithm=image.algorithm)
+    return verification.looked_up(source, image.source.name, path=path, algorithm=image.algorithm)
 
 
 def _sum_path(image: image_info.Image) -> str:
@@ -150,9 +159,10 @@ def _sum_path(image: image_info.Image) -> str:
 
 
 def _check_boot_loader(image: image_info.Image) -> None:
-    """Refuse an image whose boot loader the agent would refuse to install after writing it.
+    """Reject an image whose boot loader the agent would refuse to install after writing it.
 
-    In UEFI mode, too: the EFI system partition that it makes is empty, and it fills no empty one.
+    This also holds in UEFI mode, because the agent creates an empty EFI system partition and does
+    not fill it.
     """
     if image.kind == image_info.PARTITION and not config.CONF.agent.enable_bios_bootloader_install:
         reason = (
@@ -163,7 +173,7 @@ def _check_boot_loader(image: image_info.Image) -> None:
 
 
 def check_drive(info: Mapping[str, Any]) -> None:
-    """Refuse a configuration drive that could not be brought to the machine.
+    """Reject a configuration drive that cannot be delivered to the machine.
 
     :param info: the node's ``instance_info``.
     :raises errors.InvalidParameter: naming ``configdrive.PATH``.
@@ -175,7 +185,7 @@ def check_drive(info: Mapping[str, Any]) -> None:
 
 
 def _drive(task: base.Task) -> str | None:
-    """Return the configuration drive as the agent takes it: a URL, or gzip in base64."""
+    """Return the configuration drive as the agent accepts it: a URL, or gzip in base64."""
     given = task.node.instance_info.get("configdrive")
     if isinstance(given, dict):
         return configdrive.build(given, uuid=task.node.uuid, name=task.node.name)

@@ -1,7 +1,7 @@
-"""What the agent's own software RAID can build, of what a configuration may say. Pure.
+"""Check of a configuration for the agent's software RAID. Pure.
 
-The rules are those of ironic-python-agent; one that says so minutes later, on a machine that has
-lost its volumes by then, is no help.
+The rules are those of ironic-python-agent, which would report a fault only minutes later, after the
+machine has lost its volumes.
 """
 
 from __future__ import annotations
@@ -9,25 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import errors, raid
+from ironic_lite import errors
+from ironic_lite.domain import raid
 
 Json = dict[str, Any]
 
 SOFTWARE = "software"
-"""The ``controller`` of volumes that the machine's own system makes."""
+"""The ``controller`` of software RAID volumes."""
 FIRST = "1"
-"""The level of the first volume: the machine boots from it."""
+"""The level of the first volume, from which the machine boots."""
 SECOND = ("0", "1", "5", "6", "1+0")
 MOST = 2
-"""Volumes there may be."""
+"""Limit of the number of volumes."""
 _UNREAD = ("number_of_physical_disks", "disk_type", "interface_type")
-"""What the agent does not look at: without ``physical_disks`` it takes every disk it finds."""
+"""Keys that the agent ignores: without ``physical_disks`` it takes every disk it finds."""
 
 
 def check(config: Any, root: str = "") -> list[Json]:
-    """Return the logical disks of a configuration that an agent may be asked for.
+    """Return the logical disks of a configuration that an agent may build.
 
-    :param root: the path of the configuration itself, ``target_raid_config`` for one.
+    :param root: the path of the configuration itself, such as ``target_raid_config``.
     :raises errors.InvalidParameter: naming the path.
     """
     disks = raid.check(config, root)
@@ -38,13 +39,13 @@ def check(config: Any, root: str = "") -> list[Json]:
 
 
 def faults(disks: Sequence[Mapping[str, Any]]) -> Iterator[raid.Fault]:
-    """Yield what no agent can build; nothing for volumes of controllers of the machine."""
+    """Yield faults of software RAID; volumes of hardware controllers have none."""
     if not any(disk.get("controller") == SOFTWARE for disk in disks):
         return
     for place, disk in enumerate(disks):
         yield from _of_disk(f"logical_disks/{place}", disk)
     if len(disks) > MOST:
-        path, reason = f"logical_disks/{MOST}", f"software RAID makes {MOST} volumes at most"
+        path, reason = f"logical_disks/{MOST}", f"software RAID has at most {MOST} volumes"
         yield raid.Fault(path, reason)
     if disks[0]["raid_level"] != FIRST:
         reason = f"the first volume of software RAID must be of level {FIRST}"
@@ -58,14 +59,14 @@ def _of_disk(path: str, disk: Mapping[str, Any]) -> Iterator[raid.Fault]:
         reason = f'must be "{SOFTWARE}" for all volumes or for none'
         yield raid.Fault(f"{path}/controller", reason)
     if disk["size_gb"] == 0:
-        yield raid.Fault(f"{path}/size_gb", "a volume has 1 GiB at least")
+        yield raid.Fault(f"{path}/size_gb", "a volume has at least 1 GiB")
     if any(isinstance(one, str) for one in disk.get("physical_disks", ())):
         reason = 'must be objects with hints, such as {"size": ">= 100"}, for software RAID'
         yield raid.Fault(f"{path}/physical_disks", reason)
     for name in _UNREAD:
         if name in disk:
             reason = (
-                "is not looked at by software RAID, which would take all disks: choose disks by "
+                "is ignored by software RAID, which would take all disks: choose disks by "
                 'hints in physical_disks, such as {"rotational": false}'
             )
             yield raid.Fault(f"{path}/{name}", reason)

@@ -1,8 +1,8 @@
-"""Steps that a ramdisk's agent runs: given to it once, followed until they end.
+"""Execution of steps by a ramdisk's agent: each step is sent once and polled until its end.
 
-A step is asked about by a timer whose pauses grow with the time it takes, and by each heartbeat;
-the agent sends one as soon as a step ends. After two minutes heartbeats alone tell. Nothing here
-waits in a thread, and all that is known of a command is kept on the node: any conductor goes on.
+A timer polls with pauses that grow with the elapsed time, and each heartbeat polls too: the agent
+sends a heartbeat as soon as a step ends. After two minutes only heartbeats poll. No thread waits,
+and all data about a command is stored on the node, so any conductor can continue.
 """
 
 from __future__ import annotations
@@ -12,57 +12,59 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import clock, errors, plans, steps
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import about, ramdisk, results
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import LISTED, Result, Status
-from ironic_lite.states import State
 
 LOG = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 
 COMMAND = "agent_command"
-"""What is kept of the command under way: ``step`` (its ``Task.step_id``), ``id`` (None while the
-agent is busy), ``since`` (epoch seconds), ``boots``: "wanted", then "begun"."""
-SOON = 0.1  # seconds to the first question
-SHARE = 0.25  # of the time a step has taken: the next pause
-LONGEST = 30.0  # seconds; beyond, heartbeats alone tell
+"""Key of the running command: ``step`` (its ``Task.step_id``), ``id`` (None while the agent is
+busy), ``since`` (epoch seconds), ``boots``: "wanted", then "begun"."""
+SOON = 0.1  # seconds to the first poll
+SHARE = 0.25  # of the elapsed time: the next pause
+LONGEST = 30.0  # seconds; beyond, only heartbeats poll
 _LOST = (2.0, 5.0)
-"""Seconds until an agent that did not answer is asked again; then it must speak itself."""
+"""Pauses in seconds after a failed poll; after them the service waits for a heartbeat."""
 
 
 class InBand(base.Interface):
-    """An interface with steps of an agent beside its own."""
+    """An interface that runs an agent's steps beside its own."""
 
     in_band = True
 
     def execute_clean_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
-        """Run a clean step, or have the agent run it.
+        """Run a clean step, or let the agent run it.
 
-        :raises errors.HardwareError: the agent cannot be spoken to, or refuses.
+        :raises errors.HardwareError: the agent is unreachable, or refuses.
         """
         return self._run(task, base.StepKind.CLEAN, step)
 
     def execute_deploy_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
-        """Run a deploy step, or have the agent run it.
+        """Run a deploy step, or let the agent run it.
 
-        :raises errors.HardwareError: the agent cannot be spoken to, or refuses.
+        :raises errors.HardwareError: the agent is unreachable, or refuses.
         """
         return self._run(task, base.StepKind.DEPLOY, step)
 
     def execute_service_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
-        """Run a service step, or have the agent run it.
+        """Run a service step, or let the agent run it.
 
-        :raises errors.HardwareError: the agent cannot be spoken to, or refuses.
+        :raises errors.HardwareError: the agent is unreachable, or refuses.
         """
         return self._run(task, base.StepKind.SERVICE, step)
 
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
     ) -> base.Outcome:
-        """Ask the agent whether its step has ended.
+        """Check whether the agent's step has ended.
 
         :raises errors.AgentCommandFailed: the step failed, or was lost with its agent.
         :raises errors.AgentChanged: the agent refused it.
@@ -76,11 +78,11 @@ class InBand(base.Interface):
         return _end(task, step)
 
     def may_repeat(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
-        """Tell whether a step may be run again after a conductor died in the middle of it.
+        """Return whether a step may run again after a conductor died in the middle of it.
 
-        One that waits for its ramdisk to boot may: nobody has got it yet. An agent's may, if the
-        agent still lives that it was meant for: it knows whether it got the step. One that was
-        started meanwhile has no list, not even that it was asked for its steps.
+        A step that waits for its ramdisk to boot may, because no agent has received it. An agent's
+        step may, if the same agent still runs, because its command list shows whether it received
+        the step. An agent that was started since has no list and was not asked for its steps.
         """
         if self.owns(kind, step):
             return super().may_repeat(task, kind, step)
@@ -92,16 +94,16 @@ class InBand(base.Interface):
             return False
 
     def owns(self, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
-        """Tell whether this is a step of the interface itself, and not one of the agent's."""
+        """Return whether the step belongs to the interface itself, not to the agent."""
         return step["step"] in _own(type(self), kind)  # type: ignore[arg-type]  # a class has a hash
 
     def after_step(
         self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any], value: Json
     ) -> None:
-        """Make of an agent's step what follows from it; ``value`` is what the step returned."""
+        """Process the result ``value`` of an agent's step."""
 
     def agent_came(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
-        """Tell whether a heartbeat ends this step of the interface's own, which waits."""
+        """Return whether a heartbeat ends this waiting step of the interface itself."""
         return False
 
     def _run(
@@ -114,7 +116,7 @@ class InBand(base.Interface):
 
 @functools.cache
 def _own(owner: type[InBand], kind: base.StepKind) -> frozenset[str]:
-    """Return the names of an interface's own steps: each heartbeat asks for them."""
+    """Return the names of an interface's own steps; cached, as each heartbeat needs them."""
     return frozenset(step.name for step in steps.collect(owner.kind, owner, kind))
 
 
@@ -122,13 +124,13 @@ def _own(owner: type[InBand], kind: base.StepKind) -> frozenset[str]:
 
 
 def begin(task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> base.Outcome:
-    """Have the agent run a step; one that it runs already, for a conductor that died, goes on.
+    """Let the agent run a step; a step already started by a dead conductor continues.
 
-    :raises errors.AgentUnreachable, errors.AgentRefused: it was not begun.
+    :raises errors.AgentUnreachable, errors.AgentRefused: the step was not started.
     """
     known = task.recall(COMMAND) or {}
     if known.get("step") == task.step_id and known.get("boots"):
-        return _wait(task, SOON)  # it has ended, and a conductor died while it rebooted
+        return _wait(task, SOON)  # the step has ended, but a conductor died while it rebooted
     if _boots(task):
         return _until_it_speaks(task)
     client = Client(task)
@@ -139,7 +141,9 @@ def begin(task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> base
             name = f"{LISTED[kind]}.{results.execute(kind)}"
             found = client.start(name, _arguments(task, kind, step), before=before)
     except errors.AgentBusy as why:
-        LOG.info("Node %s: %s is given to it later: %s", task.node.uuid, steps.title(step), why)
+        LOG.info(
+            "Node %s: sending %s to the agent later: %s", task.node.uuid, steps.title(step), why
+        )
         return _later(task)
     _keep(task, id=found.id, since=clock.stamp())
     return _wait(task, SOON)
@@ -157,13 +161,13 @@ def _arguments(task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) ->
 def order(
     task: base.Task, name: str, params: Callable[[Client], Mapping[str, Any]]
 ) -> base.Outcome:
-    """Have the agent begin a command that is no step of its own, and may be given twice.
+    """Let the agent start an idempotent command that is not one of its steps.
 
-    One that it carries out already, for a conductor that died, goes on.
+    A command already started by a dead conductor continues.
 
     :param name: ``extension.command``.
     :param params: returns its arguments; it may ask the agent for some of them.
-    :raises errors.AgentUnreachable, errors.AgentRefused: it was not begun.
+    :raises errors.AgentUnreachable, errors.AgentRefused: the command was not started.
     """
     if _boots(task):
         return _until_it_speaks(task)
@@ -174,29 +178,27 @@ def order(
         if found is None:
             found = client.start(name, params(client), before=before)
     except errors.AgentBusy as why:
-        LOG.info("Node %s: %s is given to it later: %s", task.node.uuid, name, why)
+        LOG.info("Node %s: sending %s to the agent later: %s", task.node.uuid, name, why)
         return _later(task)
     _keep(task, id=found.id, since=clock.stamp())
     return _wait(task, SOON)
 
 
 def _boots(task: base.Task) -> bool:
-    """Tell whether the ramdisk boots just now, as after a step that has restarted the machine."""
+    """Return whether the ramdisk is booting, as after a step that restarted the machine."""
     on = task.node.power_state != base.POWER_OFF
     return on and task.agent is None and ramdisk.at_work(task)
 
 
 def _until_it_speaks(task: base.Task) -> base.Outcome:
-    """Begin what is wanted with the first heartbeat; if none comes, the time-out ends this."""
-    LOG.info("Node %s: its ramdisk boots, and has the next step when it speaks", task.node.uuid)
+    """Start the command at the first heartbeat; without a heartbeat the timeout ends it."""
+    LOG.info("Node %s: waiting for its ramdisk to boot, to send the next step", task.node.uuid)
     _keep(task, id=None, since=clock.stamp())
     return base.WAIT
 
 
 def _later(task: base.Task) -> base.Outcome:
-    """Try again when the agent may have ended what it does: in pauses that grow, or at once when
-    it sends a heartbeat.
-    """
+    """Retry when the agent may be free: after growing pauses, or at once at a heartbeat."""
     known, now = task.recall(COMMAND) or {}, clock.stamp()
     waits = known.get("step") == task.step_id and known.get("id") is None
     since = known["since"] if waits else now
@@ -207,9 +209,9 @@ def _later(task: base.Task) -> base.Outcome:
 def follow(
     task: base.Task, kind: base.StepKind, again: Callable[[], base.Outcome]
 ) -> base.Outcome | Json:
-    """Return WAIT, DONE after a reboot that the step wanted, or what the command has returned.
+    """Return WAIT, DONE after a reboot that the step requested, or the command's result.
 
-    :param again: begins the command, for an agent that has not got it yet.
+    :param again: starts the command, for an agent that has not received it yet.
     :raises errors.AgentCommandFailed: it failed, or was lost with its agent.
     :raises errors.AgentChanged: the agent refused it.
     """
@@ -223,7 +225,7 @@ def follow(
     try:
         found = Client(task).result(known["id"])
     except errors.AgentUnreachable as why:
-        # It may be back soon, or with its next heartbeat; if none comes, the time-out ends this.
+        # The agent may answer soon or send a heartbeat; otherwise the timeout ends the step.
         LOG.info("Node %s: %s", task.node.uuid, why)
         return _lost(task, known)
     return _judged(task, kind, found, known["since"])
@@ -235,7 +237,7 @@ def _ask_again(task: base.Task, since: float) -> base.Outcome:
 
 
 def _lost(task: base.Task, known: Json) -> base.Outcome:
-    """Ask a lost agent a few times only: each question puts the time-out off."""
+    """Poll a lost agent only a few times, because each poll extends the timeout."""
     times = known.get("lost", 0)
     if times >= len(_LOST):
         return base.WAIT
@@ -248,7 +250,7 @@ def _judged(
 ) -> base.Outcome | Json:
     if found is None:
         task.keep(COMMAND, None)
-        why = "the agent was started anew while it ran this step, and does not know it any more"
+        why = "the agent was restarted during this step and does not know the step any more"
         raise errors.AgentCommandFailed(why, node=task.node.uuid, command=results.execute(kind))
     if found.status is Status.RUNNING:
         return _ask_again(task, since)
@@ -258,16 +260,16 @@ def _judged(
 
 
 def ended(task: base.Task) -> base.Outcome:
-    """Forget the command: the step is done."""
+    """Forget the command, because the step is done."""
     task.keep(COMMAND, None)
     return base.DONE
 
 
 def _end(task: base.Task, step: Mapping[str, Any]) -> base.Outcome:
-    """End a step that has succeeded: by a reboot, if it wants one."""
+    """End a successful step, by a reboot if the step requests one."""
     if not step.get("reboot_requested"):
         return ended(task)
-    # Written down first: a conductor that dies in the middle of a reboot leaves it to be repeated.
+    # Noted first, so that after a conductor's death the reboot is repeated.
     _keep(task, boots="wanted")
     return _wait(task, 0)
 
@@ -303,26 +305,26 @@ WAITING: Mapping[State, tuple[base.StepKind, str]] = {
 
 
 def concerns(task: base.Task) -> bool:
-    """Tell whether a heartbeat has to do with what a node waits for: whether `heard` would act."""
+    """Return whether `heard` would act on a heartbeat, which matters to a waiting node."""
     place = WAITING.get(State(task.node.provision_state))
     if place is None:
         return False
     step = getattr(task.node, place[1])
-    if not step or step["step"] in plans.RESERVED:
+    if not step or step["step"] in step_planning.RESERVED:
         return True
     return isinstance(task.driver.interface(step["interface"]), InBand)
 
 
 def heard(task: base.Task) -> bool:
-    """Act on a heartbeat while a node waits in the middle of steps; True ends the step.
+    """Handle a heartbeat while a node waits during its steps; True ends the step.
 
-    A step of the agent's is asked about at once. One of a BMC's waits for its own end.
+    An agent's step is polled at once. A BMC's step ends by itself.
     """
     if not concerns(task):
         return False
     kind, column = WAITING[State(task.node.provision_state)]
     step = getattr(task.node, column)
-    if not step or step["step"] in plans.RESERVED:
+    if not step or step["step"] in step_planning.RESERVED:
         return True
     interface = task.driver.interface(step["interface"])
     assert isinstance(interface, InBand)  # that is what concerns heartbeats

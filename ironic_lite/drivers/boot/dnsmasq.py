@@ -1,7 +1,7 @@
-"""What dnsmasq is told of a node: one file per card, and one of options. Mostly pure.
+"""Files for dnsmasq: one host file per card, and one options file per node. Mostly pure.
 
-dnsmasq reads files of its dhcp-hostsdir and dhcp-optsdir as soon as they are written, and nobody
-has to tell it. Of a card whose file says ``ignore`` it takes no notice.
+dnsmasq reads new files in its dhcp-hostsdir and dhcp-optsdir by itself. It ignores a card whose
+file says ``ignore``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
-from ironic_lite.images import leftovers, published
+from ironic_lite.images import node_files, published
 
 KNOWN = "ironic"
-"""The tag of all cards of nodes that boot."""
+"""The tag of all cards of booting nodes."""
 
 BOOT_FILE = 67  # RFC 2132, 9.5
 TFTP_NAME = 66  # RFC 2132, 9.4
@@ -33,10 +34,10 @@ _LINE_BYTES = 1024
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Told:
-    """A file for dnsmasq, as it was when it was found.
+    """A dnsmasq file as it was found.
 
-    ``address``: the card that it is about, None for the options of a node; ``node``: the node whose
-    options it has or leads to, None if its card is ignored.
+    ``address``: the card of the file, None for the options of a node. ``node``: the node of the
+    options that the file has or refers to, None for an ignored card.
     """
 
     file: pathlib.Path
@@ -46,16 +47,16 @@ class Told:
 
 
 def told(before: float) -> Iterator[Told]:
-    """Yield the files that dnsmasq was given.
+    """Yield the existing dnsmasq files.
 
-    :param before: seconds since the epoch; what was written later is left out.
+    :param before: seconds since the epoch; files written later are left out.
     """
     if config.CONF.dhcp.dhcp_provider != "dnsmasq":
         return
     conf = config.CONF.dnsmasq
     for folder, form in ((conf.dhcp_hostsdir, _HOST_FILE), (conf.dhcp_optsdir, _OPTIONS_FILE)):
         for file in pathlib.Path(folder).glob("ironic-*.conf"):
-            about, stamp = form.fullmatch(file.name), leftovers.seen(file, before)
+            about, stamp = form.fullmatch(file.name), node_files.seen(file, before)
             if about and stamp:
                 yield Told(file, *_said(file, about), stamp)
 
@@ -72,14 +73,14 @@ def _said(file: pathlib.Path, about: re.Match[str]) -> tuple[str | None, str | N
 
 
 def forget(one: Told) -> bool:
-    """Take back what dnsmasq was told, unless it is told another thing by now; tell whether.
+    """Withdraw a dnsmasq file, unless its content has changed; return whether it was withdrawn.
 
-    A card that is led to a loader is ignored from now on: of a file that is gone dnsmasq remembers
-    what it said until it is restarted. The file of one that is ignored goes.
+    A card with a boot loader is set to ignored, because dnsmasq remembers deleted files until its
+    restart. The file of an ignored card is deleted.
 
-    :raises errors.LocalFileError: it cannot be changed.
+    :raises errors.LocalFileError: the file cannot be changed.
     """
-    if leftovers.seen(one.file, float("inf")) != one.stamp:
+    if node_files.seen(one.file, float("inf")) != one.stamp:
         return False
     if one.address is not None and one.node is not None:
         published.write(one.file, ignored_line(one.address))
@@ -89,21 +90,21 @@ def forget(one: Told) -> bool:
 
 
 def host_line(address: str, tag: str) -> str:
-    """Return the line of a card whose machine boots from the network."""
+    """Return the host line of a card that boots from the network."""
     return f"{address.lower()},set:{tag},set:{KNOWN}\n"
 
 
 def ignored_line(address: str) -> str:
-    """Return the line of a card whose machine does not."""
+    """Return the host line of a card that does not boot from the network."""
     return f"{address.lower()},ignore\n"
 
 
 def option_lines(tag: str, files: Mapping[str, str], server: str) -> str:
-    """Return the options of a node, a line each.
+    """Return the options of a node, one per line.
 
     :param files: condition -> boot file: a tag of dnsmasq, such as ``ipxe`` or ``!ipxe``, or "".
     :param server: the TFTP server's address.
-    :raises errors.InvalidParameter: a name could be taken for two.
+    :raises errors.InvalidParameter: a file name has a comma, which separates options.
     """
     lines = []
     for condition, name in files.items():
@@ -116,20 +117,20 @@ def option_lines(tag: str, files: Mapping[str, str], server: str) -> str:
 
 
 def invite(node: base.Node, addresses: Sequence[str], files: Mapping[str, str]) -> None:
-    """Have dnsmasq lead these cards to their boot files; nothing if it is not ours to tell.
+    """Make dnsmasq offer these cards their boot files; do nothing if dnsmasq is not managed.
 
     :raises errors.LocalFileError: a file cannot be written.
     """
     if config.CONF.dhcp.dhcp_provider != "dnsmasq":
         return
-    # Options first: a card that is known and has none boots nothing.
+    # Options first, because a known card without options boots nothing.
     published.write(_options_file(node), option_lines(node.uuid, files, tftp_server()))
     for address in addresses:
         published.write(_host_file(address), host_line(address, node.uuid))
 
 
 def turn_away(node: base.Node, addresses: Sequence[str]) -> None:
-    """Have dnsmasq take no notice of these cards."""
+    """Make dnsmasq ignore these cards."""
     if config.CONF.dhcp.dhcp_provider != "dnsmasq":
         return
     for address in addresses:
@@ -140,7 +141,7 @@ def turn_away(node: base.Node, addresses: Sequence[str]) -> None:
 def tftp_server() -> str:
     """Return the address of the TFTP server.
 
-    :raises errors.MissingParameter: no option says it.
+    :raises errors.MissingParameter: no option names it.
     """
     given: str | None = config.CONF.pxe.tftp_server
     return given or published.host(published.base())

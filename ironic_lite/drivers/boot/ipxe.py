@@ -1,4 +1,4 @@
-"""The boot interface ``ipxe``: a machine's loader is given iPXE by TFTP, and all else by HTTP."""
+"""The boot interface ``ipxe``: iPXE itself by TFTP, everything else by HTTP."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-from ironic_lite import config
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, loaders, modes, network, parameters
 from ironic_lite.images import published
 
 ENTRY = "boot.ipxe"
-"""The script that a DHCP server names; it leads each machine to its own."""
+"""The script that a DHCP server names; it chains to the machine's own script."""
 
 
 class IPXEBoot(network.NetworkBoot):
-    """Scripts by the address of the card, below ``[deploy]http_root``."""
+    """Boot scripts by card address, below ``[deploy]http_root``."""
 
     boots_iso: ClassVar[bool] = True
 
@@ -27,7 +27,7 @@ class IPXEBoot(network.NetworkBoot):
     def texts(
         self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
     ) -> Mapping[str, str]:
-        """Return a script for each card, and the one that leads to them."""
+        """Return a script for each card, and the entry script."""
         kernel, ramdisk = (published.url(f"{node.uuid}/{part}") for part in network.PARTS)
         scripts = {
             _script(address): loaders.ipxe(kernel, ramdisk, network.with_card(words, address))
@@ -36,7 +36,7 @@ class IPXEBoot(network.NetworkBoot):
         return {ENTRY: loaders.ipxe_entry(), **scripts}
 
     def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
-        """Return the same script for each card, and the one that leads to them."""
+        """Return the same script for each card, and the entry script."""
         script = loaders.ipxe_iso(published.url(f"{node.uuid}/{network.ISO}"))
         return {ENTRY: loaders.ipxe_entry(), **{_script(address): script for address in addresses}}
 
@@ -45,14 +45,14 @@ class IPXEBoot(network.NetworkBoot):
         return [_script(address) for address in addresses]
 
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
-        """Return iPXE for loaders that are something else, and the script for iPXE."""
+        """Return iPXE for other loaders, and the entry script for iPXE."""
         conf = config.CONF.pxe
         uefi = modes.wanted(node) == "uefi"
         loader = conf.uefi_ipxe_bootfile_name if uefi else conf.ipxe_bootfile_name
         return {"!ipxe": loader, "ipxe": published.url(ENTRY)}
 
     def check_settings(self) -> None:
-        """Check that machines can be told where the files are."""
+        """Check that the options name the HTTP and TFTP servers."""
         published.base()
         dnsmasq.tftp_server()
 

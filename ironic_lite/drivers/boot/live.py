@@ -1,7 +1,7 @@
-"""Whole images that are instances: the ISO that ``instance_info/boot_iso`` names.
+"""ISO images that are instances, named in ``instance_info/boot_iso``.
 
-What this service hands out itself it has fetched, and compared with the checksum that the owner
-may have given beside it, as for images that are written to a disk.
+An image that this service serves is fetched and compared with the owner's optional checksum, as for
+images that are written to a disk.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import config
-from ironic_lite.images import cache, checksums, judged, sources
+from ironic_lite.core import config
+from ironic_lite.images import cache, checksums, sources, verification
 
 WHERE = "instance_info"
 PATH = f"{WHERE}/boot_iso"
@@ -20,7 +20,7 @@ Info = Mapping[str, Any]
 
 
 def check(info: Info) -> None:
-    """Refuse an address or a checksum that is none, without speaking to anybody.
+    """Reject an invalid URL or checksum without any request.
 
     :param info: the node's ``instance_info``, with ``boot_iso``.
     :raises errors.InvalidParameter, errors.MissingParameter: naming ``instance_info/<key>``.
@@ -30,30 +30,28 @@ def check(info: Info) -> None:
 
 
 def handed_on(info: Info) -> bool:
-    """Tell whether a BMC may be given the owner's address as it is: nobody else is to look."""
+    """Return whether the BMC may read the owner's URL itself, without a check by this service."""
     local = sources.read(info["boot_iso"], PATH).file is not None
     return not local and checksums.wanted(info) is None
 
 
 def fetch(info: Info) -> pathlib.Path:
-    """Return a local file with the image, which is what its owner says.
+    """Return a local file with the verified image.
 
-    :raises errors.Error: it cannot be had, or is another one.
+    :raises errors.Error: the image is not available, or its checksum differs.
     """
     source = sources.read(info["boot_iso"], PATH)
     said, elsewhere, algorithm, path = _sum(info)
     if elsewhere is not None:
-        said = judged.looked_up(elsewhere, source.name, path=path, algorithm=algorithm)
+        said = verification.looked_up(elsewhere, source.name, path=path, algorithm=algorithm)
     file = cache.fetch(source.url, PATH, checksum=said)
     if said is not None:
-        judged.prove(file, said, shown=source.shown)
+        verification.prove(file, said, shown=source.shown)
     return file
 
 
 def _sum(info: Info) -> tuple[checksums.Checksum | None, sources.Source | None, str | None, str]:
-    """Return the checksum, or the address of a file that has it, or neither; what algorithm was
-    said beside it, and where it stands.
-    """
+    """Return the checksum or the source of its file, its algorithm, and its place."""
     algorithm, value = checksums.wanted(info, WHERE) or (None, None)
     path = f"{WHERE}/{'image_checksum' if algorithm is None else 'image_os_hash_value'}"
     if value is None:

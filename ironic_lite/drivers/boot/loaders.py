@@ -1,7 +1,7 @@
-"""The texts that boot loaders read, one function each. Pure.
+"""Configuration texts for boot loaders, one function each. Pure.
 
-The words of a command line come from `parameters.words`, which has refused what no loader can be
-given.
+The words of a command line come from `parameters.words`, which rejects words that a loader would
+misread.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import re
 from collections.abc import Sequence
 
 LABEL = "VMEDIA_BOOT_ISO"
-"""The volume label of media made here; ramdisks know media of this service by it."""
+"""The volume label of media made here, by which ramdisks recognize them."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]*")
 _PARAMETER = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 
 
 def grub_quoted(word: str) -> str:
-    """Return a word as GRUB's shell takes it for one (GRUB manual, Quoting)."""
+    """Return a word quoted for GRUB's shell (GRUB manual, Quoting)."""
     if _PLAIN.fullmatch(word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _parameters(words: Sequence[str]) -> list[str]:
-    """Return kernel parameters as GRUB wants them: one word each, without quotes.
+    """Return kernel parameters for GRUB: one word each, without quotes.
 
-    GRUB puts those with spaces into quotes itself, and a backslash before quotes that are there,
-    which no kernel understands.
+    GRUB quotes parameters with spaces itself. It puts a backslash before existing quotes, which no
+    kernel understands.
     """
     return [found.replace('"', "") for found in _PARAMETER.findall(" ".join(words))]
 
@@ -35,8 +35,8 @@ def _parameters(words: Sequence[str]) -> list[str]:
 def grub(kernel: str, ramdisk: str, words: Sequence[str], *, label: str | None = None) -> str:
     """Return a grub.cfg that starts a kernel at once.
 
-    :param kernel: paths as GRUB knows them.
-    :param label: of the medium they are on, None for the device GRUB itself came from.
+    :param kernel: path as GRUB sees it, like ``ramdisk``.
+    :param label: of the medium with the files, None for the device of GRUB itself.
     """
     line = " ".join(map(grub_quoted, _parameters(words)))
     search = f"search --no-floppy --set=root --label {label}\n" if label else ""
@@ -62,12 +62,12 @@ def syslinux(kernel: str, ramdisk: str, words: Sequence[str]) -> str:
 
 
 def ipxe(kernel: str, ramdisk: str, words: Sequence[str]) -> str:
-    """Return an iPXE script that starts a kernel, and tries again for as long as it cannot.
+    """Return an iPXE script that starts a kernel, and retries on failure.
 
-    :param kernel: URLs.
+    :param kernel: URL, like ``ramdisk``.
     """
     return _insisting(
-        # A kernel started by UEFI looks for its ramdisk by this name.
+        # A kernel started by UEFI looks for its ramdisk under this name.
         f"kernel --name vmlinuz {kernel} initrd=initrd {' '.join(words)} || goto failed\n"
         f"initrd --name initrd {ramdisk} || goto failed\n"
         "boot || goto failed\n",
@@ -76,10 +76,10 @@ def ipxe(kernel: str, ramdisk: str, words: Sequence[str]) -> str:
 
 
 def ipxe_iso(url: str) -> str:
-    """Return an iPXE script that boots a whole image as a disk, and tries again as `ipxe` does.
+    """Return an iPXE script that boots an ISO image as a disk, and retries as `ipxe` does.
 
-    The firmware reads the image through iPXE, and so does the loader on it; what it starts must
-    bring all it needs along, or fetch it.
+    The firmware reads the image through iPXE, and so does the loader on it. The started system must
+    bring everything it needs, or fetch it.
     """
     return _insisting(f"sanboot {url} || goto failed\n", "the image")
 
@@ -101,12 +101,12 @@ def _insisting(lines: str, what: str) -> str:
 
 
 def ipxe_local() -> str:
-    """Return an iPXE script that leaves the machine to its disk."""
+    """Return an iPXE script that boots the machine from its disk."""
     return "#!ipxe\niseq ${platform} efi && exit || sanboot --no-describe --drive 0x80 || exit\n"
 
 
 def ipxe_entry() -> str:
-    """Return boot.ipxe: it leads each machine to the script of one of its cards."""
+    """Return boot.ipxe, which chains to the script of one of the machine's cards."""
     return (
         "#!ipxe\n"
         "isset ${mac:hexhyp} && chain --autofree pxelinux.cfg/${mac:hexhyp} ||\n"
@@ -124,7 +124,7 @@ def ipxe_entry() -> str:
 
 
 def grub_entry() -> str:
-    """Return the grub.cfg of a TFTP server: it leads each machine to the file of its card."""
+    """Return the entry grub.cfg of a TFTP server, which loads the file of the machine's card."""
     return (
         "set default=0\nset timeout=3\n"
         'menuentry "by address" {\n'

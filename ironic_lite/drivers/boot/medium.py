@@ -1,4 +1,4 @@
-"""The boot medium of one node: a file below ``[deploy]http_root`` that its BMC shows to it."""
+"""Boot medium of one node: a file below ``[deploy]http_root`` that its BMC reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pathlib
 import uuid
 from collections.abc import Mapping, Sequence
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import live, loaders, modes, parameters, sources
 from ironic_lite.images import cache, configdrive, iso, published
@@ -20,13 +21,13 @@ FOLDER = published.MEDIA
 """Below http_root."""
 
 SUFFIX = ".iso"
-"""Some BMCs look at the name to know what they are given."""
+"""Suffix of media, because some BMCs judge the type of an image by its name."""
 DRIVE_SUFFIX = ".img"
-"""That of a configuration drive."""
+"""Suffix of configuration drives."""
 
 
 def new_name(task: base.Task, suffix: str = SUFFIX) -> str:
-    """Return a name for the next medium of a node; who does not know it cannot read it."""
+    """Return a random name for the next medium of a node, which protects it from readers."""
     return f"{FOLDER}/{published.secret_name(task.node.uuid, suffix)}"
 
 
@@ -37,13 +38,13 @@ def make(task: base.Task, parts: sources.Parts, words: Sequence[str], name: str)
     :param parts: with kernel and ramdisk.
     :param words: from `words`.
     :param name: from `new_name`.
-    :raises errors.Error: a part cannot be had, or the medium cannot be made.
+    :raises errors.Error: a part is not available, or the medium cannot be made.
     """
     if parts.kernel is None or parts.ramdisk is None:
         raise errors.MissingParameter(path=f"{parts.place}kernel, {parts.place}ramdisk")
     publisher = str(uuid.uuid4())
     recipe = _recipe(task.node, parts.kernel, parts.ramdisk, parts.place)
-    if not _is_instance(parts):  # which is no ramdisk of ours
+    if not _is_instance(parts):  # an instance is not a ramdisk of this service
         recipe = dataclasses.replace(recipe, authority=_authority())
     line = [*words, f"ir_pub_id={publisher}"]
     text = (
@@ -57,9 +58,9 @@ def make(task: base.Task, parts: sources.Parts, words: Sequence[str], name: str)
 
 
 def words(task: base.Task, params: Mapping[str, str], mode: str) -> list[str]:
-    """Return the command line of a ramdisk, but for what names the medium itself.
+    """Return the command line of a ramdisk, without the words about the medium itself.
 
-    :param params: what the caller has to say to it.
+    :param params: the caller's parameters.
     :param mode: one of ``base.RAMDISKS``, or ``sources.INSTANCE``.
     """
     if mode == sources.INSTANCE:
@@ -76,7 +77,7 @@ def words(task: base.Task, params: Mapping[str, str], mode: str) -> list[str]:
 
 
 def handed_on(node: base.Node, parts: sources.Parts) -> bool:
-    """Tell whether the BMC is given the address of a whole image as it is."""
+    """Return whether the BMC reads an ISO image from its original URL."""
     if parts.iso is None:
         return False
     if _is_instance(parts):
@@ -86,14 +87,15 @@ def handed_on(node: base.Node, parts: sources.Parts) -> bool:
 
 @cache.holding()
 def publish(task: base.Task, parts: sources.Parts, name: str) -> None:
-    """Put a whole image that is not `handed_on` where the BMC finds it.
+    """Publish an ISO image that is not `handed_on` for the BMC.
 
-    :raises errors.Error: it cannot be had, or is another than its owner says.
+    :raises errors.Error: the image is not available, or its checksum differs.
     """
     if _is_instance(parts):
         file = live.fetch(task.node.instance_info)
     else:
         file = cache.fetch(str(parts.iso), f"{parts.place}iso")
+    task.confirm_lock()
     published.place(file, published.root() / name)
 
 
@@ -101,7 +103,7 @@ def publish(task: base.Task, parts: sources.Parts, name: str) -> None:
 def drive(task: base.Task) -> bytes | None:
     """Return the file system of the instance's configuration drive, None if it has none.
 
-    :raises errors.Error: it cannot be had, or is none.
+    :raises errors.Error: the drive is not available, or invalid.
     """
     given = task.node.instance_info.get("configdrive")
     if not given:
@@ -115,19 +117,20 @@ def drive(task: base.Task) -> bytes | None:
 
 
 def remove(task: base.Task) -> None:
-    """Remove the media of a node that were made here, however many."""
+    """Remove all media of a node that were made here."""
+    task.confirm_lock()  # the folder may be shared, and the media may be another conductor's
     published.remove(*(published.root() / FOLDER).glob(f"{task.node.uuid}-*.*"))
 
 
 def cards(task: base.Task) -> list[str]:
-    """Return the addresses of the cards that a node may boot from."""
+    """Return the addresses of the cards with pxe_enabled."""
     return [port.address for port in task.ports if port.pxe_enabled]
 
 
 def check(node: base.Node, mode: str) -> None:
-    """Refuse a node whose medium could not be made or found, without speaking to anybody.
+    """Reject a node without the settings for its medium, without any request.
 
-    :raises errors.InvalidParameter, errors.MissingParameter: naming all that is wrong.
+    :raises errors.InvalidParameter, errors.MissingParameter: naming all faults.
     """
     parts = sources.parts(node, mode, whole=True)
     boot_mode = modes.wanted(node)
@@ -152,13 +155,13 @@ def _is_instance(parts: sources.Parts) -> bool:
 
 
 def _authority() -> pathlib.Path | None:
-    """Return the file with whose certificates agents are to believe servers.
+    """Return the CA file with which agents verify servers.
 
-    :raises errors.LocalFileError: it is named, and not there.
+    :raises errors.LocalFileError: the configured file does not exist.
     """
     said = config.CONF.agent.api_ca_file
     if said and not pathlib.Path(said).is_file():
-        raise errors.LocalFileError(path=said, reason="[agent]api_ca_file is not there")
+        raise errors.LocalFileError(path=said, reason="[agent]api_ca_file does not exist")
     return pathlib.Path(said) if said else None
 
 

@@ -1,4 +1,4 @@
-"""In which mode a machine boots: what its node says, brought to the machine if it differs."""
+"""Boot mode of a machine: read from its node, and set if the machine differs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import capabilities, config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain import capabilities
 from ironic_lite.drivers import base
 
 LOG = logging.getLogger(__name__)
 
 PLACES = ("instance_info", "properties")
-"""Where capabilities stand, what counts first coming first."""
+"""Fields with capabilities, in order of precedence."""
 
 
 def capability(values: Mapping[str, Any], name: str) -> str | None:
@@ -32,19 +34,19 @@ def capability(values: Mapping[str, Any], name: str) -> str | None:
 
 
 def wanted(node: base.Node) -> str:
-    """Return the mode of a node: ``bios`` or ``uefi``.
+    """Return the boot mode of a node: ``bios`` or ``uefi``.
 
-    The capability ``boot_mode`` of ``instance_info`` comes first, then that of ``properties``, then
-    the node's ``boot_mode``, then ``[deploy]default_boot_mode``. Secure boot is one of UEFI.
+    Precedence: the capability ``boot_mode`` of ``instance_info``, that of ``properties``, the
+    node's ``boot_mode``, ``[deploy]default_boot_mode``. Secure boot needs UEFI.
 
-    :raises errors.InvalidParameter: a capability is neither, or the two differ.
+    :raises errors.InvalidParameter: a capability is invalid, or the two differ.
     """
     said = {place: _said(place, getattr(node, place) or {}) for place in PLACES}
     first, second = (said[place] for place in PLACES)
     if first and second and first != second:
         reason = (
-            f"boot_mode {first} is not the {second} of properties/capabilities; "
-            "change one of them, or leave it out"
+            f"boot_mode {first} differs from the {second} of properties/capabilities; "
+            "change or remove one of them"
         )
         raise errors.InvalidParameter(path="instance_info/capabilities", reason=reason)
     recorded = node.boot_mode if node.boot_mode in base.BOOT_MODES else None
@@ -67,9 +69,9 @@ def _said(place: str, values: Mapping[str, Any]) -> str | None:
 
 
 def bring(task: base.Task, mode: str) -> None:
-    """Set the machine's mode if it says that it has another; one that says nothing is left alone.
+    """Set the machine's boot mode if it reports a different one.
 
-    :raises errors.HardwareError: the BMC refused, or did not get there in time.
+    :raises errors.HardwareError: the BMC refused, or did not apply it in time.
     """
     management = task.driver.management
     try:
@@ -78,14 +80,14 @@ def bring(task: base.Task, mode: str) -> None:
         return
     if now is None or now == mode:
         return
-    LOG.info("Node %s: its boot mode is %s, and becomes %s", task.node.uuid, now, mode)
+    LOG.info("Node %s: changing its boot mode from %s to %s", task.node.uuid, now, mode)
     management.set_boot_mode(task, mode)
     task.node.boot_mode = mode
 
 
 def settle(task: base.Task, device: str, *, persistent: bool) -> None:
-    """Choose a boot device; a machine whose devices are chosen by hand is left alone."""
+    """Set a boot device, unless the machine's devices are set by hand."""
     try:
         task.driver.management.set_boot_device(task, device, persistent=persistent)
     except errors.UnsupportedDriverExtension:
-        LOG.info("Node %s: see that it boots from %s", task.node.uuid, device)
+        LOG.info("Node %s: make sure by hand that it boots from %s", task.node.uuid, device)

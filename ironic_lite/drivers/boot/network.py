@@ -1,7 +1,7 @@
-"""Booting over the network: what the interfaces ``ipxe`` and ``pxe`` share.
+"""Network boot: the common base of the interfaces ``ipxe`` and ``pxe``.
 
-A machine finds its files by the addresses of its cards. Everybody on its network can read them, so
-they hold no secrets: the agent is given its token when it first asks.
+A machine finds its files by the addresses of its cards. Every host on its network can read them, so
+they hold no secrets: the agent gets its token at its first lookup.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, live, modes, parameters, sources
 from ironic_lite.images import cache, published
@@ -20,22 +21,22 @@ from ironic_lite.images import cache, published
 LOG = logging.getLogger(__name__)
 
 NOTE = "network_boot"
-"""What the machine was given to boot: ``{"params": {...}, "mode": ..., "iso": ...}``; ``iso``
-tells whether it is a whole image."""
+"""Key of the boot files: ``{"params": {...}, "mode": ..., "iso": ...}``; ``iso`` is true for an ISO
+image."""
 
 PARTS = ("kernel", "ramdisk")
 ISO = "boot.iso"
-"""In place of the parts, for an instance that is a whole image."""
+"""File name of an instance that is an ISO image, instead of kernel and ramdisk."""
 _URLS = tuple(name for name in sources.DESCRIPTIONS if name != "kernel_append_params")
 
 
 class NetworkBoot(base.Boot):
-    """Writes the files of a node, tells the DHCP server, and sets the boot device."""
+    """Writes the files of a node, configures the DHCP server, and sets the boot device."""
 
     boots_iso: ClassVar[bool] = False
-    """Whether an instance may be a whole image, see `texts_of_iso`."""
+    """Whether an instance may be an ISO image, see `texts_of_iso`."""
 
-    # -- what differs ---------------------------------------------------------------------
+    # -- overridden by interfaces ---------------------------------------------------------
 
     @abc.abstractmethod
     def root(self) -> pathlib.Path:
@@ -45,50 +46,50 @@ class NetworkBoot(base.Boot):
     def texts(
         self, node: base.Node, addresses: Sequence[str], words: Sequence[str]
     ) -> Mapping[str, str]:
-        """Return what each loader is to read: path below `root` -> text.
+        """Return the loaders' configuration files: path below `root` -> text.
 
-        :param words: the command line, but for BOOTIF.
+        :param words: the command line without BOOTIF.
         """
 
     def texts_of_iso(self, node: base.Node, addresses: Sequence[str]) -> Mapping[str, str]:
-        """Return the same for a whole image; asked where `boots_iso` says so."""
+        """Return these files for an ISO image; called only if `boots_iso`."""
         raise NotImplementedError
 
     @abc.abstractmethod
     def names(self, node: base.Node, addresses: Iterable[str]) -> Sequence[str]:
-        """Return the paths of all texts that this node can have, in either boot mode."""
+        """Return the paths of all files that this node can have, in either boot mode."""
 
     @abc.abstractmethod
     def boot_files(self, node: base.Node) -> Mapping[str, str]:
-        """Return what a DHCP server names, see `dnsmasq.option_lines`."""
+        """Return the boot files for the DHCP server, see `dnsmasq.option_lines`."""
 
     def check_settings(self) -> None:
-        """Check the options that this way of booting needs.
+        """Check the options that this boot interface needs.
 
-        :raises errors.MissingParameter: naming one.
+        :raises errors.MissingParameter: naming an option.
         """
 
     # -- settings -------------------------------------------------------------------------
 
     def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
+        """Return ``{driver_info key: description}``."""
         return dict(sources.DESCRIPTIONS)
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in driver_info.
+        """Reject invalid values in driver_info.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
         sources.check(driver_info, _URLS)
 
     def validate(self, task: base.Task) -> None:
-        """Check that a ramdisk could be booted to deploy; see `check_ramdisk`."""
+        """Check that a deploy ramdisk can be booted; see `check_ramdisk`."""
         self.check_ramdisk(task, "deploy")
 
     def check_ramdisk(self, task: base.Task, mode: str) -> None:
-        """Check that a ramdisk could be booted.
+        """Check that a ramdisk can be booted.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         if self._parts(task.node, mode).iso is not None:
             live.check(task.node.instance_info)
@@ -102,17 +103,18 @@ class NetworkBoot(base.Boot):
     def prepare_ramdisk(
         self, task: base.Task, params: Mapping[str, str], mode: str = "deploy"
     ) -> None:
-        """Write the files, tell the DHCP server, and boot from the network once.
+        """Write the files, configure the DHCP server, and boot from the network once.
 
-        :raises errors.Error: a part cannot be had or written, or the BMC refused.
+        :raises errors.Error: a part is not available or cannot be written, or the BMC refused.
         """
         task.keep(NOTE, self._put(task, params, mode))
         modes.bring(task, modes.wanted(task.node))
         modes.settle(task, "pxe", persistent=False)
 
     def clean_up_ramdisk(self, task: base.Task, mode: str = "deploy") -> None:
-        """Remove the files; the DHCP server takes no more notice of the machine."""
+        """Remove the files; the DHCP server ignores the machine from now on."""
         node, addresses = task.node, [port.address for port in task.ports]
+        task.confirm_lock()  # folders may be shared, and the files may be another conductor's
         dnsmasq.turn_away(node, addresses)
         texts = [self.root() / name for name in self.names(node, addresses)]
         parts = [self.root() / node.uuid / part for part in (*PARTS, ISO)]
@@ -124,9 +126,9 @@ class NetworkBoot(base.Boot):
 
     @cache.holding()
     def check_instance(self, task: base.Task) -> None:
-        """Fetch what the instance boots from, and compare it with its checksum.
+        """Fetch the files of the instance, and compare them with their checksums.
 
-        :raises errors.Error: it cannot be had, or is not what it should be.
+        :raises errors.Error: a file is not available, or its checksum differs.
         """
         _fetched(task.node, self._parts(task.node, sources.INSTANCE))
 
@@ -140,14 +142,15 @@ class NetworkBoot(base.Boot):
         modes.settle(task, "disk", persistent=True)
 
     def clean_up_instance(self, task: base.Task) -> None:
-        """Remove what there may be."""
+        """Remove the boot files."""
         self.clean_up_ramdisk(task)
 
     # -- another conductor ----------------------------------------------------------------
 
     def lacks_files(self, task: base.Task) -> bool:
-        """Tell whether the machine was given files that are not here, or are older ones here: a
-        node may come back to a conductor that it has left.
+        """Return whether the machine's boot files are missing or outdated on this conductor.
+
+        They are outdated if the node returns to a conductor that it has left.
         """
         note = task.recall(NOTE)
         if not note:
@@ -156,24 +159,25 @@ class NetworkBoot(base.Boot):
         return any(_read(self.root() / name) != text for name, text in wanted.items())
 
     def take_over(self, task: base.Task) -> None:
-        """Write the files anew, and tell the DHCP server."""
+        """Write the files again, and configure the DHCP server."""
         if self.lacks_files(task):
             note = task.recall(NOTE)
-            LOG.info("Node %s: its boot files are written here again", task.node.uuid)
+            LOG.info("Node %s: writing its boot files on this conductor", task.node.uuid)
             self._put(task, note["params"], note["mode"])
 
-    # -- how ------------------------------------------------------------------------------
+    # -- details --------------------------------------------------------------------------
 
     @cache.holding()
     def _put(self, task: base.Task, params: Mapping[str, str], mode: str) -> dict[str, Any]:
-        """Write all files; return what is to be noted of them."""
+        """Write all files; return the note about them."""
         node, addresses = task.node, _cards(task)
         parts = self._parts(node, mode)
         note = {"params": dict(params), "mode": mode, "iso": parts.iso is not None}
         texts = self._texts(task, note)
         found = _fetched(node, parts)
         folder = self.root() / node.uuid
-        # What is named in a text is there before the text is, and is there as long as the text is.
+        task.confirm_lock()  # fetching may have taken long
+        # Files exist before and as long as a text that refers to them.
         for name, local in found.items():
             published.place(local, folder / name)
         for path, text in texts.items():
@@ -195,7 +199,7 @@ class NetworkBoot(base.Boot):
 
 
 def _fetched(node: base.Node, parts: sources.Parts) -> Mapping[str, pathlib.Path]:
-    """Return what a machine is to load: its name among the node's files -> a local file."""
+    """Return the files that a machine loads: file name at the node -> a local file."""
     if parts.iso is not None:
         return {ISO: live.fetch(node.instance_info)}
     urls = zip(PARTS, (parts.kernel, parts.ramdisk), strict=True)
@@ -212,12 +216,12 @@ def _read(file: pathlib.Path) -> str | None:
 def _cards(task: base.Task) -> list[str]:
     """Return the addresses of the cards that may boot.
 
-    :raises errors.MissingParameter: there is none.
+    :raises errors.MissingParameter: the node has no such card.
     """
     found = [port.address for port in task.ports if port.pxe_enabled]
     if not found:
         raise errors.MissingParameter(
-            f"Node {task.node.uuid} has no port with pxe_enabled, and boots over the network: add "
+            f"Node {task.node.uuid} has no port with pxe_enabled, but boots over the network: add "
             "one with the address of its card by POST /v1/ports.",
             path="ports",
         )
@@ -234,5 +238,5 @@ def _words(node: base.Node, params: Mapping[str, str], mode: str) -> list[str]:
 
 
 def with_card(words: Sequence[str], address: str) -> list[str]:
-    """Return a command line that says from which card it was booted."""
+    """Return a command line that names the card it was booted from."""
     return [*words, f"BOOTIF=01-{parameters.dashed(address)}"]

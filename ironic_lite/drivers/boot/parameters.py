@@ -1,7 +1,7 @@
-"""The kernel command line of a ramdisk: what this service says, and what operators add. Pure.
+"""Kernel command line of a ramdisk: own parameters and those of operators. Pure.
 
-Loaders read it as a text of their own language, so a word that would mean something to one of them
-is refused before it is written anywhere.
+Loaders parse the line in their own language, so a word with a meaning for one of them is rejected
+before it is written.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from ironic_lite import errors
 API_URL = "ipa-api-url"
 TOKEN = "ipa-agent-token"
 DEFAULT = "%default%"
-"""In ``kernel_append_params``: what the configuration says stands here."""
+"""Placeholder in ``kernel_append_params`` for the configured parameters."""
 
 LONGEST = 2047 - 96
-"""Characters of a command line: the kernel's own bound on x86 (COMMAND_LINE_SIZE 2048, with the
-zero at its end), and that of isolinux and pxelinux; less what a loader and the medium add."""
+"""Length limit of a command line: that of the kernel on x86 (COMMAND_LINE_SIZE 2048, with the final
+zero), of isolinux and of pxelinux, less the part that loader and medium add."""
 
 PLACES = ("instance_info", "driver_info")
-"""Where a node may say ``kernel_append_params``, what counts first coming first."""
+"""Fields that may hold ``kernel_append_params``, in order of precedence."""
 
 _PRINTABLE = re.compile(r"[\x20-\x7e]*")
 _SEPARATORS = frozenset({"||", "&&", ";"})
 
 
 def appended(node: Any, default: str) -> str:
-    """Return what is to follow the parameters of this service.
+    """Return the parameters to append to those of this service.
 
     :param node: a record with ``instance_info`` and ``driver_info``.
-    :param default: of the configuration, for nodes that say nothing and in place of ``%default%``.
+    :param default: the configured parameters, the default and the value of ``%default%``.
     :raises errors.InvalidParameter: naming ``<field>/kernel_append_params``.
     """
     for place in PLACES:
@@ -45,9 +45,9 @@ def appended(node: Any, default: str) -> str:
 
 
 def check(text: object, path: str) -> None:
-    """Refuse what is no part of a command line.
+    """Reject text that cannot be part of a command line.
 
-    :param path: where it stands.
+    :param path: the place of the text.
     :raises errors.InvalidParameter: naming ``path``.
     """
     if not isinstance(text, str) or not _PRINTABLE.fullmatch(text):
@@ -55,7 +55,7 @@ def check(text: object, path: str) -> None:
             path=path, reason="must be one line of printable ASCII characters"
         )
     if len(text) > LONGEST:
-        reason = f"has {len(text)} characters; a kernel reads {LONGEST}, and some of ours"
+        reason = f"has {len(text)} characters; a kernel reads {LONGEST} including ours"
         raise errors.InvalidParameter(path=path, reason=reason)
     for word in text.split():
         if word in _SEPARATORS or word.startswith("#"):
@@ -65,7 +65,7 @@ def check(text: object, path: str) -> None:
 
 
 def of_instance(node: Any) -> str:
-    """Return the parameters of a ramdisk that is the instance: those its owner names, and no more.
+    """Return the parameters of a ramdisk instance: only those that its owner gave.
 
     :raises errors.InvalidParameter: naming ``instance_info/<key>``.
     """
@@ -80,11 +80,11 @@ def of_instance(node: Any) -> str:
 
 
 def words(own: Mapping[str, str | None], append: str) -> list[str]:
-    """Return the command line as words: ``name=value`` of our own, then what was added.
+    """Return the command line as words: own ``name=value`` words, then the appended text.
 
-    :param own: parameters by name; those that are None are left out.
-    :param append: as `appended` returns it.
-    :raises errors.InvalidParameter: a value is not one printable word, or all are too long.
+    :param own: parameters by name; a value of None is left out.
+    :param append: from `appended`.
+    :raises errors.InvalidParameter: a value is not one printable word, or the line is too long.
     """
     found = [_word(name, value) for name, value in own.items() if value is not None]
     found += append.split()
@@ -100,7 +100,7 @@ def _word(name: str, value: str) -> str:
 
 
 def bootif(addresses: Sequence[str]) -> str | None:
-    """Return the value of BOOTIF, ``01-aa-bb-...``, if it is plain which card is meant.
+    """Return the value of BOOTIF, ``01-aa-bb-...``, or None if the card is ambiguous.
 
     :param addresses: the MAC addresses of the cards that may boot.
     """
@@ -108,5 +108,5 @@ def bootif(addresses: Sequence[str]) -> str | None:
 
 
 def dashed(address: str) -> str:
-    """Return a MAC address as loaders name files: ``aa-bb-cc-dd-ee-ff``."""
+    """Return a MAC address as in loaders' file names: ``aa-bb-cc-dd-ee-ff``."""
     return address.lower().replace(":", "-")

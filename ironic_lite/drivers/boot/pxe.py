@@ -5,16 +5,16 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from ironic_lite import config
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, loaders, modes, network, parameters
 
 GRUB_ENTRY = "grub/grub.cfg"
-"""What GRUB reads first; it leads each machine to the file of its card."""
+"""The first file that GRUB reads; it loads the file of the machine's card."""
 
 
 class PXEBoot(network.NetworkBoot):
-    """Files by the address of the card, below ``[pxe]tftp_root``: for pxelinux, and for GRUB."""
+    """Files by card address below ``[pxe]tftp_root``, for pxelinux and GRUB."""
 
     def root(self) -> pathlib.Path:
         """Return ``[pxe]tftp_root``."""
@@ -47,7 +47,7 @@ class PXEBoot(network.NetworkBoot):
         return {"": conf.uefi_pxe_bootfile_name if uefi else conf.pxe_bootfile_name}
 
     def check_settings(self) -> None:
-        """Check that machines can be told where the TFTP server is."""
+        """Check that an option names the TFTP server."""
         if config.CONF.dhcp.dhcp_provider == "dnsmasq":
             dnsmasq.tftp_server()
 

@@ -1,7 +1,7 @@
-"""Files for the servers beside this service that network boot needs, on Debian. Pure.
+"""Configuration of the servers that network boot needs, on Debian. Pure.
 
-They follow from the configuration, so that both sides agree: dnsmasq for DHCP and TFTP, a web
-server unless the conductor serves its files itself, and the commands that put loaders in place.
+The files follow from this service's configuration, so both sides agree: dnsmasq for DHCP and TFTP,
+a web server unless the conductor serves its files itself, and commands that install boot loaders.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ARCHES: Mapping[str, Sequence[int]] = {"bios": (0,), "uefi": (7, 9)}
 
 
 class Source(NamedTuple):
-    """Where Debian keeps a loader."""
+    """Place of a boot loader in Debian."""
 
     package: str
     path: str
 
 
 _MODULE = "ldlinux.c32"
-"""Without it pxelinux starts nothing."""
+"""A module without which pxelinux boots nothing."""
 SOURCES: Mapping[str, Source] = {
     "undionly.kpxe": Source("ipxe", "/usr/lib/ipxe/undionly.kpxe"),
     "snponly.efi": Source("ipxe", "/usr/lib/ipxe/snponly.efi"),
@@ -40,7 +40,7 @@ SOURCES: Mapping[str, Source] = {
         "grub-efi-amd64-signed", "/usr/lib/grub/x86_64-efi-signed/grubnetx64.efi.signed"
     ),
 }
-"""By the names the options have by default."""
+"""Loaders by the default names of the options."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Network:
     """The network of the machines.
 
     :param interface: of this machine, towards them.
-    :param first: and ``last``: the addresses for machines that boot.
-    :param router: their way out, None for none.
+    :param first: and ``last``: the address range for booting machines.
+    :param router: their default gateway, None for none.
     """
 
     interface: str
@@ -60,13 +60,13 @@ class Network:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What the configuration says of network boot.
+    """The configuration of network boot.
 
-    ``web_server`` says whether nginx is to serve ``http_root``: neither the conductor does, nor one
-    with a certificate, which is somebody else's work.
-    ``loaders`` maps a boot mode to a file of ``tftp_root``; with iPXE, ``script`` is the URL of its
-    first script, else None. ``told`` says whether dnsmasq reads files of each node, and so can lead
-    some to ``plain`` loaders, beside iPXE. Nobody but the conductor's user can enter ``state``.
+    ``web_server`` is true if nginx is to serve ``http_root``: the conductor does not, and neither
+    does another server with a certificate. ``loaders`` maps a boot mode to a file of ``tftp_root``.
+    With iPXE, ``script`` is the URL of its first script, else None. ``told`` is true if dnsmasq
+    reads files of each node, and can offer some of them ``plain`` loaders beside iPXE. Only the
+    conductor's user can enter ``state``.
     """
 
     state: pathlib.Path
@@ -83,7 +83,7 @@ class Plan:
 
 
 def files(plan: Plan, network: Network) -> dict[str, str]:
-    """Return what is to be written: name -> text."""
+    """Return the files to write: name -> text."""
     found = {DNSMASQ: dnsmasq_conf(plan, network), SETUP: setup(plan)}
     if plan.web_server:
         found[NGINX] = nginx_conf(plan)
@@ -91,7 +91,7 @@ def files(plan: Plan, network: Network) -> dict[str, str]:
 
 
 def dnsmasq_conf(plan: Plan, network: Network) -> str:
-    """Return a configuration of dnsmasq that answers machines, and serves them loaders."""
+    """Return a configuration of dnsmasq for DHCP and TFTP."""
     lines = [
         "port=0",
         f"interface={network.interface}",
@@ -108,7 +108,7 @@ def dnsmasq_conf(plan: Plan, network: Network) -> str:
 
 def _by_node(plan: Plan) -> list[str]:
     return [
-        "# Machines that ironic-lite does not boot are not answered.",
+        "# Machines that ironic-lite does not boot get no answer.",
         f"dhcp-ignore=tag:!{dnsmasq.KNOWN}",
         f"dhcp-hostsdir={plan.hosts}",
         f"dhcp-optsdir={plan.options}",
@@ -127,7 +127,7 @@ def _for_all(plan: Plan) -> list[str]:
 
 
 def nginx_conf(plan: Plan) -> str:
-    """Return a server of nginx for ``[deploy]http_root``."""
+    """Return a server block of nginx for ``[deploy]http_root``."""
     parts = urllib.parse.urlsplit(plan.http_url)
     host = parts.netloc.rpartition(":")[0] if parts.port else parts.netloc
     prefix = parts.path.rstrip("/")
@@ -138,10 +138,10 @@ def nginx_conf(plan: Plan) -> str:
         f"    location {prefix}/ {{\n"
         f"        {place}\n"
         "        autoindex off;\n"
-        "        # Links lead nowhere; the folder itself may be behind one.\n"
+        "        # Links are not followed, except to the folder itself.\n"
         f'        disable_symlinks on "from={plan.http_root}";\n'
         "    }\n"
-        "    # Who knows the name of a medium can read it.\n"
+        "    # A client that knows the name of a medium can read it.\n"
         "    access_log off;\n"
         "    location ~ /\\. { deny all; }\n"
         "}\n"
@@ -149,7 +149,7 @@ def nginx_conf(plan: Plan) -> str:
 
 
 def setup(plan: Plan) -> str:
-    """Return a shell script that installs what is needed and makes the folders; run by root."""
+    """Return a shell script, run by root, that installs the packages and makes the folders."""
     http, tftp, state = (
         shlex.quote(str(path)) for path in (plan.http_root, plan.tftp_root, plan.state)
     )
@@ -177,7 +177,7 @@ def setup(plan: Plan) -> str:
 
 
 def _loaders(plan: Plan) -> list[str]:
-    """Return the files that are to be in ``tftp_root``."""
+    """Return the files that ``tftp_root`` needs."""
     plain = plan.plain if plan.script else list(plan.loaders.values())
     modules = [_MODULE] if "pxelinux.0" in plain else []
     return list(dict.fromkeys([*plan.loaders.values(), *plain, *modules]))
@@ -196,7 +196,7 @@ def _folders(plan: Plan) -> list[str]:
 
 
 def _copies(plan: Plan) -> list[str]:
-    """Return the commands that put loaders, and what they read first, in place."""
+    """Return the commands that install loaders and their first configuration files."""
     lines = [
         f"cp {SOURCES[name].path} {shlex.quote(str(plan.tftp_root / name))}"
         if name in SOURCES

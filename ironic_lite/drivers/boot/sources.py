@@ -1,6 +1,6 @@
-"""What ramdisks are booted from: what the node says, else what the configuration says.
+"""Sources of ramdisks, from the node or else from the configuration.
 
-What belongs together comes from one place: a node's kernel with another's ramdisk boots nothing.
+Kernel and ramdisk come from the same place, because a mix of two places does not boot.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import parameters
 from ironic_lite.images import sources
@@ -18,7 +19,7 @@ INSTANCE = "instance"
 """The ramdisk that is the instance itself (``base.Deploy.boots_ramdisk``)."""
 
 PREFIXES: Mapping[str, str] = {"deploy": "deploy", "rescue": "rescue", "inspect": "deploy"}
-"""How the names begin that say where its parts are."""
+"""Prefixes of the names that hold the parts of a ramdisk."""
 
 BY_ARCH: Mapping[str, str] = {
     "deploy_kernel": "deploy_kernel_by_arch",
@@ -27,22 +28,22 @@ BY_ARCH: Mapping[str, str] = {
     "rescue_ramdisk": "rescue_ramdisk_by_arch",
     "bootloader": "bootloader_by_arch",
 }
-"""Options of [conductor]: the one for all machines, and the one by their architecture."""
+"""Options of [conductor]: the general one, and the one by architecture."""
 
 DESCRIPTIONS: Mapping[str, str] = {
     "deploy_kernel": "URL of the kernel of the ramdisk that cleans and deploys. Required, with "
     "deploy_ramdisk, unless [conductor]deploy_kernel is set.",
     "deploy_ramdisk": "URL of that ramdisk.",
-    "rescue_kernel": "URL of the kernel of the ramdisk that rescues. Required for rescues, with "
+    "rescue_kernel": "URL of the kernel of the rescue ramdisk. Required for rescues, with "
     "rescue_ramdisk, unless [conductor]rescue_kernel is set.",
     "rescue_ramdisk": "URL of that ramdisk.",
     "kernel_append_params": "Further kernel parameters of ramdisks; %default% stands for those of "
     "the configuration.",
 }
 MEDIA: Mapping[str, str] = {
-    "deploy_iso": "URL of a whole image to boot for cleaning and deploying, in place of kernel and "
-    "ramdisk. It must bring its own parameters.",
-    "rescue_iso": "URL of a whole image to boot for rescues, in place of kernel and ramdisk.",
+    "deploy_iso": "URL of an ISO image to boot for cleaning and deploying, in place of kernel and "
+    "ramdisk. It must contain its own parameters.",
+    "rescue_iso": "URL of an ISO image to boot for rescues, in place of kernel and ramdisk.",
     "bootloader": "URL of the image of an EFI system partition, from which a machine in UEFI mode "
     "starts its kernel. Required for those, unless [conductor]bootloader is set.",
     "external_http_url": "Where the machine's BMC finds the files of [deploy]http_root, if not "
@@ -52,9 +53,9 @@ MEDIA: Mapping[str, str] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """Where the parts of a ramdisk are: a whole image, or kernel and ramdisk.
+    """The parts of a ramdisk: an ISO image, or kernel and ramdisk.
 
-    ``place`` is how the names begin that said so, such as ``driver_info/deploy_``.
+    ``place`` is the prefix of their names, such as ``driver_info/deploy_``.
     """
 
     place: str
@@ -64,12 +65,12 @@ class Parts:
 
 
 def parts(node: base.Node, mode: str, *, whole: bool = False) -> Parts:
-    """Return what the ramdisk is booted from.
+    """Return the parts of the ramdisk.
 
     :param mode: one of ``base.RAMDISKS``, or ``INSTANCE``.
-    :param whole: a whole image may be named, too; it comes before kernel and ramdisk.
-    :raises errors.MissingParameter: naming all that is missing.
-    :raises errors.InvalidParameter: naming the one that is no URL.
+    :param whole: an ISO image is allowed; it has precedence over kernel and ramdisk.
+    :raises errors.MissingParameter: naming all missing keys.
+    :raises errors.InvalidParameter: naming the invalid URL.
     """
     if mode == INSTANCE:
         return _of_instance(node.instance_info, whole=whole)
@@ -98,7 +99,7 @@ def _of_instance(told: Mapping[str, Any], *, whole: bool) -> Parts:
     missing = [f"instance_info/{name}" for name in names if not told.get(name)]
     if missing and told.get("boot_iso"):
         reason = (
-            "is not booted by this boot interface: name kernel and ramdisk, or set boot_interface "
+            "is not bootable by this boot interface: set kernel and ramdisk, or set boot_interface "
             "to redfish-virtual-media or ipxe"
         )
         raise errors.InvalidParameter(path="instance_info/boot_iso", reason=reason)
@@ -110,7 +111,7 @@ def _of_instance(told: Mapping[str, Any], *, whole: bool) -> Parts:
 
 
 def bootloader(node: base.Node) -> str:
-    """Return where the EFI system partition is from which kernels are started.
+    """Return the URL of the EFI system partition that starts kernels.
 
     :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/bootloader``.
     """
@@ -124,7 +125,7 @@ def bootloader(node: base.Node) -> str:
 
 
 def check(driver_info: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Refuse what is no URL, and kernel parameters that are none, when they are written.
+    """Reject invalid URLs and kernel parameters when they are written.
 
     :param names: the keys that hold URLs.
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
@@ -138,9 +139,9 @@ def check(driver_info: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def api_url() -> str:
-    """Return where agents find the API, without ``/v1``.
+    """Return the URL of the API for agents, without ``/v1``.
 
-    :raises errors.MissingParameter: no option says so, and the API's own address is no help.
+    :raises errors.MissingParameter: no option names it, and the API's own address is unsuitable.
     """
     conf = config.CONF
     given = conf.service_catalog.endpoint_override or conf.api.public_endpoint

@@ -1,6 +1,5 @@
-"""The contract with drivers, by groups of interfaces. Drivers import ``drivers.base``, which offers
-all of it under one name.
+"""The driver contract, in one module per group of interfaces; `drivers.base` re-exports it.
 
-``driver`` knows the groups, those know ``interface``, and that knows ``task``. A task gives its
-driver, so that ``task`` speaks of ``driver``: to the type checker alone, nothing is imported.
+``driver`` imports the groups, they import ``interface``, and it imports ``task``. A task refers to
+its driver, so ``task`` imports ``driver`` for the type checker only.
 """

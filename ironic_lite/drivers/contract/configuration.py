@@ -1,4 +1,4 @@
-"""How a machine is set up: volumes, firmware settings and firmware."""
+"""Interfaces for RAID volumes, firmware settings and firmware updates."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ironic_lite import raid
+from ironic_lite.domain import raid
+from ironic_lite.domain.steps import Outcome
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Task
-from ironic_lite.steps import Outcome
 
 
 class RAID(Interface):
-    """Volumes; ``target_raid_config`` of the node says which are wanted.
+    """RAID volumes, as requested by the node's ``target_raid_config``.
 
-    The steps that clients know are ``create_configuration`` (clean; ``raid.CREATE_ARGS``),
-    ``apply_configuration`` (deploy, service; ``raid.APPLY_ARGS``) and ``delete_configuration``
-    (all three), of priority 0. `show_raid` writes what they have built.
+    The well-known steps are ``create_configuration`` (clean; ``raid.CREATE_ARGS``),
+    ``apply_configuration`` (deploy, service; ``raid.APPLY_ARGS``) and ``delete_configuration`` (all
+    three), of priority 0. `show_raid` writes their result.
     """
 
     kind = "raid"
 
     def validate_raid_config(self, task: Task, config: Mapping[str, Any]) -> None:
-        """Refuse a ``target_raid_config`` that cannot be built here; speaks to no hardware.
+        """Reject an impossible ``target_raid_config`` without touching hardware.
 
         :raises errors.InvalidParameter: naming the path, ``logical_disks/0/raid_level``.
-        :raises errors.UnsupportedDriverExtension: there is no RAID at all.
+        :raises errors.UnsupportedDriverExtension: the interface has no RAID at all.
         """
         raid.check(config)
 
@@ -35,8 +35,8 @@ class RAID(Interface):
         return raid.properties()
 
     def show_raid(self, task: Task, disks: Sequence[dict[str, Any]]) -> None:
-        """Write the volumes that a machine has now into its node: ``raid_config``, and what of
-        ``properties`` follows from them (``local_gb``, ``root_device``, ``raid_level``).
+        """Write the machine's current volumes to its node: ``raid_config``, and the ``properties``
+        that depend on them (``local_gb``, ``root_device``, ``raid_level``).
         """
         before = (task.node.raid_config or {}).get("logical_disks") or []
         task.node.raid_config = raid.built(disks)
@@ -45,11 +45,10 @@ class RAID(Interface):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BiosSetting:
-    """A setting of a machine's firmware, and what its BMC's attribute registry says of it.
+    """A firmware setting of a machine, with the facts of its BMC's attribute registry.
 
-    ``value`` is shown as text; the one of a ``Password`` is never kept. ``allowable_values`` are
-    those of an ``Enumeration``, the bounds those of an ``Integer``, the lengths those of a
-    ``String``.
+    ``value`` is shown as text; the value of a ``Password`` is never stored. ``allowable_values``
+    belong to an ``Enumeration``, the bounds to an ``Integer``, the lengths to a ``String``.
     """
 
     name: str
@@ -68,9 +67,9 @@ class BiosSetting:
 class BIOS(Interface):
     """Firmware settings.
 
-    ``apply_configuration`` and ``factory_reset`` become steps by the marks of an implementation.
-    Once such a step has ended, and at the end of verifying and cleaning, ``cache_bios_settings`` is
-    asked and what it returns is kept: a driver writes nothing itself.
+    ``apply_configuration`` and ``factory_reset`` become steps by the decorators of an
+    implementation. After such a step, and at the end of verifying and cleaning, the conductor calls
+    ``cache_bios_settings`` and stores its result. A driver writes nothing itself.
     """
 
     kind = "bios"
@@ -83,13 +82,13 @@ class BIOS(Interface):
         raise self.unsupported(task, "apply_configuration")
 
     def factory_reset(self, task: Task) -> Outcome | None:
-        """Bring all settings back to what the maker has chosen."""
+        """Reset all settings to the vendor's defaults."""
         raise self.unsupported(task, "factory_reset")
 
     def cache_bios_settings(self, task: Task) -> Sequence[BiosSetting]:
-        """Return all settings as the machine has them now.
+        """Return all current settings of the machine.
 
-        :raises errors.UnsupportedDriverExtension: the machine tells none.
+        :raises errors.UnsupportedDriverExtension: the machine does not report settings.
         """
         raise self.unsupported(task, "cache_bios_settings")
 
@@ -106,7 +105,7 @@ class FirmwareComponent:
 
 
 class Firmware(Interface):
-    """Firmware versions; what is said of ``BIOS`` is true here, too."""
+    """Firmware versions and updates; the notes on steps of ``BIOS`` apply here too."""
 
     kind = "firmware"
 
@@ -118,8 +117,8 @@ class Firmware(Interface):
         raise self.unsupported(task, "update")
 
     def cache_firmware_components(self, task: Task) -> Sequence[FirmwareComponent]:
-        """Return the components with the versions that run now.
+        """Return the components with their running versions.
 
-        :raises errors.UnsupportedDriverExtension: the machine tells none.
+        :raises errors.UnsupportedDriverExtension: the machine does not report versions.
         """
         raise self.unsupported(task, "cache_firmware_components")

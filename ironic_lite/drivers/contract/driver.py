@@ -1,4 +1,4 @@
-"""All interfaces of one node, and the hardware types that say which may be combined."""
+"""Drivers, the set of all interfaces of one node, and hardware types."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
-from ironic_lite import errors, fields
+from ironic_lite import errors
+from ironic_lite.domain import fields
 from ironic_lite.drivers.contract.configuration import BIOS, RAID, Firmware
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.management import Management

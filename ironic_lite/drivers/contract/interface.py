@@ -1,18 +1,20 @@
-"""What all kinds of interfaces have in common: properties, validation and steps."""
+"""Base of all interface kinds: properties, validation and steps."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ironic_lite import errors, steps
+from ironic_lite import errors
+from ironic_lite.domain import steps
+from ironic_lite.domain.steps import DONE, Outcome, StepKind
 from ironic_lite.drivers.contract.task import Task
-from ironic_lite.steps import DONE, Outcome, StepKind
 
 
 class Interface:
-    """The part common to all interface kinds: properties, validation and steps (S2.6, S2.8,
-    S3.16).
+    """The common part of all interface kinds.
+
+    Source: S2.6, S2.8, S3.16.
     """
 
     kind: ClassVar[str] = ""
@@ -20,21 +22,23 @@ class Interface:
     in_band: ClassVar[bool] = False
 
     def uses_agent(self, task: Task) -> bool:
-        """Tell whether an agent adds steps to this interface's own on this node.
+        """Return whether an agent adds steps to this interface's own on this node.
 
-        They join the list once ``Deploy.agent_steps`` has told them; ``execute_<kind>_step`` is
-        then called with them, too. A step of the interface's own hides one of the same name.
+        These steps join the list after ``Deploy.agent_steps`` has reported them;
+        ``execute_<kind>_step`` then runs them too. An own step hides an agent's step of the same
+        name.
         """
         return self.in_band
 
     def get_properties(self) -> dict[str, str]:
-        """Return ``{driver_info key: description}``; "Required." ends a description if it is."""
+        """Return ``{driver_info key: description}``; a required key's description ends
+        "Required."."""
         return {}
 
     def close(self) -> None:
-        """End what is kept open at machines; the conductor stops, and waits for it.
+        """Close everything that is open at machines; the stopping conductor waits for it.
 
-        Called once for each interface that is enabled, after all work; it may take some seconds.
+        Called once for each enabled interface, after all work; it may take some seconds.
         """
 
     def validate(self, task: Task) -> None:
@@ -44,8 +48,7 @@ class Interface:
         """
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense at the moment it is written (node create and PATCH), missing keys
-        allowed.
+        """Reject invalid values when they are written (node create and PATCH); keys may be missing.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
@@ -53,14 +56,19 @@ class Interface:
     # -- steps -------------------------------------------------------------------------------
 
     def get_clean_steps(self, task: Task) -> list[dict[str, Any]]:
-        """Return all clean steps as wire dictionaries, highest priority first (S2.6, S2.7).
+        """Return all clean steps as wire dictionaries, highest priority first.
 
         :raises errors.StepsUnavailable: the list comes from an agent that has not run yet (S1.26).
+
+        Source: S2.6, S2.7.
         """
         return self._steps(StepKind.CLEAN)
 
     def get_deploy_steps(self, task: Task) -> list[dict[str, Any]]:
-        """Return all deploy steps as wire dictionaries, highest priority first (S3.16)."""
+        """Return all deploy steps as wire dictionaries, highest priority first.
+
+        Source: S3.16.
+        """
         return self._steps(StepKind.DEPLOY)
 
     def get_service_steps(self, task: Task) -> list[dict[str, Any]]:
@@ -72,20 +80,22 @@ class Interface:
         return self._steps(StepKind.VERIFY)
 
     def execute_clean_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
-        """Run the named clean step; ``step`` is a wire dictionary, its args become keywords
-        (S1.19).
+        """Run the named clean step; ``step`` is a wire dictionary, its args become keywords.
 
-        :raises errors.CleanStepFailed: or any other error of ours: the clean fails with it (S2.8).
+        :raises errors.CleanStepFailed: or another error of ours: the clean fails with it (S1.19,
+            S2.8).
         :raises errors.AgentChanged: the agent has other hardware managers than
-            ``task.manager_version``, and has not begun the step. It is asked for its steps anew;
-            then an automated clean begins again, anything else runs this step again (S2.29).
+            ``task.manager_version``, and has not begun the step. The conductor asks for its steps
+            again; then an automated clean starts over, and any other run repeats this step (S2.29).
         """
         return self._execute(task, step)
 
     def execute_deploy_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
-        """Run the named deploy step (S3.17).
+        """Run the named deploy step.
 
-        :raises errors.DeployStepFailed: or any other error of ours: the deploy fails with it.
+        :raises errors.DeployStepFailed: or another error of ours: the deploy fails with it.
+
+        Source: S3.17.
         """
         return self._execute(task, step)
 
@@ -98,18 +108,19 @@ class Interface:
         return self._execute(task, step)
 
     def poll_step(self, task: Task, kind: StepKind, step: Mapping[str, Any]) -> Outcome:
-        """Say whether a waiting step has ended; called when the time given to ``wake_after`` is
-        over.
+        """Check whether a waiting step has ended, after the time of ``wake_after``.
 
-        Return WAIT after another ``wake_after`` to be asked again; raise to fail the step;
+        Return WAIT after another ``wake_after`` to be polled again; raise to fail the step.
         ``errors.AgentChanged`` is as in ``execute_clean_step``.
         """
         return DONE
 
     def may_repeat(self, task: Task, kind: StepKind, step: Mapping[str, Any]) -> bool:
-        """Tell whether a step may be run again after a conductor died in the middle of it (S2.24).
+        """Return whether a step may run again after a conductor died in the middle of it.
 
-        Those that are marked ``rerunnable`` may. Clean steps are not asked about: all of them may.
+        Steps marked ``rerunnable`` may. Clean steps may always run again and are not checked.
+
+        Source: S2.24.
         """
         marked = steps.collect(self.kind, self, kind)
         return any(one.rerunnable for one in marked if one.name == step["step"])
@@ -125,5 +136,5 @@ class Interface:
         return outcome
 
     def unsupported(self, task: Task, extension: str) -> errors.UnsupportedDriverExtension:
-        """Return the error for something this driver cannot do."""
+        """Return the error for an operation that this driver does not support."""
         return errors.UnsupportedDriverExtension(driver=task.node.driver, extension=extension)

@@ -1,4 +1,4 @@
-"""What a BMC can be asked and told about its machine, besides the power."""
+"""Interface for the management functions of a BMC, besides power."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ironic_lite.drivers.contract.task import Task
 
 
 class Management(Interface):
-    """Boot device, boot mode and the rest of a BMC's housekeeping."""
+    """Boot device, boot mode, sensors, indicators and virtual media."""
 
     kind = "management"
 
@@ -19,7 +19,7 @@ class Management(Interface):
         raise self.unsupported(task, "get_supported_boot_devices")
 
     def set_boot_device(self, task: Task, device: str, *, persistent: bool = False) -> None:
-        """Choose what the next boot (or each, if ``persistent``) starts from."""
+        """Set the device of the next boot, or of all boots if ``persistent``."""
         raise self.unsupported(task, "set_boot_device")
 
     def get_boot_device(self, task: Task) -> dict[str, Any]:
@@ -27,7 +27,7 @@ class Management(Interface):
         raise self.unsupported(task, "get_boot_device")
 
     def get_supported_boot_modes(self, task: Task) -> list[str]:
-        """Return which of ``bios`` and ``uefi`` can be set."""
+        """Return the modes among ``bios`` and ``uefi`` that can be set."""
         raise self.unsupported(task, "get_supported_boot_modes")
 
     def set_boot_mode(self, task: Task, mode: str) -> None:
@@ -39,18 +39,18 @@ class Management(Interface):
         raise self.unsupported(task, "get_boot_mode")
 
     def get_secure_boot_state(self, task: Task) -> bool | None:
-        """Tell whether the firmware checks signatures, None when unknown."""
+        """Return whether the firmware checks signatures, None if unknown."""
         raise self.unsupported(task, "get_secure_boot_state")
 
     def set_secure_boot_state(self, task: Task, state: bool) -> None:
-        """Switch secure boot on (True) or off; returns when the BMC says that it is so.
+        """Switch secure boot on (True) or off, and wait until the BMC shows it.
 
-        :raises errors.HardwareError: the BMC refused, or did not get there in time.
+        :raises errors.HardwareError: the BMC refused, or did not apply it in time.
         """
         raise self.unsupported(task, "set_secure_boot_state")
 
     def inject_nmi(self, task: Task) -> None:
-        """Give the machine a non-maskable interrupt at once."""
+        """Send the machine a non-maskable interrupt at once."""
         raise self.unsupported(task, "inject_nmi")
 
     def get_supported_indicators(
@@ -58,8 +58,8 @@ class Management(Interface):
     ) -> dict[str, dict[str, dict[str, Any]]]:
         """Return the lamps: ``{component: {indicator: {"readonly": bool, "states": [str]}}}``.
 
-        :param component: one of ``COMPONENTS``, to see only its lamps; None for all. A component
-            that the machine has not is left out.
+        :param component: one of ``COMPONENTS``, to list only its lamps; None for all. A missing
+            component is left out.
         """
         raise self.unsupported(task, "get_supported_indicators")
 
@@ -71,22 +71,22 @@ class Management(Interface):
         raise self.unsupported(task, "get_indicator_state")
 
     def set_indicator_state(self, task: Task, component: str, indicator: str, state: str) -> None:
-        """Bring a lamp to one of ``INDICATOR_STATES``.
+        """Set a lamp to one of ``INDICATOR_STATES``.
 
-        :raises errors.InvalidParameter: no such ``component`` or ``indicator``, or it does not know
-            this ``state``.
+        :raises errors.InvalidParameter: no such ``component`` or ``indicator``, or the lamp does
+            not have this ``state``.
         """
         raise self.unsupported(task, "set_indicator_state")
 
     def get_sensors_data(self, task: Task) -> dict[str, dict[str, dict[str, Any]]]:
-        """Return what the sensors say: ``{type: {sensor: {fact: JSON value}}}``.
+        """Return the sensor values: ``{type: {sensor: {fact: JSON value}}}``.
 
-        :raises errors.HardwareError: no answer, or not a usable one.
+        :raises errors.HardwareError: no answer, or an unusable one.
         """
         raise self.unsupported(task, "get_sensors_data")
 
     def detect_vendor(self, task: Task) -> str | None:
-        """Return the maker's name as the BMC gives it, None if it gives none."""
+        """Return the vendor's name as the BMC reports it, None if it reports none."""
         raise self.unsupported(task, "detect_vendor")
 
     def get_mac_addresses(self, task: Task) -> list[str]:
@@ -94,15 +94,15 @@ class Management(Interface):
         raise self.unsupported(task, "get_mac_addresses")
 
     def get_virtual_media(self, task: Task) -> list[dict[str, Any]]:
-        """Return the virtual drives, each ``{"media_types": [str], "inserted": bool, "image": str |
-        None}`` and what else the BMC says of it, keys in lower case with underscores.
+        """Return the virtual drives with all facts of the BMC.
 
-        Addresses of images come without passwords.
+        Each is ``{"media_types": [str], "inserted": bool, "image": str | None, ...}``, with keys in
+        lower case with underscores. Image URLs come without passwords.
         """
         raise self.unsupported(task, "get_virtual_media")
 
     def attach_virtual_media(self, task: Task, device_type: str, image_url: str) -> None:
-        """Put an image into a virtual drive, in place of what it holds.
+        """Put an image into a virtual drive, replacing its medium.
 
         :param device_type: one of ``VIRTUAL_MEDIA``.
         :param image_url: of ``IMAGE_SCHEMES``; the BMC reads it, not this service.
@@ -112,7 +112,7 @@ class Management(Interface):
         raise self.unsupported(task, "attach_virtual_media")
 
     def detach_virtual_media(self, task: Task, device_types: Sequence[str] | None = None) -> None:
-        """Empty the virtual drives of these types, None for all; empty ones may stay as they are.
+        """Empty the virtual drives of these types, None for all; empty ones may be skipped.
 
         :param device_types: of ``VIRTUAL_MEDIA``.
         """

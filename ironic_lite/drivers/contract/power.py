@@ -1,4 +1,4 @@
-"""Switching machines on and off."""
+"""Interface for power control."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ SOFT_POWER_OFF = "soft power off"
 
 
 class Power(Interface, abc.ABC):
-    """Switching machines on and off.
+    """Power control of machines.
 
-    A step that calls these also sets ``task.node.power_state``: what the database says is what the
-    power sync brings the machine back to.
+    A step that calls these methods also sets ``task.node.power_state``, because the power sync
+    restores the state in the database.
     """
 
     kind = "power"
 
     @abc.abstractmethod
     def get_power_state(self, task: Task) -> str | None:
-        """Ask the hardware: ``power on`` or ``power off``; never guess.
+        """Read ``power on`` or ``power off`` from the hardware; never guess.
 
-        None: the machine answered, and is between the two or does not say which. The power sync
-        then leaves node and machine as they are; silence is an error, which it counts.
+        None: the machine answered, but is between the two or does not report its state. The power
+        sync then leaves node and machine unchanged. A missing answer is an error, which the power
+        sync counts.
 
-        :raises errors.HardwareError: no answer, or not a usable one.
+        :raises errors.HardwareError: no answer, or an unusable one.
         """
 
     @abc.abstractmethod
     def set_power_state(self, task: Task, target: str, timeout: float | None = None) -> None:
-        """Bring the power to ``target`` (on, off, soft power off) and return when it is there.
+        """Switch the power to ``target`` (on, off, soft power off) and wait until it is reached.
 
         :param timeout: seconds; None takes the configured one.
-        :raises errors.PowerFailure: it did not get there in time.
+        :raises errors.PowerFailure: the target was not reached in time.
         """
 
     @abc.abstractmethod
@@ -50,5 +51,5 @@ class Power(Interface, abc.ABC):
         return (POWER_ON, POWER_OFF, REBOOT)
 
     def supports_power_sync(self, task: Task) -> bool:
-        """Tell whether the periodic power comparison makes sense."""
+        """Return whether the power sync applies to this machine."""
         return True

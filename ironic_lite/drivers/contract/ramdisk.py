@@ -1,4 +1,4 @@
-"""What boots a ramdisk and works through it: deploy, boot, inspect and rescue."""
+"""Interfaces that boot ramdisks or work through them: deploy, boot, inspect and rescue."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from ironic_lite.domain.steps import DONE, Outcome, StepKind
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Task
-from ironic_lite.steps import DONE, Outcome, StepKind
 
 RAMDISKS = ("deploy", "inspect", "rescue")
-"""What a ramdisk is booted for: to clean, deploy or service, to inspect, to rescue."""
+"""Uses of a ramdisk: to clean, deploy or service; to inspect; to rescue."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentReport:
-    """What a ramdisk's agent tells of itself.
+    """The report of a ramdisk's agent.
 
-    ``steps`` are its steps of each kind it was asked for: hardware manager -> list of steps, as the
-    agent gives them; ``version`` maps its hardware managers to their versions.
+    ``steps`` maps a step kind to the agent's raw lists: hardware manager -> list of steps.
+    ``version`` maps its hardware managers to their versions.
     """
 
     steps: Mapping[StepKind, Mapping[str, Sequence[Mapping[str, Any]]]]
@@ -28,147 +28,152 @@ class AgentReport:
 
 
 class Deploy(Interface):
-    """Putting an instance on a machine, and the ramdisk around cleaning and servicing."""
+    """Deployment of instances, and the ramdisk for cleaning and servicing."""
 
     kind = "deploy"
     minds_agent: ClassVar[bool] = False
-    """Whether ``tear_down_cleaning`` itself says when the agent is gone: one may go on running."""
-    # True if an instance is a ramdisk itself, which the machine boots each time: instance_info says
-    # where it is, and nothing is written to a disk.
+    """Whether ``tear_down_cleaning`` itself forgets the agent, which may continue to run."""
+    # True if the instance is itself a ramdisk, named in instance_info, which the machine boots each
+    # time. No disk is written.
     boots_ramdisk: ClassVar[bool] = False
 
     def prepare(self, task: Task) -> None:
-        """Get ready for a deployment, before its first step."""
+        """Prepare a deployment, before its first step."""
 
     def tear_down(self, task: Task) -> None:
-        """Undo what ``prepare`` and the steps added (S5.25); must be repeatable."""
+        """Undo what ``prepare`` and the steps added; must be repeatable.
+
+        Source: S5.25.
+        """
 
     def clean_up(self, task: Task) -> None:
         """Remove files and caches of a deployment; must be repeatable."""
 
     def lacks_files(self, task: Task) -> bool:
-        """Tell, by a look at this conductor's files alone, whether `take_over` has work to do."""
+        """Return whether `take_over` has work to do, checking only this conductor's files."""
         return task.driver.boot.lacks_files(task)
 
     def take_over(self, task: Task) -> None:
-        """Rebuild what this conductor needs for a node that another one drove before."""
+        """Rebuild this conductor's files for a node taken over from another conductor."""
         task.driver.boot.take_over(task)
 
     def adopt(self, task: Task) -> None:
-        """Take in a machine that already runs an instance."""
+        """Adopt a machine that already runs an instance."""
         self.take_over(task)
 
     def check_ramdisk(self, task: Task) -> None:
-        """Check, without touching hardware, that what `prepare_cleaning` and `prepare_service`
-        boot could be booted; asked before a clean or a service is accepted, and before it begins.
+        """Check, without touching hardware, that the ramdisk for cleaning and servicing can boot.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        Called before a clean or a service is accepted, and before it begins.
+
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
 
     def prepare_cleaning(self, task: Task) -> Outcome:
-        """Get ready to clean; WAIT if a ramdisk boots first."""
+        """Prepare a clean; WAIT if a ramdisk boots first."""
         return DONE
 
     def tear_down_cleaning(self, task: Task) -> None:
         """Undo ``prepare_cleaning``; must be repeatable."""
 
     def prepare_service(self, task: Task) -> Outcome:
-        """Get ready to service; WAIT if a ramdisk boots first."""
+        """Prepare a service; WAIT if a ramdisk boots first."""
         return DONE
 
     def prepare_restart(self, task: Task) -> None:
-        """Get ready for a restart that a step is about to cause: asked by whoever causes it, right
-        before. If the run works with a ramdisk, that is what has to boot, not the disk.
+        """Prepare a restart; called by the code that restarts, right before.
 
-        :raises errors.Error: it cannot be made ready.
+        If the run uses a ramdisk, that ramdisk must boot next, not the disk.
+
+        :raises errors.Error: the boot files cannot be put in place.
         """
 
     def tear_down_service(self, task: Task) -> None:
         """Undo ``prepare_service``; must be repeatable."""
 
     def minds_heartbeat(self, task: Task) -> bool:
-        """Tell, by a look at the node alone, whether `heartbeat` is to be asked at all.
+        """Return whether `heartbeat` is to be called, judging only by the node.
 
-        Where it is not, a heartbeat costs neither a worker nor the node's lock: it is taken down.
+        If not, a heartbeat is only recorded, without a worker slot or the node's lock.
         """
         return getattr(self.heartbeat, "__func__", None) is not Deploy.heartbeat
 
     def heartbeat(self, task: Task) -> bool:
-        """Act on an agent's heartbeat in a wait state; True lets the engine go on to the next
-        step.
+        """Handle an agent's heartbeat in a wait state; True continues with the next step.
 
         :raises errors.AgentChanged: the agent refused the step, as in ``execute_clean_step``.
         """
         return False
 
     def agent_steps(self, task: Task, kind: StepKind) -> AgentReport | None:
-        """Ask the running agent for its steps of a kind, and its hardware managers' versions.
+        """Read the running agent's steps of a kind and its hardware managers' versions.
 
-        Asked when the agent may have begun to speak, and when another agent has taken its place.
-        Further kinds may be reported: clean steps are shown at any time from then on (S1.25).
-        None: there is no agent, or it does not speak yet.
+        Called when the agent may have started, and after another agent has replaced it. More kinds
+        may be reported: clean steps are then shown at any time (S1.25). None: there is no agent, or
+        it does not answer yet.
 
-        :raises errors.HardwareError: it does not answer as it should.
+        :raises errors.HardwareError: its answer is unusable.
         """
         return None
 
 
 class Boot(Interface):
-    """How a machine gets its ramdisk and its instance to boot."""
+    """Boot of a machine's ramdisk and instance."""
 
     kind = "boot"
     brings_configdrive: ClassVar[bool] = False
-    """Whether `prepare_instance` shows an instance that is a ramdisk its configuration drive."""
+    """Whether `prepare_instance` presents the configuration drive to a ramdisk instance."""
 
     def prepare_ramdisk(self, task: Task, params: Mapping[str, str], mode: str = "deploy") -> None:
         """Make the next boot start the ramdisk with these kernel parameters.
 
-        :param mode: which ramdisk: one of ``RAMDISKS``.
+        :param mode: the kind of ramdisk: one of ``RAMDISKS``.
         """
 
     def clean_up_ramdisk(self, task: Task, mode: str = "deploy") -> None:
         """Undo ``prepare_ramdisk``; must be repeatable."""
 
     def check_ramdisk(self, task: Task, mode: str) -> None:
-        """Check, without touching hardware, that the ramdisk could be booted.
+        """Check, without touching hardware, that the ramdisk can be booted.
 
-        :param mode: which ramdisk: one of ``RAMDISKS``, or ``instance`` for one that is the
-            instance itself. `validate` speaks for ``deploy``.
-        :raises errors.InvalidParameter, errors.MissingParameter: naming what is wrong.
+        :param mode: one of ``RAMDISKS``, or ``instance`` for a ramdisk that is the instance itself.
+            `validate` checks ``deploy``.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming the faults.
         """
         self.validate(task)
 
     def carries_parameters(self, task: Task, mode: str = "deploy") -> bool:
-        """Tell whether what the ramdisk boots from is for this node alone: only then a secret may
-        be among its parameters.
-        """
+        """Return whether the boot medium is for this node alone, so its parameters may be
+        secret."""
         return False
 
     def lacks_files(self, task: Task) -> bool:
-        """Tell, by a look at this conductor's files alone, whether `take_over` has work to do."""
+        """Return whether `take_over` has work to do, checking only this conductor's files."""
         return False
 
     def take_over(self, task: Task) -> None:
-        """Make anew, where this conductor has not got them, the files that the machine boots from
-        now; the machine itself and its power stay as they are. Must be repeatable.
+        """Create the machine's boot files that this conductor lacks. Must be repeatable.
+
+        The machine itself and its power stay unchanged.
         """
 
     def check_instance(self, task: Task) -> None:
-        """Check, before the machine is touched, what only its BMC or servers of files know of an
-        instance that is a ramdisk: whether `prepare_instance` could boot it.
+        """Check that `prepare_instance` can boot a ramdisk instance, before the machine is touched.
 
-        :raises errors.Error: saying why it could not.
+        This may ask the BMC and file servers.
+
+        :raises errors.Error: the instance cannot be booted, with the reason.
         """
 
     def prepare_instance(self, task: Task) -> None:
-        """Make the next boots start the instance."""
+        """Let the machine boot its instance from now on."""
 
     def clean_up_instance(self, task: Task) -> None:
         """Undo ``prepare_instance``; must be repeatable."""
 
 
 class Inspect(Interface, abc.ABC):
-    """Finding out what a machine is made of."""
+    """Inspection of a machine's hardware."""
 
     kind = "inspect"
     takes_reports: ClassVar[bool] = False
@@ -176,34 +181,37 @@ class Inspect(Interface, abc.ABC):
 
     @abc.abstractmethod
     def inspect_hardware(self, task: Task) -> Outcome:
-        """Update ``node.properties`` (S5.8); WAIT if something will report or be polled later."""
+        """Update ``node.properties``; WAIT if something will report or be polled later.
+
+        Source: S5.8.
+        """
 
     def continue_inspection(
         self, task: Task, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]
     ) -> Outcome:
-        """Take what a ramdisk has sent for a waiting inspection; WAIT if that is not all.
+        """Process a ramdisk's report for a waiting inspection; WAIT if more reports must come.
 
-        Only asked of an interface with ``takes_reports``.
+        Called only for an interface with ``takes_reports``.
 
-        :param inventory: as ironic-python-agent has it, empty if it could collect none; of its
-            form only that is sure which `inspection.check` looks at.
-        :param plugin_data: all else that it has sent, by name, such as ``error``.
+        :param inventory: in the format of ironic-python-agent, empty if it collected none; only the
+            parts that `inspection.check` checks are certain.
+        :param plugin_data: all other data of the report by name, such as ``error``.
         """
         return DONE
 
     def poll_inspection(self, task: Task) -> Outcome:
-        """Say whether a waiting inspection has ended; asked when ``wake_after`` is over."""
+        """Check whether a waiting inspection has ended, after the time of ``wake_after``."""
         return DONE
 
     def abort(self, task: Task) -> None:
         """Stop a waiting inspection."""
 
     def clean_up(self, task: Task) -> None:
-        """Remove what an inspection that has failed left; must be repeatable."""
+        """Clean up after a failed inspection; must be repeatable."""
 
 
 class Rescue(Interface, abc.ABC):
-    """Booting a rescue ramdisk beside an instance."""
+    """Rescue by a ramdisk that boots beside an instance."""
 
     kind = "rescue"
 
@@ -212,7 +220,7 @@ class Rescue(Interface, abc.ABC):
         """Boot the rescue ramdisk; WAIT until its agent reports."""
 
     def poll_rescue(self, task: Task) -> Outcome:
-        """Say whether a waiting rescue has ended; asked when ``wake_after`` is over."""
+        """Check whether a waiting rescue has ended, after the time of ``wake_after``."""
         return DONE
 
     @abc.abstractmethod
@@ -220,4 +228,4 @@ class Rescue(Interface, abc.ABC):
         """Boot the instance again."""
 
     def clean_up(self, task: Task) -> None:
-        """Remove what a rescue left; must be repeatable."""
+        """Clean up after a rescue; must be repeatable."""

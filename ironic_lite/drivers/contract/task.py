@@ -1,4 +1,4 @@
-"""What every method of a driver is handed: one piece of work on one node."""
+"""The task: one operation on one node, as passed to every driver method."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Agent:
-    """The agent of a machine's ramdisk, as its last heartbeat told of it.
+    """The agent of a machine's ramdisk, as of its last heartbeat.
 
-    ``url`` is where it listens, ``verify_ca`` the certificates (PEM) that are believed there, None
-    if it gave none; ``heard_at`` is naive UTC. It names the token, which goes nowhere else.
-    ``moved``: driver or driver_info of the node have been changed since its token was made: it may
-    be on another machine than the one whose BMC the node has now.
+    ``url`` is its address. ``verify_ca`` are its trusted certificates (PEM), None if it gave none.
+    ``heard_at`` is naive UTC. It holds the token, which must not be passed on. ``moved``: the
+    node's driver or driver_info has changed since the token was made, so the agent may be on
+    another machine than the BMC.
     """
 
     url: str
@@ -32,71 +32,73 @@ class Agent:
 
 
 class Cards(Protocol):
-    """The ports and portgroups of a node, and what drivers note on them."""
+    """The ports and portgroups of a node, and the drivers' notes on them."""
 
     def all(self) -> Sequence[Port]:
-        """Return the ports, in the order they were added; read once."""
+        """Return the ports in the order they were added; read once."""
 
     def groups(self) -> Sequence[Portgroup]:
-        """Return the portgroups, in the order they were added; read once."""
+        """Return the portgroups in the order they were added; read once."""
 
     def note(self, card: Port | Portgroup, key: str, value: Any) -> None:
-        """Keep a JSON value in the ``internal_info`` of a port or portgroup; None takes it away.
+        """Store a JSON value in the ``internal_info`` of a port or portgroup; None removes it.
 
         Written at once.
         """
 
 
 class Task(Protocol):
-    """One piece of work on one node, as a driver sees it."""
+    """One operation on one node, as a driver sees it."""
 
     node: Node
     failing: bool
-    """Whether what goes on has failed: a machine is then left as it is, to be looked at."""
+    """Whether the operation has failed; the machine is then left as it is for inspection."""
 
     @property
     def driver(self) -> Driver:
-        """The interfaces of this node, to call a neighbour (a deploy step turning the power on)."""
+        """The interfaces of this node, to call another one (a deploy step that powers on)."""
 
     @property
     def ports(self) -> Sequence[Port]:
         """The node's ports, loaded at first use."""
 
     @property
-    def cards(self) -> Cards:
+    def node_ports(self) -> Cards:
         """The node's ports and portgroups."""
 
     def add_ports(self, addresses: Iterable[str]) -> None:
-        """Add a port for each MAC address of an inspected machine that no node has yet (S5.8).
+        """Add a port for each MAC address of an inspected machine that no node has yet.
 
-        Written at once. What is no MAC address, or another node's, is left out, with a line in the
-        log.
+        Written at once. Invalid addresses and other nodes' addresses are skipped and logged.
 
-        :param addresses: a mapping says of each whether the machine may boot from that card.
+        :param addresses: a mapping states for each whether the machine may boot from that card.
+
+        Source: S5.8.
         """
 
     def keep_inventory(self, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> None:
-        """Keep what an inspection has found, in place of what the last one did.
+        """Store the result of an inspection, replacing the previous one.
 
-        It is written with the engine's next save, and shown by ``GET /v1/nodes/{node}/inventory``.
+        The engine writes it with its next save; ``GET /v1/nodes/{node}/inventory`` shows it.
 
-        :param inventory: as ironic-python-agent has it: ``interfaces``, ``cpu``, ``memory``, ...
-        :param plugin_data: what belongs to no part of it, by name.
+        :param inventory: in the format of ironic-python-agent: ``interfaces``, ``cpu``, ``memory``,
+            ...
+        :param plugin_data: all other data by name.
         """
 
     def recall(self, key: str, default: Any = None) -> Any:
-        """Return what a driver kept on this node under ``key``."""
+        """Return the value that a driver stored on this node under ``key``."""
 
     def keep(self, key: str, value: Any) -> None:
-        """Keep a JSON value on this node, across steps, restarts and conductors; None forgets it.
+        """Store a JSON value on this node across steps, restarts and conductors; None removes it.
 
-        It is written with the engine's next save, and shown in driver_internal_info.
+        The engine writes it with its next save; driver_internal_info shows it.
         """
 
     def wake_after(self, seconds: float) -> None:
-        """Ask that a step about to return WAIT is polled (``poll_step``) after ``seconds``.
+        """Request a poll (``poll_step``) after ``seconds`` for a step that returns WAIT.
 
-        The timer is durable: it survives this conductor.
+        The timer is durable, so it survives this conductor.
         """
 
     @property
@@ -104,31 +106,51 @@ class Task(Protocol):
         """The agent that runs in the machine's ramdisk; None before its first heartbeat."""
 
     def new_agent_token(self) -> str:
-        """Make the secret that is shared with the next ramdisk, before it boots, and return it.
+        """Create and return the secret shared with the next ramdisk, before it boots.
 
-        Only for a medium of this node alone: what all machines of a network can read is no place
-        for it. Ramdisks without one are given theirs when they first ask.
+        Use it only on a medium of this node alone, never where other machines of a network can read
+        it. A ramdisk without a secret gets one at its first lookup.
         """
 
     def forget_agent(self, *, keep_token: bool = False) -> None:
-        """The agent that ran is gone: its address, its certificate, its steps and its token.
+        """Forget the agent: its address, its certificate, its steps and its token.
 
-        :param keep_token: keep the token if `new_agent_token` made it: the same ramdisk boots
-            once more, with the same medium.
+        :param keep_token: keep a token made by `new_agent_token`, because the same ramdisk boots
+            again with the same medium.
         """
 
     @property
     def manager_version(self) -> Mapping[str, str] | None:
-        """The versions of the agent's hardware managers when it listed its steps, None before."""
+        """The versions of the agent's hardware managers at its step list, None before."""
 
     @property
     def step_id(self) -> str:
-        """The name of the step under way, for whoever will tell the conductor that it has ended:
-        the argument of ``continue_node_*``. What ends late or twice then ends no other step.
+        """The id of the running step, for the argument of ``continue_node_*``.
+
+        A late or repeated end of this step then cannot end another step.
+        """
+
+    def confirm_lock(self) -> None:
+        """Check the node's lock; call it right before each request to machine, BMC or agent.
+
+        A conductor that was paused or cut off from the database may have lost the node to another
+        conductor while a driver method ran. Usually the check only reads the clock. Let its
+        exceptions pass.
+
+        :raises errors.LockLost: another conductor has the node: send nothing more.
+        :raises errors.Unavailable: the service is stopping, or cannot determine the owner.
+        """
+
+    @property
+    def lock_is_sure(self) -> bool:
+        """Return whether this conductor certainly holds the node's lock, without any request.
+
+        If False, a running program that sends requests by itself is killed.
         """
 
     def pause(self, seconds: float) -> None:
-        """Sleep inside a worker, at most to the service's stop.
+        """Sleep in a worker, at most until the service stops; then check the lock.
 
-        :raises errors.Unavailable: the service is stopping; the step is redone after its restart.
+        :raises errors.Unavailable: the service is stopping; the step runs again after its restart.
+        :raises errors.LockLost: as `confirm_lock`.
         """

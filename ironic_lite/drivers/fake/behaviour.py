@@ -1,6 +1,6 @@
-"""What an operator writes in ``driver_info`` to steer a fake machine, and what of it is nonsense.
+"""Parsing of the ``fake_`` keys of driver_info, which control a fake machine.
 
-Pure: ``parse`` reads and refuses, ``stage`` acts. The keys are those of ``PROPERTIES``.
+Pure: ``parse`` reads and rejects, ``stage`` acts. The keys are those of ``PROPERTIES``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ironic_lite import errors, plans, steps
+from ironic_lite import errors
+from ironic_lite.domain import step_planning, steps
 from ironic_lite.drivers import base
 
 VERBS = ("inspect", "rescue", "unrescue", "adopt", "delete", "verify")
@@ -23,7 +24,7 @@ CALLS = (
 )
 ALL = "*"
 LONGEST = 366 * 24 * 3600
-"""Seconds: what a timer is asked for must stay a date."""
+"""Limit in seconds, so that a timer's end is a valid date."""
 LONGEST_MESSAGE = 1024
 _MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 _LONGEST_KEY = 64
@@ -80,20 +81,20 @@ _OF_KIND: Mapping[str, tuple[str, ...]] = {
     "rescue": ("fake_step_seconds", "fake_fail_verbs", "fake_async_verbs"),
     "vendor": ("fake_step_seconds", "fake_fail_calls"),
 }
-"""The keys that a fake interface heeds; with steps, those of ``_OF_STEPS`` besides."""
+"""The keys that a fake interface reads; an interface with steps also reads ``_OF_STEPS``."""
 
 
 def properties(kind: str, *, with_steps: bool) -> dict[str, str]:
-    """Return ``{key: description}`` of what steers one fake interface, beside real ones too."""
+    """Return ``{key: description}`` of the keys that control one fake interface."""
     keys = {*_OF_KIND.get(kind, ()), *(_OF_STEPS if with_steps else ())}
     return {key: text for key, text in PROPERTIES.items() if key in keys}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ramdisk:
-    """One ramdisk with its agent: the version it names, the steps it lists.
+    """One ramdisk with its agent: the agent's version and its steps.
 
-    ``at`` is the step that it is given in place of the ramdisk before; None for the first.
+    ``at`` is the step at which it replaces the previous ramdisk; None for the first.
     """
 
     version: str
@@ -103,7 +104,7 @@ class Ramdisk:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Behaviour:
-    """The keys of one node, checked; a field is empty or None if its key is not there."""
+    """The checked keys of one node; a missing key's field is empty or None."""
 
     step_seconds: float | None = None
     async_steps: frozenset[str] = frozenset()
@@ -118,7 +119,7 @@ class Behaviour:
     agent: tuple[Ramdisk, ...] = ()
 
     def waits(self, title: str) -> bool:
-        """Tell whether the step ``interface.step`` goes on by itself."""
+        """Return whether the step ``interface.step`` waits and finishes by itself."""
         return title in self.async_steps or ALL in self.async_steps
 
     @property
@@ -138,9 +139,9 @@ class Behaviour:
 
 
 def parse(driver_info: Mapping[str, Any]) -> Behaviour:
-    """Read the ``fake_`` keys of a node; all others are none of our business.
+    """Parse the ``fake_`` keys of a node; other keys are ignored.
 
-    Which steps there are is known to the interfaces only: see ``check``.
+    Only the interfaces know their steps: see ``check``.
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
@@ -153,9 +154,9 @@ def parse(driver_info: Mapping[str, Any]) -> Behaviour:
 
 
 def check(driver_info: Mapping[str, Any], interface: str, own: Callable[[], set[str]]) -> None:
-    """Refuse typing errors: keys nobody reads, and steps that an interface does not have.
+    """Reject typing errors: unknown keys, and steps that an interface does not have.
 
-    :param interface: the kind whose steps are looked at; others look at theirs.
+    :param interface: the kind whose steps are checked; other kinds check theirs.
     :param own: returns the names of its steps.
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
@@ -180,7 +181,7 @@ def _refuse(key: str, reason: str) -> errors.InvalidParameter:
 
 
 def _shown(value: object) -> str:
-    """An error must not carry ten megabytes back."""
+    """Return a value shortened for an error."""
     return reprlib.repr(value)
 
 
@@ -298,7 +299,7 @@ def _listed(key: str, place: str, entry: Mapping[str, Any], name: str) -> list[d
     except errors.HardwareError as why:
         raise _refuse(key, f"{place}: {_shown(why.message)}") from why
     for interface in found:
-        if interface not in plans.RANKS[_LISTS[name]]:
+        if interface not in step_planning.RANKS[_LISTS[name]]:
             raise _refuse(key, f"{place}: {_shown(interface)} has no such steps")
     return [step for listed in found.values() for step in listed]
 

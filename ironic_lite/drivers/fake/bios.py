@@ -1,4 +1,4 @@
-"""Firmware settings of a machine that is not there."""
+"""Fake BIOS interface, without hardware."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SETTINGS = "fake_bios_settings"
 
 
 class FakeBIOS(stage.Staged, base.BIOS):
-    """Remembers on the node, under ``SETTINGS``, the list of ``{"name", "value"}`` it was told."""
+    """Stores the list of ``{"name", "value"}`` on the node, under ``SETTINGS``."""
 
     @base.clean_step(priority=0, argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False)
     @base.deploy_step(priority=0, argsinfo=arguments.BIOS_ARGS, rerunnable=True)
@@ -33,6 +33,6 @@ class FakeBIOS(stage.Staged, base.BIOS):
         task.keep(SETTINGS, None)
 
     def cache_bios_settings(self, task: base.Task) -> list[base.BiosSetting]:
-        """Return what it was told."""
+        """Return the stored settings."""
         told = task.recall(SETTINGS) or ()
         return [base.BiosSetting(entry["name"], entry["value"]) for entry in told]

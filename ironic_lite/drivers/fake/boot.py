@@ -1,4 +1,4 @@
-"""Booting a machine that is not there."""
+"""Fake boot interface, without hardware."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from ironic_lite.drivers.fake import stage
 
 
 class FakeBoot(stage.Staged, base.Boot):
-    """Has nothing to put in place, and succeeds at it."""
+    """Does nothing, and succeeds."""

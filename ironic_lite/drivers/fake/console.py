@@ -1,4 +1,4 @@
-"""The serial console of a machine that is not there."""
+"""Fake console interface, without hardware."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ironic_lite.drivers.fake import stage
 
 
 class FakeConsole(stage.Staged, base.Console):
-    """Nothing is ever printed on it, and nobody can reach it."""
+    """A console without output, which cannot be reached."""
 
     def start_console(self, task: base.Task) -> None:
         """Succeed."""
@@ -18,5 +18,5 @@ class FakeConsole(stage.Staged, base.Console):
         """Succeed."""
 
     def get_console(self, task: base.Task) -> dict[str, Any]:
-        """Return nothing to be reached by."""
+        """Return an empty address."""
         return {}

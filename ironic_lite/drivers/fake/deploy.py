@@ -1,4 +1,4 @@
-"""Deployment and erasure of a machine that is not there."""
+"""Fake deploy interface, without hardware."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ironic_lite.drivers.fake import stage
 
 
 class FakeDeploy(stage.Staged, base.Deploy):
-    """Its steps write nothing anywhere; the power is as real as the node's power interface."""
+    """Its steps write nothing; power changes go to the node's power interface."""
 
     def adopt(self, task: base.Task) -> None:
-        """Take the machine in.
+        """Adopt the machine.
 
         :raises errors.HardwareError: driver_info/fake_fail_verbs has ``adopt``.
         """
         stage.fail_verb(task, "adopt")
 
     def tear_down(self, task: base.Task) -> None:
-        """Switch the machine off, unless it must never be.
+        """Switch the machine off, unless its power must stay on.
 
         :raises errors.HardwareError: driver_info/fake_fail_verbs has ``delete``; or power fails.
         """
@@ -113,7 +113,7 @@ class FakeDeploy(stage.Staged, base.Deploy):
 
     @base.deploy_step(priority=20, rerunnable=True)
     def boot_instance(self, task: base.Task) -> None:
-        """Start the instance: the machine is on from here."""
+        """Start the instance; the machine is on from here."""
         task.keep(stage.RAMDISK, None)
         task.driver.power.set_power_state(task, base.POWER_ON)
         task.node.power_state = base.POWER_ON

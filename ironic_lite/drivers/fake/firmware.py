@@ -1,4 +1,4 @@
-"""Firmware versions of a machine that is not there."""
+"""Fake firmware interface, without hardware."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ VERSIONS = "fake_firmware"
 
 
 class FakeFirmware(stage.Staged, base.Firmware):
-    """Remembers on the node, under ``VERSIONS``, which image each component has got.
+    """Stores each component's image on the node, under ``VERSIONS``.
 
-    The name of an image without its ending is taken for its version.
+    The name of an image without its extension counts as its version.
     """
 
     @base.clean_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False)
@@ -33,6 +33,6 @@ class FakeFirmware(stage.Staged, base.Firmware):
         task.keep(VERSIONS, known)
 
     def cache_firmware_components(self, task: base.Task) -> list[base.FirmwareComponent]:
-        """Return what it has got."""
+        """Return the stored versions."""
         known = task.recall(VERSIONS) or {}
         return [base.FirmwareComponent(name, known[name]) for name in sorted(known)]

@@ -1,4 +1,4 @@
-"""The hardware type ``fake-hardware``: a machine that is not there, for tests and rehearsals."""
+"""The hardware type ``fake-hardware``, without hardware, for tests and rehearsals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inspection of a machine that is not there."""
+"""Fake inspect interface, without hardware."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
 FOUND: Mapping[str, Any] = {"cpu_arch": "x86_64", "cpus": 8, "memory_mb": 16384, "local_gb": 100}
-"""What every fake machine is made of."""
+"""Properties of every fake machine."""
 
 
 class FakeInspect(stage.Staged, base.Inspect):
-    """Finds a plain server; what the operator already filled in stays."""
+    """Finds a plain server; the operator's values stay."""
 
     def inspect_hardware(self, task: base.Task) -> base.Outcome:
-        """Fill in the properties now, or at the end of a wait (S5.8).
+        """Fill in the properties now, or at the end of a wait.
 
         :raises errors.HardwareError: driver_info/fake_fail_verbs has ``inspect``.
+
+        Source: S5.8.
         """
         if stage.waits(task, "inspect"):
             return base.WAIT
@@ -39,7 +41,7 @@ class FakeInspect(stage.Staged, base.Inspect):
 
 
 def _inventory(cards: list[str]) -> dict[str, Any]:
-    """Return the same in the words of ironic-python-agent."""
+    """Return the inventory in the format of ironic-python-agent."""
     names = ((f"eth{number}", address) for number, address in enumerate(cards))
     size, memory = FOUND["local_gb"] * 1024**3, FOUND["memory_mb"]
     return {

@@ -1,11 +1,12 @@
-"""Boot device, boot mode and BMC of a machine that is not there."""
+"""Fake management interface, without hardware."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import errors, masking
+from ironic_lite import errors
+from ironic_lite.core import masking
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
@@ -25,7 +26,7 @@ INDICATORS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 class FakeManagement(stage.Staged, base.Management):
-    """Remembers on the node what it was told. A new machine boots from the network."""
+    """Stores requested values on the node. A new machine boots from the network."""
 
     def get_supported_boot_devices(self, task: base.Task) -> list[str]:
         """Return all devices there are."""
@@ -166,7 +167,7 @@ class FakeManagement(stage.Staged, base.Management):
 
     @base.clean_step(priority=0, requires_ramdisk=False)
     def reset_bmc(self, task: base.Task) -> None:
-        """Start the BMC anew; what it remembers about the machine stays."""
+        """Restart the BMC; its settings for the machine stay."""
 
     @base.verify_step(priority=10)
     def verify_access(self, task: base.Task) -> None:

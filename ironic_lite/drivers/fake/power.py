@@ -1,4 +1,4 @@
-"""Power of a machine that is not there."""
+"""Fake power interface, without hardware."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ENDS = {
     base.REBOOT: base.POWER_ON,
     base.SOFT_REBOOT: base.POWER_ON,
 }
-"""What is asked for, and the state it ends in."""
+"""Targets, and the states in which they end."""
 
 
 class FakePower(stage.Staged, base.Power):
-    """Remembers on the node whether it is on. A new machine is off (conflict C36)."""
+    """Stores the power state on the node. A new machine is off (conflict C36)."""
 
     def get_power_state(self, task: base.Task) -> str | None:
         """Return what was last set, ``power off`` at first.

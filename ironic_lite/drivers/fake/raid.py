@@ -1,16 +1,16 @@
-"""Volumes of a machine that is not there."""
+"""Fake raid interface, without hardware."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ironic_lite import errors, raid
+from ironic_lite.domain import raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
 
 class FakeRAID(stage.Staged, base.RAID):
-    """Building volumes is writing them into the node; its disks are without bound."""
+    """Writes the volumes to the node; its disks have unlimited capacity."""
 
     def validate(self, task: base.Task) -> None:
         """Check the ``fake_`` keys and, if there is one, the node's target_raid_config.
@@ -30,20 +30,19 @@ class FakeRAID(stage.Staged, base.RAID):
         create_nonroot_volumes: bool = True,
         delete_existing: bool = False,
     ) -> None:
-        """Build the volumes of the node's ``target_raid_config``.
+        """Build the volumes of the node's ``target_raid_config``; without one, build nothing.
 
-        :raises errors.MissingParameter: the node has no target_raid_config.
         :raises errors.InvalidParameter: an argument is wrong.
         """
+        raid.flag("delete_existing", delete_existing)
         target = task.node.target_raid_config
         if not target:
-            raise errors.MissingParameter(path="target_raid_config")
+            return
         disks = raid.wanted(
             raid.check(target, "target_raid_config"),
             create_root_volume=create_root_volume,
             create_nonroot_volumes=create_nonroot_volumes,
         )
-        raid.flag("delete_existing", delete_existing)
         self.show_raid(task, disks)
 
     @base.clean_step(priority=0, requires_ramdisk=False)

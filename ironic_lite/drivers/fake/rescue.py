@@ -1,4 +1,4 @@
-"""Rescue of a machine that is not there."""
+"""Fake rescue interface, without hardware."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ironic_lite.drivers.fake import stage
 
 
 class FakeRescue(stage.Staged, base.Rescue):
-    """Boots nothing, and succeeds at it."""
+    """Does nothing, and succeeds."""
 
     def rescue(self, task: base.Task) -> base.Outcome:
         """End at once, or at the end of a wait.

@@ -1,6 +1,6 @@
-"""The rehearsal stage all fake interfaces stand on: plays each step as the node's driver_info says.
+"""Base of all fake interfaces, which plays each step as the node's driver_info says.
 
-Nothing is held in memory. What a fake machine remembers is kept on its node, so it survives a
+Nothing is kept in memory. The state of a fake machine is stored on its node, so it survives a
 restart and is the same on every conductor.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import config, errors, steps
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain import steps
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import behaviour
 
 RAMDISK = "fake_ramdisk"
-"""Which ramdisk of driver_info/fake_agent runs, from 0; nothing is kept while none does."""
+"""Key of the running ramdisk's index in driver_info/fake_agent; absent without a ramdisk."""
 BOOTS = "deploy.deploy"
-"""The deploy step that boots the ramdisk, and so is not given to its agent."""
+"""The deploy step that boots the ramdisk, and so does not go to its agent."""
 MANAGER = "fake"
 """The agent's only hardware manager."""
 FAILURES: Mapping[base.StepKind, type[errors.StepFailed]] = {
@@ -28,7 +30,7 @@ FAILURES: Mapping[base.StepKind, type[errors.StepFailed]] = {
 
 
 def told(task: base.Task) -> behaviour.Behaviour:
-    """Return what the node's driver_info says.
+    """Parse the node's driver_info.
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
@@ -36,14 +38,14 @@ def told(task: base.Task) -> behaviour.Behaviour:
 
 
 def seconds(script: behaviour.Behaviour) -> float:
-    """Return how long a step takes on this node."""
+    """Return the duration of a step on this node."""
     if script.step_seconds is not None:
         return script.step_seconds
     return float(config.CONF.fake.step_seconds)
 
 
 def fail_verb(task: base.Task, verb: str) -> None:
-    """Fail if the operator wants ``verb`` (one of ``behaviour.VERBS``) to.
+    """Fail if driver_info requests it for ``verb`` (one of ``behaviour.VERBS``).
 
     :raises errors.HardwareError: with the operator's message.
     """
@@ -53,7 +55,7 @@ def fail_verb(task: base.Task, verb: str) -> None:
 
 
 def play_call(task: base.Task, title: str) -> None:
-    """Take the time of a step for a call (one of ``behaviour.CALLS``); fail if told to.
+    """Take a step's time for a call (one of ``behaviour.CALLS``); fail if requested.
 
     :raises errors.HardwareError: with the operator's message.
     """
@@ -65,7 +67,7 @@ def play_call(task: base.Task, title: str) -> None:
 
 
 def waits(task: base.Task, verb: str) -> bool:
-    """Set the timer and return True if ``verb`` is to go through its wait state."""
+    """Set the timer and return True if ``verb`` is to pass through its wait state."""
     script = told(task)
     if verb not in script.async_verbs:
         return False
@@ -74,9 +76,9 @@ def waits(task: base.Task, verb: str) -> bool:
 
 
 def meet_agent(task: base.Task, title: str) -> None:
-    """Give a step to the agent that runs now, if one does.
+    """Give a step to the running agent, if there is one.
 
-    :raises errors.AgentChanged: it is another one than listed its steps (S2.29).
+    :raises errors.AgentChanged: the agent is not the one that listed its steps (S2.29).
     """
     running, disks = task.recall(RAMDISK), told(task).agent
     if running is None or not disks or title == BOOTS:
@@ -90,14 +92,14 @@ def meet_agent(task: base.Task, title: str) -> None:
 
 
 class Staged(base.Interface):
-    """What all fake interfaces share: the keys, their checks, and how a step is played.
+    """Base of all fake interfaces: the keys, their checks, and the play of a step.
 
-    A step takes its time, then fails if it is told to, and only then has its effect. One that is to
-    wait does the same at the end of its wait.
+    A step takes its time, then fails if requested, and only then has its effect. A waiting step
+    does the same at the end of its wait.
     """
 
     def get_properties(self) -> dict[str, str]:
-        """Return the ``fake_`` keys that steer this interface."""
+        """Return the ``fake_`` keys that control this interface."""
         return behaviour.properties(self.kind, with_steps=bool(self._own()))
 
     def validate(self, task: base.Task) -> None:
@@ -108,7 +110,7 @@ class Staged(base.Interface):
         self.check_driver_info(task.node.driver_info)
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in the ``fake_`` keys.
+        """Reject invalid values of the ``fake_`` keys.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
@@ -119,7 +121,7 @@ class Staged(base.Interface):
         return {step.name for listed in kinds for step in listed}
 
     def uses_agent(self, task: base.Task) -> bool:
-        """Tell whether the machine has a ramdisk with an agent: driver_info/fake_agent says so."""
+        """Return whether the machine has a ramdisk with an agent (driver_info/fake_agent)."""
         return bool(told(task).agent)
 
     def execute_clean_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
@@ -153,7 +155,7 @@ class Staged(base.Interface):
     def poll_step(
         self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
     ) -> base.Outcome:
-        """End a waiting step: its time is over.
+        """End a waiting step, because its time is over.
 
         :raises errors.StepFailed: or its child of this kind, as when the step had not waited.
         """

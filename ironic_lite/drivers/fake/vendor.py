@@ -1,4 +1,4 @@
-"""What only the maker of machines that are not there has."""
+"""Fake vendor interface, without hardware."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BLINKS = "fake_vendor_blinks"
 
 
 class FakeVendor(stage.Staged, base.Vendor):
-    """One method of each way to be called, and a step that leaves a trace in the log."""
+    """One method for each kind of call, and a step that writes to the log."""
 
     def check_passthru(self, task: base.Task, name: str, call: base.Call) -> None:
-        """Ask for the ``value`` that is to be remembered.
+        """Require the ``value`` to be stored.
 
         :raises errors.MissingParameter: naming ``value``.
         """

@@ -1,4 +1,4 @@
-"""What a machine boots from: sent to its BMC, and for forgetful BMCs kept and sent again."""
+"""Boot device by IPMI, stored and sent again for BMCs that forget it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import modes
 from ironic_lite.drivers.ipmi import flags, tool, vendors
@@ -14,12 +15,12 @@ from ironic_lite.drivers.ipmi import flags, tool, vendors
 LOG = logging.getLogger(__name__)
 
 NOTE = "ipmi_boot_device"
-"""Where the devices are kept that a forgetful BMC is told before a power on: ``{"always": ...,
-"next": ...}``, each a device or missing."""
+"""Key of the devices to send to a forgetful BMC before a power on: ``{"always": ..., "next":
+...}``, each a device or missing."""
 
 
 def choose(task: base.Task, device: str, *, persistent: bool) -> None:
-    """Tell the BMC; with ipmi_force_boot_device, also keep it for the coming power on.
+    """Set the boot device; with ipmi_force_boot_device also store it for the next power on.
 
     :param device: one of ``flags.DEVICES``.
     :raises errors.HardwareError: see `tool.run`.
@@ -34,7 +35,7 @@ def choose(task: base.Task, device: str, *, persistent: bool) -> None:
 
 
 def restore(task: base.Task) -> None:
-    """Tell a forgetful BMC again, before a power on, what was chosen."""
+    """Send a forgetful BMC the stored boot device again, before a power on."""
     kept: Mapping[str, str] = task.recall(NOTE, {})
     if not kept or not tool.settings(task).force_boot_device:
         return
@@ -45,7 +46,7 @@ def restore(task: base.Task) -> None:
 
 
 def spend(task: base.Task) -> None:
-    """Forget, once a power on was taken, what was chosen for one boot."""
+    """Forget a device that was stored for one boot, after a power on."""
     kept: Mapping[str, str] = task.recall(NOTE, {})
     if "next" in kept:
         always = kept.get("always")
@@ -75,15 +76,15 @@ def _send(task: base.Task, device: str, *, persistent: bool) -> None:
 
 
 def _disable_timeout(task: base.Task) -> None:
-    """Ask that the device be kept until the next boot, however late; not every BMC knows how."""
+    """Ask the BMC to keep the device until the next boot; not every BMC supports this."""
     try:
         tool.run(task, flags.KEEP)
     except (errors.BmcUnreachable, errors.BmcAccessDenied):
         raise
     except errors.HardwareError as refusal:
         LOG.warning(
-            "Node %s: its BMC may forget the boot device within a minute; set "
-            "ipmi_disable_boot_timeout to false if that is known. %s",
+            "Node %s: its BMC may forget the boot device within a minute; if that is fine, set "
+            "ipmi_disable_boot_timeout to false. %s",
             task.node.uuid,
             refusal,
         )

@@ -1,5 +1,7 @@
-"""The command lines of ipmitool. Secrets are in the environment: that of a process can be read only
-by its own user, its command line by everybody, and a file would outlive a killed conductor.
+"""Command lines of ipmitool, with the secrets in the environment.
+
+Only its own user can read a process's environment, but every user can read its command line, and a
+file would outlive a killed conductor.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from ironic_lite.drivers.ipmi import info
 PROGRAM = "ipmitool"
 
 TRIES, PATIENCE = 3, 1
-"""What ipmitool does by itself against lost packets: tries of each, and the seconds before the
-second; before each further one it is a second more. Silence thus takes 12 s to be known.
+"""Retries of ipmitool against lost packets: the number of attempts, and the seconds before the
+second one. Each further pause is a second longer.
 """
+SILENT_SECONDS = 2 * sum(range(PATIENCE, PATIENCE + TRIES))
+"""Time after which a silent BMC is given up, as ipmitool tries two kinds of greeting."""
 
 
 def line(node: info.Info, words: Sequence[str], *, cipher: int | None = None) -> list[str]:
@@ -22,12 +26,12 @@ def line(node: info.Info, words: Sequence[str], *, cipher: int | None = None) ->
 
     :param cipher: the cipher suite, None to let ipmitool ask the BMC for its best.
     """
-    # -v makes it say on standard error why there is no session: the password, or silence.
+    # -v prints to standard error why there is no session: the password, or silence.
     return [PROGRAM, "-v", *_session(node, cipher), *words]
 
 
 def terminal(node: info.Info, *, cipher: int | None = None) -> list[str]:
-    """Return the command line that is the machine's serial port: serial over LAN (IPMI 2.0, 15).
+    """Return the command line for the serial port: serial over LAN (IPMI 2.0, 15).
 
     :param cipher: as in `line`.
     """
@@ -47,10 +51,10 @@ def _session(node: info.Info, cipher: int | None) -> list[str]:
 
 
 def environment(node: info.Info, outer: Mapping[str, str] = os.environ) -> dict[bytes, bytes]:
-    """Return the environment of that command: the secrets, and little else of ``outer``."""
+    """Return the environment of ipmitool: the secrets, and few variables of ``outer``."""
     found = {
         b"PATH": outer.get("PATH", os.defpath).encode("utf-8", "surrogateescape"),
-        # Its messages are read here.
+        # This module parses its messages.
         b"LC_ALL": b"C",
         # Always set: without a password ipmitool would ask for one.
         b"IPMI_PASSWORD": node.password.encode(),

@@ -1,7 +1,7 @@
-"""Serial consoles by IPMI's serial over LAN: ipmitool behind a TCP port that socat listens at.
+"""Serial consoles by IPMI serial over LAN: ipmitool behind a TCP port of socat.
 
-The session with the BMC begins when somebody connects, and ends with that connection. A BMC has one
-such session at a time: one that was left open is closed before a console is started.
+The session with the BMC begins with a client's connection, and ends with it. A BMC allows one such
+session at a time, so a leftover session is closed before a console starts.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import command, info, interface, socat, tool
 
 LOG = logging.getLogger(__name__)
 
 NOTE = "ipmi_console_port"
-"""Under this name the node remembers the port that it had last: it gets it again if it is free."""
+"""Key of the node's last port, which is used again if it is free."""
 
 _TRIES = 3
-"""Ports that are tried if others take them between the look and the start."""
+"""Ports to try if other programs take a port between check and start."""
 _TAKEN = frozenset({errno.EADDRINUSE, errno.EACCES})
 
 
@@ -39,12 +40,12 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         self._programs = socat.Programs()
         self._guard = threading.Lock()
         self._running: dict[str, socat.Program] = {}
-        self._ports: dict[str, int] = {}  # also of those that are being started
+        self._ports: dict[str, int] = {}  # including those of starting consoles
         for program in _missing():
             LOG.warning("%s", _lack(program))
 
     def validate(self, task: base.Task) -> None:
-        """Check driver_info, and whether a console could be started here.
+        """Check driver_info, and the programs that consoles need.
 
         :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/<key>``.
         :raises errors.LibraryMissing: naming the program that is not installed.
@@ -52,35 +53,35 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         _settings(task)
 
     def start_console(self, task: base.Task) -> None:
-        """Start it, anew if it is there.
+        """Start the console; a running one is restarted.
 
-        :raises errors.Unavailable: others have its port.
-        :raises errors.HardwareError: the BMC cannot be spoken to, see `tool.run`; or socat does not
+        :raises errors.Unavailable: its port is taken.
+        :raises errors.HardwareError: the BMC is unreachable, see `tool.run`; or socat does not
             listen.
         """
         node = _settings(task)
         self.let_go(task.node.uuid)
-        # What is wrong with address or login is said now, and not to whoever connects.
+        # A wrong address or login is reported now, not when a client connects.
         tool.run(task, ("power", "status"))
         _deactivate(task)
         program = self._started(task, node)
         task.keep(NOTE, program.port)
 
     def stop_console(self, task: base.Task) -> None:
-        """End it; whoever is connected is thrown out."""
+        """Stop the console and disconnect its client."""
         self.let_go(task.node.uuid)
         _deactivate(task)
 
     def get_console(self, task: base.Task) -> dict[str, Any]:
-        """Return where it is reached.
+        """Return the address of the console.
 
-        :raises errors.Unavailable: it is about to be started again.
+        :raises errors.Unavailable: the console is about to be restarted.
         """
         program = self.proxies().get(task.node.uuid)
         if program is None or not program.running:
             raise errors.Unavailable(
-                f"The console of node {task.node.uuid} is not reachable just now: its conductor is "
-                "about to start it again. Retry later."
+                f"The console of node {task.node.uuid} is not reachable now: its conductor is "
+                "about to restart it. Retry later."
             )
         address = config.CONF.console.socat_address
         host = f"[{address}]" if ":" in address else address
@@ -92,7 +93,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
             return dict(self._running)
 
     def let_go(self, node_uuid: str, proxy: base.Proxy | None = None) -> None:
-        """See `base.Console`; the BMC ends the session when it has heard nothing for a minute."""
+        """See `base.Console`; the BMC ends the session after a minute of silence."""
         with self._guard:
             program = self._running.get(node_uuid)
             if program is None or (proxy is not None and proxy is not program):
@@ -101,7 +102,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         program.end()
 
     def close(self) -> None:
-        """End all of them."""
+        """Stop all consoles."""
         found = self.proxies()
         for program in found.values():
             program.release()
@@ -112,7 +113,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
 
     def _started(self, task: base.Task, node: info.Info) -> socat.Program:
         uuid, settings = task.node.uuid, config.CONF.console
-        terminal = shlex.join(command.terminal(node, cipher=tool.suite(node)))
+        terminal = shlex.join(command.terminal(tool.located(node), cipher=tool.suite(node)))
         environment = {
             **command.environment(node),
             socat.TERMINAL.encode(): terminal.encode(),
@@ -141,7 +142,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         raise AssertionError("the last try returns or raises")
 
     def _claim(self, uuid: str, wanted: int | None, before: object, tried: Collection[int]) -> int:
-        """Return a port that nobody has, noted as this node's."""
+        """Return a free port, noted as this node's."""
         address = config.CONF.console.socat_address
         with self._guard:
             taken = {*self._ports.values(), *tried}
@@ -164,9 +165,9 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
 def candidates(wanted: int | None, before: object, ranges: Sequence[range]) -> Iterator[int]:
     """Return the ports for a console, the best ones first.
 
-    :param wanted: the one that the node must have, None if any does.
-    :param before: the one it had last.
-    :param ranges: those there are, each of which is given once.
+    :param wanted: the required port, None for any.
+    :param before: the node's last port.
+    :param ranges: the configured ranges; each port is yielded once.
     """
     if wanted is not None:
         return iter((wanted,))
@@ -176,9 +177,9 @@ def candidates(wanted: int | None, before: object, ranges: Sequence[range]) -> I
 
 
 def _free(address: str, port: int) -> bool:
-    """Tell whether nobody listens there.
+    """Return whether the port is free.
 
-    :raises errors.HardwareError: nobody can, on this machine.
+    :raises errors.HardwareError: this machine cannot listen at the address.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
@@ -188,7 +189,7 @@ def _free(address: str, port: int) -> bool:
         except OSError as why:
             if why.errno in _TAKEN:
                 return False
-            reason = f"[console]socat_address {address} cannot be listened at: {why.strerror}."
+            reason = f"cannot listen at [console]socat_address {address}: {why.strerror}."
             raise errors.HardwareError(reason=reason) from why
     return True
 
@@ -196,10 +197,10 @@ def _free(address: str, port: int) -> bool:
 def _settings(task: base.Task) -> info.Info:
     node = tool.settings(task)
     if node.interface != info.VERSIONS["2.0"]:
-        reason = "version 1.5 has no serial over LAN; a console needs 2.0"
+        reason = "version 1.5 does not have serial over LAN; a console needs 2.0"
         raise errors.InvalidParameter(path="driver_info/ipmi_protocol_version", reason=reason)
     if node.terminal_port is None and not config.CONF.console.port_range:
-        path = "driver_info/ipmi_terminal_port, as there is no [console]port_range"
+        path = "driver_info/ipmi_terminal_port (or the option [console]port_range)"
         raise errors.MissingParameter(path=path)
     for program in _missing():
         raise _lack(program)
@@ -217,8 +218,8 @@ def _lack(program: str) -> errors.LibraryMissing:
 
 
 def _deactivate(task: base.Task) -> None:
-    """Have the BMC end what session there is; most refuse if there is none."""
+    """End the BMC's console session; most BMCs refuse if there is none."""
     try:
         tool.run(task, ("sol", "deactivate"))
     except (errors.HardwareError, errors.InvalidRequest) as why:
-        LOG.debug("Node %s: no session of a console was ended: %s", task.node.uuid, why)
+        LOG.debug("Node %s: the BMC ended no console session: %s", task.node.uuid, why)

@@ -1,7 +1,7 @@
-"""What ipmitool says when something went wrong, and what that means: one table.
+"""Table of ipmitool's error messages and their meanings.
 
-Its exit status tells nothing but that something did; the reason is in words on standard error. The
-rows are tried from the top.
+Its exit status only says that a command failed; the reason is text on standard error. The first
+matching row wins.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ from collections.abc import Mapping, Sequence
 
 from ironic_lite import errors
 from ironic_lite.drivers.ipmi import info
+from ironic_lite.errors import unicode_text
 
 
 class Again(enum.Enum):
-    """Which commands may be sent again after a fault."""
+    """Kinds of commands that may be sent again after a fault."""
 
     NEVER = "never"
     ANY = "any"
-    """The BMC could not just now, and did nothing."""
+    """The BMC was busy, and did nothing."""
     HARMLESS = "harmless"
-    """It may have done it: only what does no harm twice is sent again."""
+    """The command may have run, so only idempotent commands are sent again."""
     CIPHER = "cipher"
-    """It was not even asked: at once, with another cipher suite."""
+    """The command was not sent: retry at once with another cipher suite."""
 
 
 class Sort(enum.Enum):
-    """Kinds of faults; the value is the sentence about it, and the advice."""
+    """Kinds of faults; the value is the message with advice."""
 
     BUSY = (
-        "The BMC at {address} cannot do it just now, and was asked for {seconds:g} s. If it stays "
-        "so, reset the BMC."
+        "The BMC at {address} is busy, and was retried for {seconds:g} s. If it stays "
+        "busy, reset the BMC."
     )
     SILENT = (
         "The BMC at {address} does not answer on UDP port {port}. Check ipmi_address, ipmi_port "
@@ -44,7 +45,7 @@ class Sort(enum.Enum):
     )
     LOST = (
         "The BMC at {address} began to answer on UDP port {port}, and then was silent. It may be "
-        "restarting: retry. If it stays so, check user and password, and reset the BMC."
+        "restarting: retry. If the error persists, check user and password, and reset the BMC."
     )
     DENIED = (
         "The BMC at {address} refused the login of user {user}. Check ipmi_username, "
@@ -56,8 +57,8 @@ class Sort(enum.Enum):
         "user's on the BMC, or set ipmi_priv_level."
     )
     CIPHER = (
-        "The BMC at {address} does not take cipher suite {suite}. Set ipmi_cipher_suite to one "
-        "that it has, usually 17 or 3."
+        "The BMC at {address} does not support cipher suite {suite}. Set ipmi_cipher_suite to one "
+        "that it supports, usually 17 or 3."
     )
     SESSION = (
         "The BMC at {address} opened no session. Check that IPMI over LAN is switched on there, "
@@ -65,14 +66,14 @@ class Sort(enum.Enum):
     )
     REFUSED = "The BMC at {address} refused the command {command}."
     BEHIND = (
-        "The controller behind the BMC at {address} did not take the command {command}. If it "
-        "takes none, check the channels and addresses that go with ipmi_bridging."
+        "The controller behind the BMC at {address} refused the command {command}. If it "
+        "refuses all commands, check the channels and addresses that go with ipmi_bridging."
     )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """``words``, an expression for what ipmitool says in small letters, and their meaning."""
+    """``words``, a regular expression for ipmitool's message in lower case, and its meaning."""
 
     words: str
     sort: Sort
@@ -97,7 +98,7 @@ TABLE: Sequence[Row] = (
     Row("no cipher suite match", Sort.CIPHER, Again.CIPHER),
     Row("no matching cipher suite", Sort.CIPHER, Again.CIPHER),
     Row("unsupported cipher suite", Sort.CIPHER, Again.CIPHER),
-    # With a reason behind it, the BMC has answered.
+    # With a reason after it, the BMC has answered.
     Row("no response from rakp", Sort.LOST),
     Row("get session challenge command failed$", Sort.LOST),
     Row(r"set session privilege level to \w+ failed$", Sort.LOST),
@@ -106,7 +107,7 @@ TABLE: Sequence[Row] = (
     Row("unauthorized name", Sort.DENIED),
     Row("invalid user name", Sort.DENIED),
     Row("privilege level exceeds limit", Sort.PRIVILEGE),
-    # Version 1.5: a BMC drops what a wrong password has signed, and answers nothing.
+    # Version 1.5: a BMC drops packets signed with a wrong password, without an answer.
     Row("activate session", Sort.DENIED),
     Row("unauthorized role", Sort.PRIVILEGE),
     Row("invalid role", Sort.PRIVILEGE),
@@ -123,14 +124,14 @@ NOISE = re.compile(
     r"Loading IANA|Running Get |Invalid completion code received|Discovered IPMB|Get HPM\.x|RAW RE"
     r"|RAW RSP|Using best available|Unable to Get Channel Cipher|[0-9a-f]{2}( [0-9a-f]{2})*$"
 )
-"""Beginnings of lines it writes when all is well, too."""
+"""Beginnings of lines that ipmitool also writes without a fault."""
 
 _LONGEST = 300
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
-    """A failed command: the error to raise, and what may be done before that."""
+    """A failed command: the error to raise, and whether to retry before."""
 
     error: errors.HardwareError
     again: Again
@@ -145,12 +146,12 @@ def explain(
     seconds: float,
     more: Sequence[str] = (),
 ) -> Fault:
-    """Return what a failed command means.
+    """Return the fault that a failed command stands for.
 
     :param said: standard error of ipmitool.
     :param command: its words, for the error.
-    :param suite: the cipher suite that was asked for, None if ipmitool chose.
-    :param seconds: how long a busy BMC is asked again.
+    :param suite: the requested cipher suite, None if ipmitool chose it.
+    :param seconds: how long a busy BMC is retried.
     :param more: words of further faults after which a command may be sent again.
     """
     lines = [line.strip(" >\t") for line in said.splitlines()]
@@ -162,7 +163,7 @@ def explain(
         port=node.port,
         user=node.username or "(none)",
         privilege=node.privilege,
-        suite="that ipmitool chose" if suite is None else suite,
+        suite="chosen by ipmitool" if suite is None else suite,
         seconds=seconds,
         command=command,
     )
@@ -179,7 +180,7 @@ KINDS: Mapping[Sort, type[errors.HardwareError]] = {
     Sort.DENIED: errors.BmcAccessDenied,
     Sort.PRIVILEGE: errors.BmcAccessDenied,
 }
-"""What is raised; a plain ``HardwareError`` for the others."""
+"""Errors by kind of fault; ``HardwareError`` for the others."""
 
 
 def _row(text: str, more: Sequence[str], node: info.Info) -> Row:
@@ -190,8 +191,7 @@ def _row(text: str, more: Sequence[str], node: info.Info) -> Row:
 
 
 def _shown(text: str, node: info.Info) -> str:
-    """Return text for an error: one short line, and no password even if ipmitool said it."""
-    if node.password:
-        text = text.replace(node.password, "******")
+    """Return text for an error: one short line, without the password."""
+    text = unicode_text.blanked(text, node.password)
     clean = "".join(letter if letter.isprintable() else "?" for letter in text)
     return clean if len(clean) <= _LONGEST else f"{clean[:_LONGEST]}..."

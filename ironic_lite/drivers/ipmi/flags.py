@@ -1,6 +1,4 @@
-"""Boot flags of a BMC (IPMI 2.0, table 28-14, parameter 5): the bytes, and what machines make of
-them.
-"""
+"""Boot flags of a BMC (IPMI 2.0, table 28-14, parameter 5), with vendors' differences."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ DEVICES: Mapping[str, int] = {
     "cdrom": 0x14,
     "bios": 0x18,
 }
-"""The second byte, for each device that can be chosen."""
+"""The second byte for each boot device."""
 
 _READ: Mapping[int, str] = {
     **{code: device for device, code in DEVICES.items()},
@@ -36,14 +34,14 @@ SET_FLAGS: Sequence[str] = ("raw", "0x00", "0x08", "0x05")
 """Set System Boot Options, the boot flags; their five bytes follow."""
 
 KEEP: Sequence[str] = ("raw", "0x00", "0x08", "0x03", "0x08")
-"""Set System Boot Options: do not drop the flags if the machine is not restarted in a minute."""
+"""Set System Boot Options: keep the flags although the machine does not restart in a minute."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Quirk:
-    """A maker whose machines want another byte for a device in one boot mode.
+    """A vendor whose machines need another byte for a device in one boot mode.
 
-    ``makers`` are parts of the name that ``mc info`` or properties/vendor give, in lower case.
+    ``makers`` are parts of the name in ``mc info`` or properties/vendor, in lower case.
     """
 
     makers: tuple[str, ...]
@@ -53,22 +51,22 @@ class Quirk:
 
 
 QUIRKS: Sequence[Quirk] = (
-    # Takes 0x08 in UEFI mode for the disk's boot sector, and then boots something else.
+    # With 0x08 in UEFI mode, it selects the disk's boot sector and then boots something else.
     Quirk(("supermicro", "super micro"), mode="uefi", device="disk", code=0x24),
 )
 
 
 def quirky(mode: str, device: str) -> bool:
-    """Tell whether the maker must be known to choose this device."""
+    """Return whether choosing this device depends on the vendor."""
     return any((quirk.mode, quirk.device) == (mode, device) for quirk in QUIRKS)
 
 
 def write(device: str, *, mode: str, persistent: bool, vendor: str | None) -> list[str]:
-    """Return the command that chooses a boot device.
+    """Return the command that sets a boot device.
 
     :param device: one of ``DEVICES``.
     :param mode: ``bios`` or ``uefi``.
-    :param vendor: the maker's name, if it is known.
+    :param vendor: the vendor's name, if known.
     """
     if mode == "bios":
         words = ["chassis", "bootdev", device]
@@ -81,16 +79,16 @@ def write(device: str, *, mode: str, persistent: bool, vendor: str | None) -> li
 def read(answer: str) -> dict[str, Any]:
     """Return ``{"boot_device": str | None, "persistent": bool | None}`` from the answer to READ.
 
-    BMCs differ in when they take the flags for used up, so what was last written is shown.
+    BMCs differ in when they clear the flags, so the result shows what was last written.
 
-    :raises ValueError: it is not such an answer.
+    :raises ValueError: the answer is invalid.
     """
     try:
         data = bytes.fromhex(" ".join(answer.split()))
     except ValueError:
-        raise ValueError(f"{answer.strip()[:60]!r} are no bytes in hexadecimal") from None
+        raise ValueError(f"{answer.strip()[:60]!r} is not a list of hexadecimal bytes") from None
     if len(data) < _LEAST_BYTES or data[1] & 0x7F != _PARAMETER:
-        raise ValueError(f"{answer.strip()[:60]!r} are no boot flags")
+        raise ValueError(f"{answer.strip()[:60]!r} is too short for boot flags")
     device = _READ.get(data[3] & _DEVICE_BITS)
     persistent = bool(data[2] & PERSISTENT) if device is not None else None
     return {"boot_device": device, "persistent": persistent}

@@ -1,4 +1,4 @@
-"""The hardware types ``ipmi``, for BMCs that speak it, and ``manual-management``, without a BMC."""
+"""The hardware types ``ipmi`` and, for machines without a BMC, ``manual-management``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _COMMON: Mapping[str, tuple[str, ...]] = {
 
 
 class IpmiHardware(base.HardwareType):
-    """What may be combined with IPMI, preferred ones first; only enabled names count.
+    """The interfaces that work with IPMI, in order of preference; only enabled names count.
 
-    ``fake`` comes last: it rehearses, on real power, what has no real implementation or must not
-    happen yet.
+    ``fake`` comes last. It rehearses, on real power, operations that have no real implementation or
+    must not happen yet.
     """
 
     supported: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -46,10 +46,10 @@ class IpmiHardware(base.HardwareType):
 
 
 class ManualManagementHardware(base.HardwareType):
-    """Machines that somebody switches and whose boot order somebody sets by hand.
+    """Machines whose power and boot order an operator controls by hand.
 
-    Their power is ``agent``, by what runs on the machine, or ``fake``: what is asked for is taken
-    for done.
+    Their power interface is ``agent``, which uses the running ramdisk, or ``fake``, which assumes
+    that requests are carried out.
     """
 
     supported: ClassVar[Mapping[str, tuple[str, ...]]] = {

@@ -1,4 +1,4 @@
-"""What driver_info says about an IPMI BMC: read, checked and made into one frozen value."""
+"""Parsing and checking of the IPMI settings in driver_info."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ironic_lite.drivers import settings
 from ironic_lite.drivers.settings import Field
 
 PORT = 623
-"""Where BMCs listen (IPMI 2.0, 13.1.2)."""
+"""Default UDP port of BMCs (IPMI 2.0, 13.1.2)."""
 
 PRIVILEGES = ("ADMINISTRATOR", "OPERATOR", "USER", "CALLBACK")
 VERSIONS: Mapping[str, str] = {"2.0": "lanplus", "1.5": "lan"}
-"""Protocol versions, and the names ipmitool has for them."""
+"""Protocol versions, and ipmitool's names for them."""
 
 CIPHER_SUITES = range(18)
-"""Those IPMI 2.0 names, and 15 to 17 with SHA-256; 3 and 17 are the ones to use."""
+"""Suites of IPMI 2.0, and 15 to 17 with SHA-256; 3 and 17 are recommended."""
 
 BRIDGING: Mapping[str, tuple[str, ...]] = {
     "no": (),
@@ -32,12 +32,12 @@ BRIDGING: Mapping[str, tuple[str, ...]] = {
         "ipmi_target_address",
     ),
 }
-"""Kinds of bridging, and what each must know."""
+"""Kinds of bridging, and their required keys."""
 
 USERNAME_BYTES = 16
 PASSWORD_BYTES: Mapping[str, int] = {"2.0": 20, "1.5": 16}
 KEY_BYTES = 20
-"""What the fields of the protocol hold (IPMI 2.0, 22.28, 22.30, 13.20)."""
+"""Field sizes of the protocol (IPMI 2.0, 22.28, 22.30, 13.20)."""
 
 _TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
 _FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
@@ -46,7 +46,7 @@ _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bridge:
-    """The way through the BMC to a controller behind it; dual if it has a transit."""
+    """The route through the BMC to a controller behind it; dual if it has a transit."""
 
     target: tuple[int, int]
     """Channel and address."""
@@ -56,11 +56,11 @@ class Bridge:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Info:
-    """How to reach one machine behind one BMC, and what its BMC needs.
+    """Address and login of one machine's BMC, and its special needs.
 
-    ``interface`` is ipmitool's word for the protocol version; ``cipher_suite`` None: the list of
-    [ipmi]cipher_suite_versions, or what ipmitool finds out; ``key`` the BMC key (Kg) as bytes;
-    ``disable_boot_timeout`` None: what [ipmi]disable_boot_timeout says.
+    ``interface`` is ipmitool's name for the protocol version. ``cipher_suite`` None: the list of
+    [ipmi]cipher_suite_versions, or ipmitool's choice. ``key`` is the BMC key (Kg) as bytes.
+    ``disable_boot_timeout`` None: the option [ipmi]disable_boot_timeout.
     """
 
     address: str
@@ -78,10 +78,10 @@ class Info:
 
 
 def parse(driver_info: Mapping[str, Any]) -> Info:
-    """Read driver_info.
+    """Parse driver_info.
 
-    :raises errors.MissingParameter: naming all that is missing at once.
-    :raises errors.InvalidParameter: naming the first value that cannot be used.
+    :raises errors.MissingParameter: naming all missing keys at once.
+    :raises errors.InvalidParameter: naming the first invalid value.
     """
     _refuse_missing(driver_info)
     values = _values(driver_info)
@@ -102,7 +102,7 @@ def parse(driver_info: Mapping[str, Any]) -> Info:
 
 
 def check(driver_info: Mapping[str, Any]) -> None:
-    """Refuse values that cannot be used; missing ones are no fault yet.
+    """Reject invalid values; missing values are accepted here.
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
     """
@@ -130,14 +130,14 @@ def _values(driver_info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_version(values: Mapping[str, Any]) -> None:
-    """Refuse what the protocol version does not have."""
+    """Reject values that the protocol version does not support."""
     version = values.get("ipmi_protocol_version", "2.0")
     for name in ("ipmi_cipher_suite", "ipmi_hex_kg_key") if version == "1.5" else ():
         if name in values:
-            raise _invalid(name, "is of no use with ipmi_protocol_version 1.5, which has no such")
+            raise _invalid(name, "is not supported by ipmi_protocol_version 1.5")
     most = PASSWORD_BYTES[version]
     if len(values.get("ipmi_password", "").encode()) > most:
-        raise _invalid("ipmi_password", f"is longer than the {most} bytes that IPMI {version} has")
+        raise _invalid("ipmi_password", f"is longer than the {most} bytes of IPMI {version}")
 
 
 def _invalid(name: str, reason: str) -> errors.InvalidParameter:
@@ -155,23 +155,23 @@ def _bridge(values: Mapping[str, Any]) -> Bridge | None:
     return Bridge(target, transit, values.get("ipmi_local_address"))
 
 
-# -- a reader for each kind of value; ValueError says what is wrong, never what a secret is ----
+# -- one reader for each kind of value; its ValueError names the fault, never a secret ----------
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"must be a string, not {type(value).__name__}")
     if any(ord(letter) < ord(" ") or letter == "\x7f" for letter in value):
-        raise ValueError("must not hold control characters")
+        raise ValueError("must not contain control characters")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError("must be text of Unicode without halves of surrogate pairs") from None
+        raise ValueError("must be Unicode text without lone surrogates") from None
     return value
 
 
 def _address(value: object) -> str:
-    """Return a host name or an IP address; what ipmitool could take for an option is refused."""
+    """Return a host name or an IP address; reject words that ipmitool would take for an option."""
     text = _text(value).strip()
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     try:
@@ -179,21 +179,19 @@ def _address(value: object) -> str:
     except ValueError:
         pass
     if not _HOST.fullmatch(text):
-        raise ValueError(
-            f"{text!r} is not a host name or an IP address; the port belongs into ipmi_port"
-        )
+        raise ValueError(f"{text!r} is not a host name or an IP address; set the port in ipmi_port")
     return text
 
 
 def _username(value: object) -> str:
     text = _text(value)
     if len(text.encode()) > USERNAME_BYTES:
-        raise ValueError(f"is longer than the {USERNAME_BYTES} bytes that IPMI has")
+        raise ValueError(f"is longer than the {USERNAME_BYTES} bytes of IPMI")
     return text
 
 
 def _number(low: int, high: int) -> Callable[[object], int]:
-    """Return a reader of whole numbers, also as text, in hexadecimal if it begins with 0x."""
+    """Return a reader of integers, also as text, in hexadecimal after 0x."""
 
     def read(value: object) -> int:
         number: object = value
@@ -211,7 +209,7 @@ def _number(low: int, high: int) -> Callable[[object], int]:
 
 def _one_of(*words: str, case: Callable[[str], str] = str.lower) -> Callable[[object], str]:
     def read(value: object) -> str:
-        # A number such as 1.5 is what JSON makes of a version.
+        # JSON turns a version such as 1.5 into a number.
         word = case(str(value).strip()) if isinstance(value, str | float) else ""
         if word not in words:
             raise ValueError(f"must be one of {', '.join(words)}")
@@ -241,11 +239,11 @@ def _key(value: object) -> bytes:
         raise ValueError("must be an even number of hexadecimal digits") from None
     if not key or len(key) > KEY_BYTES:
         raise ValueError(f"must be 1 to {KEY_BYTES} bytes in hexadecimal")
-    # Zeros at the end are what the protocol fills up with.
+    # The protocol pads keys with zeros at the end.
     key = key.rstrip(b"\0")
     if not key or b"\0" in key:
         raise ValueError(
-            "must not be all zeros or have a zero byte before its last other one: ipmitool takes "
+            "must not be all zeros or contain a zero byte before another one: ipmitool accepts "
             "such a key only where every user of the conductor's machine can read it"
         )
     return key
@@ -257,22 +255,22 @@ FIELDS: Mapping[str, Field] = {
     "ipmi_address": Field(_address, "IP address or host name of the BMC. Required."),
     "ipmi_port": Field(_PORT, f"UDP port of the BMC. Default {PORT}."),
     "ipmi_username": Field(
-        _username, f"User of the BMC, up to {USERNAME_BYTES} bytes. Unset, the nameless user."
+        _username, f"User of the BMC, up to {USERNAME_BYTES} bytes. Default: the nameless user."
     ),
     "ipmi_password": Field(
-        _text, "Password of that user, up to 20 bytes (16 with version 1.5). Unset, an empty one."
+        _text, "Password of that user, up to 20 bytes (16 with version 1.5). Default: empty."
     ),
     "ipmi_priv_level": Field(
         _one_of(*PRIVILEGES, case=str.upper),
-        f"Privilege to ask for: {', '.join(PRIVILEGES)}. Default ADMINISTRATOR.",
+        f"Privilege to request: {', '.join(PRIVILEGES)}. Default ADMINISTRATOR.",
     ),
     "ipmi_protocol_version": Field(
         _one_of(*VERSIONS), "2.0 or 1.5, which sends the password unprotected. Default 2.0."
     ),
     "ipmi_cipher_suite": Field(
         _number(CIPHER_SUITES[0], CIPHER_SUITES[-1]),
-        "Cipher suite: 17, or 3 on older BMCs; not with version 1.5. Unset, those of "
-        "[ipmi]cipher_suite_versions, or the best that BMC and ipmitool both know.",
+        "Cipher suite: 17, or 3 on older BMCs; not with version 1.5. Default: those of "
+        "[ipmi]cipher_suite_versions, or the best that BMC and ipmitool both support.",
     ),
     "ipmi_hex_kg_key": Field(
         _key, f"BMC key (Kg) for two-key logins, up to {KEY_BYTES} bytes in hexadecimal."
@@ -296,17 +294,17 @@ FIELDS: Mapping[str, Field] = {
     "ipmi_local_address": Field(_BYTE, "IPMB address of the sender, for bridging."),
     "ipmi_force_boot_device": Field(
         flag,
-        "true: the BMC forgets a boot device, so that it is sent anew before each power on. "
+        "true: the BMC forgets its boot device, so it is sent again before each power on. "
         "Default false.",
     ),
     "ipmi_disable_boot_timeout": Field(
         flag,
-        "true: tell the BMC to keep a boot device for longer than the minute that IPMI gives it. "
+        "true: tell the BMC to keep a boot device for longer than IPMI's minute. "
         "Default [ipmi]disable_boot_timeout.",
     ),
     "ipmi_terminal_port": Field(
         _PORT,
-        "TCP port of the conductor at which the serial console is reached. Unset, a free one of "
+        "TCP port of the conductor for the serial console. Default: a free one of "
         "[console]port_range.",
     ),
 }

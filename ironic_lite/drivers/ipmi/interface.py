@@ -1,4 +1,4 @@
-"""What all interfaces named ``ipmitool`` share: the keys of driver_info and their checks."""
+"""Base of all interfaces named ``ipmitool``: the keys of driver_info and their checks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ironic_lite.drivers.ipmi import info, tool
 
 
 class IpmiInterface(base.Interface):
-    """An interface that speaks to the BMC that driver_info names."""
+    """An interface that uses the BMC named in driver_info."""
 
     def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
+        """Return ``{driver_info key: description}``."""
         return info.properties()
 
     def validate(self, task: base.Task) -> None:
-        """Check driver_info; see `info.parse` for what is raised."""
+        """Check driver_info; raises the errors of `info.parse`."""
         tool.settings(task)
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in driver_info; see `info.check`."""
+        """Reject invalid values in driver_info; see `info.check`."""
         info.check(driver_info)

@@ -1,4 +1,4 @@
-"""Power of machines by IPMI: chassis control. `switching` looks until they got there."""
+"""Power control by IPMI chassis commands; `power_switching` polls for the result."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ironic_lite import config, errors
-from ironic_lite.drivers import base, switching
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.ipmi import bootdevice, interface, tool
-from ironic_lite.drivers.switching import Way
+from ironic_lite.drivers.power_switching import Way
 
 _STATE = re.compile(r"^Chassis Power is (on|off)\s*$", re.MULTILINE)
 _STATES: Mapping[str, str] = {"on": base.POWER_ON, "off": base.POWER_OFF}
@@ -22,7 +23,7 @@ SHUT_DOWN = Way(base.SOFT_POWER_OFF, "soft", base.POWER_OFF, soft=True)
 RESTART = Way(base.REBOOT, "reset", base.POWER_ON)
 
 
-class IpmiPower(interface.IpmiInterface, switching.SwitchingPower):
+class IpmiPower(interface.IpmiInterface, power_switching.SwitchingPower):
     """The power interface ``ipmitool``."""
 
     ways: ClassVar[Mapping[str, Way[Any]]] = {
@@ -34,19 +35,19 @@ class IpmiPower(interface.IpmiInterface, switching.SwitchingPower):
         tool.warn_if_missing()
 
     def get_power_state(self, task: base.Task) -> str | None:
-        """Ask the BMC: one command.
+        """Read the power state with one command.
 
-        :raises errors.HardwareError: see `tool.run`; or it says something else than on or off.
+        :raises errors.HardwareError: see `tool.run`; or the answer is neither on nor off.
         """
         return _state(task)
 
     def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
-        """Power off, softly if asked, and on again; a machine that is off is just powered on.
+        """Power off, softly if asked, and on again; a machine that is off is only powered on.
 
-        With ``disable_power_off`` it is reset in one go.
+        With ``disable_power_off`` the BMC resets it in one command.
 
         :param timeout: seconds for each half; of a soft reboot, for the first half.
-        :raises errors.PowerFailure: refused by the BMC, or not there in time.
+        :raises errors.PowerFailure: the BMC refused, or the state was not reached in time.
         """
         if not (task.node.disable_power_off and _state(task) == base.POWER_ON):
             self.off_and_on(task, timeout, soft=soft)
@@ -61,12 +62,12 @@ class IpmiPower(interface.IpmiInterface, switching.SwitchingPower):
         bootdevice.restore(task)
 
     def tell(self, task: base.Task, way: Way[str], deadline: float) -> bool:
-        """Send the word. On and off are sent in any state: they do no harm, and asking costs more.
+        """Send the command; on and off are sent in any state, as they are harmless and fast.
 
-        :raises errors.PowerFailure: the BMC refuses, and the machine is not there either.
+        :raises errors.PowerFailure: the BMC refuses, and the state is not reached.
         """
-        # A soft power off of a machine that is off is refused by some; others take it for a press
-        # of the button, and power the machine on.
+        # Some BMCs refuse a soft power off while the power is off; others treat it as a press of
+        # the button, and power the machine on.
         if way.soft and _state(task) == way.reached:
             return False
         seconds = _bounded(deadline - time.monotonic())
@@ -83,7 +84,7 @@ class IpmiPower(interface.IpmiInterface, switching.SwitchingPower):
         return True
 
     def look(self, task: base.Task, seconds: float) -> str | None:
-        """Ask the BMC, for no longer than is left."""
+        """Read the power state within the remaining time."""
         return _state(task, _bounded(seconds))
 
 
@@ -95,7 +96,7 @@ def _state(task: base.Task, seconds: float | None = None) -> str:
     answer = tool.run(task, ("power", "status"), seconds=seconds)
     found = _STATE.search(answer)
     if found is None:
-        reason = f"asked for the power state, it says {answer.strip()[:60]!r}"
+        reason = f"its answer to the power state request is {answer.strip()[:60]!r}"
         address = tool.settings(task).address
         raise errors.BmcBadAnswer(address=address, reason=reason)
     return _STATES[found[1]]

@@ -1,4 +1,4 @@
-"""One program run to its end, which comes in time and with bounded output whatever it does."""
+"""Runs one program to its end, with limits on its time and output."""
 
 from __future__ import annotations
 
@@ -13,39 +13,46 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
 OUTPUT_LIMIT = 1 << 20
-"""Bytes of each output that are read; a BMC with a thousand sensors writes a third of that."""
+"""Bytes read of each output; a BMC with a thousand sensors writes a third of that."""
 
 _CHUNK = 65536
+_LOOK = 0.5  # seconds between two checks whether a program may continue
 
 _LEASH = ("--pdeathsig", "KILL", "--")
 _LEASH_SECONDS = 10.0
 _NOT_RUN = frozenset({126, 127})
-"""What setpriv ends with if it cannot run the program."""
+"""Exit statuses of setpriv if it cannot run the program."""
 _TOLD = 200
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """What became of a program; ``late`` and ``endless`` say that it was killed, and why."""
+    """Result of a program; ``late``, ``endless`` and ``barred`` are reasons why it was killed."""
 
     status: int
     out: str
     err: str
     late: bool = False
     endless: bool = False
+    barred: bool = False
 
 
-def run(line: Sequence[str], environment: Mapping[bytes, bytes], seconds: float) -> Ended:
-    """Run a program without input or terminal; after ``seconds`` it and its children are killed.
+def run(
+    line: Sequence[str],
+    environment: Mapping[bytes, bytes],
+    seconds: float,
+    allowed: Callable[[], bool] = lambda: True,
+) -> Ended:
+    """Run a program without input or terminal; after ``seconds`` kill it and its children.
 
-    It is killed, too, when this process ends, however that happens: a conductor that is started
-    anew would otherwise speak to BMCs that an orphan still speaks to.
+    It is also killed soon after ``allowed()`` turns false, and whenever this process ends.
+    Otherwise a restarted conductor would use BMCs that an orphaned program still uses.
 
-    :raises OSError: it cannot be started.
+    :raises OSError: the program cannot be started.
     """
     end = time.monotonic() + seconds
     leash = _leash()
@@ -56,15 +63,16 @@ def run(line: Sequence[str], environment: Mapping[bytes, bytes], seconds: float)
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # A group of its own, to be killed as one; without a terminal it cannot ask for a password.
+        # A process group to kill as one; without a terminal it cannot ask for a password.
         start_new_session=True,
     ) as process:
         streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
         texts: dict[IO[bytes], bytearray] = {stream: bytearray() for stream in streams}
-        late = endless = False
+        late = endless = barred = False
         try:
-            if not _read(texts, end):
-                late = True
+            if not _read(texts, end, allowed):
+                barred = not allowed()
+                late = not barred
             elif any(len(text) > OUTPUT_LIMIT for text in texts.values()):
                 endless = True
             else:
@@ -75,20 +83,21 @@ def run(line: Sequence[str], environment: Mapping[bytes, bytes], seconds: float)
     if leash and process.returncode in _NOT_RUN:
         said = " ".join(err.split())[-_TOLD:]
         raise OSError(errno.ENOEXEC, said or f"it ended with {process.returncode}")
-    return Ended(process.returncode, out, err, late, endless)
+    return Ended(process.returncode, out, err, late, endless, barred)
 
 
 @functools.cache
 def _leash() -> tuple[str, ...]:
-    """Return the words that go before a program to let it end with the thread that started it;
-    none where no setpriv of util-linux is installed.
+    """Return the command prefix that ends a program together with the thread that started it.
+
+    Empty if setpriv of util-linux is not installed.
     """
     path = shutil.which("setpriv")
     if path is None:
         return ()
     words = (path, *_LEASH)
     try:
-        # That of busybox knows no such option.
+        # The setpriv of busybox lacks this option.
         subprocess.run(
             [*words, path, "--help"], capture_output=True, check=True, timeout=_LEASH_SECONDS
         )
@@ -100,7 +109,7 @@ def _leash() -> tuple[str, ...]:
 def _found(program: str, environment: Mapping[bytes, bytes]) -> str:
     """Return the path of a program.
 
-    :raises FileNotFoundError: it is nowhere.
+    :raises FileNotFoundError: the program is not installed.
     """
     path = shutil.which(program, path=os.fsdecode(environment.get(b"PATH", b"")))
     if path is None:
@@ -108,16 +117,16 @@ def _found(program: str, environment: Mapping[bytes, bytes]) -> str:
     return path
 
 
-def _read(texts: dict[IO[bytes], bytearray], end: float) -> bool:
-    """Read until all streams end or one is too long; False if neither happened in time."""
+def _read(texts: dict[IO[bytes], bytearray], end: float, allowed: Callable[[], bool]) -> bool:
+    """Read until all streams end or one is too long; return False if time ran out before."""
     with selectors.DefaultSelector() as selector:
         for stream, text in texts.items():
             selector.register(stream, selectors.EVENT_READ, text)
         while selector.get_map():
             left = end - time.monotonic()
-            if left <= 0:
+            if left <= 0 or not allowed():
                 return False
-            for key, _ in selector.select(left):
+            for key, _ in selector.select(min(left, _LOOK)):
                 chunk, text = os.read(key.fd, _CHUNK), key.data
                 text += chunk
                 if not chunk:
@@ -136,15 +145,15 @@ def _waited(process: subprocess.Popen[bytes], end: float) -> bool:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the group. Its number is nobody else's while the leader is not reaped;
-    when it is, there is nothing to kill."""
+    """Kill the rest of the group. Its id is not reused while the leader is not reaped; after that
+    there is nothing to kill."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 class Slots:
-    """At most so many programs at the same time."""
+    """A limit on the number of concurrent programs."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -152,7 +161,7 @@ class Slots:
 
     @contextlib.contextmanager
     def held(self, most: int, end: float) -> Iterator[bool]:
-        """Wait for one of ``most`` slots until the time ``end``; gives whether there was one."""
+        """Wait for one of ``most`` slots until the time ``end``; yield whether there was one."""
         with self._changed:
             free = self._changed.wait_for(
                 lambda: self._taken < most, max(end - time.monotonic(), 0)

@@ -1,4 +1,4 @@
-"""Restarting a BMC by IPMI; some are gone before they answer."""
+"""Restart of a BMC by IPMI; some BMCs go down before they answer."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ironic_lite.drivers.ipmi import tool
 LOG = logging.getLogger(__name__)
 
 _UNANSWERED = "MC reset command failed"
-"""What ipmitool says if the command was sent and nothing came back; of a cold one it is content."""
+"""Message of ipmitool after a warm reset without an answer; a cold one needs no answer."""
 
 
 def reset(task: base.Task, *, warm: bool = False) -> None:
-    """Tell the BMC to restart, and do not wait for it.
+    """Tell the BMC to restart, without waiting for it.
 
-    :raises errors.HardwareError: it refuses, or could not be told.
+    :raises errors.HardwareError: the BMC refuses, or is unreachable.
     """
     try:
         tool.run(task, ("mc", "reset", "warm" if warm else "cold"), once=True)
     except errors.BmcUnreachable as gone:
         if _UNANSWERED not in str(gone.facts.get("reason")):
             raise
-        LOG.info("Node %s: its BMC was gone before it answered; it restarts.", task.node.uuid)
+        LOG.info("Node %s: its BMC restarts without having answered.", task.node.uuid)

@@ -1,4 +1,4 @@
-"""The sensors of a machine, from what ``ipmitool -v sdr`` writes."""
+"""Parsing of sensor values from the output of ``ipmitool -v sdr``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _TYPES = ("Sensor Type (Threshold)", "Sensor Type (Discrete)")
 def parse(text: str) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the sensors by type: ``{type: {sensor: {fact: value}}}``, in ipmitool's words.
 
-    Records of other kinds, and sensors without a type, are left out. A discrete sensor has the
-    states that hold in ``"States Asserted"``, separated by commas.
+    Other records, and sensors without a type, are left out. The current states of a discrete sensor
+    are in ``"States Asserted"``, separated by commas.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for facts in _records(text):
@@ -28,7 +28,7 @@ def parse(text: str) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _records(text: str) -> Iterator[dict[str, str]]:
-    """Split at empty lines; a line that continues the one before is joined to it."""
+    """Split at empty lines, and join continuation lines."""
     for block in re.split(r"\n\s*\n", text):
         facts: dict[str, str] = {}
         last = ""
@@ -44,7 +44,7 @@ def _records(text: str) -> Iterator[dict[str, str]]:
 
 
 def _joined(facts: dict[str, str], state: str) -> str:
-    """Return the states so far with one more; the first line only repeats the sensor's type."""
+    """Return the states with one more; the first line only repeats the sensor's type."""
     known = facts["States Asserted"]
     repeats = any(facts.get(kind, "").startswith(f"{known} (") for kind in _TYPES)
     return state if repeats else f"{known}, {state}"

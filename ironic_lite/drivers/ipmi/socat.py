@@ -1,8 +1,8 @@
-"""Programs at one TCP port each, through which one console is reached: socat, and what it starts.
+"""Console programs: socat at one TCP port each, and the program that socat starts.
 
-A program is a group of processes with a shell at its head, which reads from a pipe that this
-process holds. When the pipe ends, however this process ended, the shell kills the group: nothing is
-left that would answer for a conductor that is gone. What socat says is read by one thread for all.
+Each is a process group led by a shell that reads from a pipe of this process. When the pipe ends,
+for any reason, the shell kills the group, so nothing continues to serve for a dead conductor. One
+thread reads the messages of all socat processes.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ LOG = logging.getLogger(__name__)
 
 PROGRAM = "socat"
 TERMINAL = "IRONIC_LITE_TERMINAL"
-"""The variable of the environment with the command that socat starts, as a shell reads it."""
+"""The environment variable with the command that socat starts, in shell syntax."""
 
 _HEAD = '("$@" </dev/null; kill -KILL 0) & read -r _; kill -KILL 0'
-# No words of a node stand on socat's command line, so its own rules of quoting do not matter.
-# The shell takes the variable as it is: neither split at blanks nor compared with names of files.
-# With EXEC instead, socat would kill ipmitool, which could not end the session then.
+# No words of a node are on socat's command line, so its quoting rules do not matter.
+# The shell neither splits the variable at blanks nor expands patterns in it.
+# EXEC instead of SYSTEM would kill ipmitool, which then could not end the session.
 _CHILD = f"SYSTEM:set -f; IFS=; eval exec ${TERMINAL},pty,rawer,stderr"
 
 _SAID = re.compile(r"socat\[\d+\] ([A-Z]) (.*)")
 _LISTENS, _NOTICE, _FAULTS = "listening on", "N", "EF"
 _CHUNK, _LONGEST = 4096, 300
 _END_SECONDS = 2.0
-"""What the shell has to kill its group."""
+"""Time for the shell to kill its group."""
 
 
 def line(address: str, port: int, timeout: int) -> list[str]:
-    """Return socat's command line: one connection at a time, and further ones wait.
+    """Return socat's command line: one connection at a time; further ones wait.
 
     :param address: IP address to listen at.
-    :param timeout: seconds of silence after which a connection is ended, 0 for never.
+    :param timeout: seconds of silence after which a connection ends, 0 for never.
     """
     family, host = ("6", f"[{address}]") if ":" in address else ("4", address)
     silence = ["-T", str(timeout)] if timeout else []
-    # -d -d has it say when it listens.
+    # -d -d makes socat report that it listens.
     listen = f"TCP{family}-LISTEN:{port},bind={host},reuseaddr,fork,max-children=1"
     return [PROGRAM, "-d", "-d", *silence, listen, _CHILD]
 
 
 class Program:
-    """One program: a ``base.Proxy``."""
+    """One console program: a ``base.Proxy``."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
         self.port = port
         self.settled = threading.Event()
-        """It listens, or has ended."""
+        """Set when the program listens, or has ended."""
         self.listening = False
         self.said = ""
         self._process = process
@@ -68,22 +68,22 @@ class Program:
 
     @property
     def output(self) -> IO[bytes]:
-        """What it says."""
+        """The program's messages."""
         assert self._process.stderr is not None
         return self._process.stderr
 
     @property
     def running(self) -> bool:
-        """Whether it still runs."""
+        """Return whether the program still runs."""
         return not self._ended.is_set() and self._process.poll() is None
 
     @property
     def lived(self) -> float:
-        """The seconds for which it has run, or ran."""
+        """The seconds for which the program has run."""
         return (self._over or time.monotonic()) - self._begun
 
     def hear(self, chunk: bytes) -> None:
-        """Take some of what it says."""
+        """Process some of the program's messages."""
         *lines, rest = (self._rest + chunk).split(b"\n")
         self._rest = rest[-_CHUNK:]
         for one in lines:
@@ -94,14 +94,14 @@ class Program:
         level, words = found.groups() if found else ("E", text)
         if level == _NOTICE and words.startswith(_LISTENS):
             self.listening = True
-            self.said = ""  # faults of an earlier connection are no reason to end
+            self.said = ""  # an earlier connection's faults do not explain the end
             self.settled.set()
         elif level in _FAULTS and words:
             LOG.debug("%s at port %d says: %s", PROGRAM, self.port, words)
             self.said = "".join(one if one.isprintable() else "?" for one in words)[:_LONGEST]
 
     def bury(self) -> None:
-        """Note its end: nobody of it is left to say anything."""
+        """Note the end of the program and all its children."""
         self._over = time.monotonic()
         try:
             self._process.wait(_END_SECONDS)
@@ -114,13 +114,13 @@ class Program:
             self.settled.set()
 
     def release(self) -> None:
-        """Let go of the pipe, so that the group is killed; do not wait for it."""
+        """Close the pipe, so that the group is killed; do not wait for it."""
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
 
     def end(self) -> None:
-        """Kill all of it; it takes milliseconds."""
+        """Kill the group; this takes milliseconds."""
         headless = self._process.poll() is not None
         self.release()
         if headless or not self._ended.wait(_END_SECONDS):
@@ -128,18 +128,18 @@ class Program:
             self._ended.wait(_END_SECONDS)
 
     def _kill(self) -> None:
-        # Until the last of the group has ended, nobody else gets its number.
+        # The group's id is not reused before its last process has ended.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
 class Programs:
-    """Starts programs and listens to them, with a thread for as long as there are any."""
+    """Starts programs and reads their messages, in a thread that lives while there are any."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._new: list[Program] = []
-        self._wake: int | None = None  # where a byte has the thread look at the new ones
+        self._wake: int | None = None  # a byte here makes the thread look for new programs
 
     def start(
         self, words: Sequence[str], port: int, environment: Mapping[bytes, bytes], seconds: float
@@ -147,7 +147,8 @@ class Programs:
         """Start a program and wait until it listens.
 
         :param words: see `line`.
-        :raises OSError: it cannot be started, or does not listen within ``seconds``; it says why.
+        :raises OSError: it cannot be started, or does not listen within ``seconds``; has the
+            reason.
         """
         process = subprocess.Popen(
             ["/bin/sh", "-c", _HEAD, "sh", *words],
@@ -156,7 +157,7 @@ class Programs:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            # A group of its own, to be killed as one, and no terminal but the one socat makes.
+            # A process group to kill as one, without a terminal except the one of socat.
             start_new_session=True,
         )
         program = Program(process, port)
@@ -169,8 +170,8 @@ class Programs:
         if not (program.listening and program.running):
             late = program.running
             program.end()
-            waited = f"it did not begin to listen within {seconds:g} s"
-            raise OSError(program.said or (waited if late else "it ended without a word"))
+            waited = f"it did not listen within {seconds:g} s"
+            raise OSError(program.said or (waited if late else "it ended without a message"))
         return program
 
     def _listen_to(self, program: Program) -> None:
@@ -182,7 +183,7 @@ class Programs:
                     threading.Thread(
                         target=self._listen, args=(ear,), name=name, daemon=True
                     ).start()
-                except RuntimeError:  # the system has no thread to give
+                except RuntimeError:  # the system cannot start a thread
                     os.close(ear)
                     os.close(wake)
                     raise
@@ -201,7 +202,7 @@ class Programs:
                         _hear(selector, key.data)
 
     def _done(self, selector: selectors.BaseSelector, ear: int) -> bool:
-        """Take in the new ones; True if there are none, nor any old ones."""
+        """Register new programs; return True if there are no programs at all."""
         with self._guard:
             for program in self._new:
                 selector.register(program.output, selectors.EVENT_READ, program)
@@ -223,5 +224,5 @@ def _hear(selector: selectors.BaseSelector, program: Program) -> None:
     selector.unregister(program.output)
     try:
         program.bury()
-    except Exception:  # the thread is the only one
+    except Exception:  # the only thread must not end
         LOG.exception("The end of a console's program at port %d", program.port)

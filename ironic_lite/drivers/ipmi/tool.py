@@ -1,6 +1,7 @@
-"""Commands to BMCs by the program ipmitool: one at a time to a BMC, so many at a time in all.
+"""Commands to BMCs by the program ipmitool, limited to one at a time per BMC, and in total.
 
-`run` is the door to all hardware here. `faults` says which failed commands are sent again.
+All hardware access of this driver goes through `run`. `faults` decides which failed commands are
+sent again.
 """
 
 from __future__ import annotations
@@ -15,29 +16,53 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 
-from ironic_lite import config, counters, errors
-from ironic_lite.drivers import base, patience
+from ironic_lite import errors
+from ironic_lite.core import bmc_metrics, bounded_http, config
+from ironic_lite.drivers import allowed_networks, base, deadline
 from ironic_lite.drivers.ipmi import command, faults, info, process
 
 LOG = logging.getLogger(__name__)
 
+_ADDRESS = "driver_info/ipmi_address"
+
 LEAST_SECONDS = 5.0
-"""What a command is given in any case: less would kill it while the BMC is about to answer."""
+"""Least time of a command; less would kill it while the BMC is about to answer."""
 
 REMEMBERED = 10_000
-"""BMCs about which is remembered when they may be asked again, and what cipher suite they take."""
+"""Limit of BMCs whose next allowed request and cipher suite are remembered."""
 
 
 def settings(task: base.Task) -> info.Info:
-    """Return what the node's driver_info says.
+    """Parse the BMC settings in the node's driver_info.
 
     :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/<key>``.
     """
-    return info.parse(task.node.driver_info)
+    node = info.parse(task.node.driver_info)
+    allowed_networks.refuse(node.address, "ipmi", _ADDRESS)
+    return node
+
+
+def located(node: info.Info) -> info.Info:
+    """Return the settings with the IP address for ipmitool.
+
+    Names are resolved here, not by ipmitool, so that the checked address is the one used.
+
+    :raises errors.InvalidParameter: its addresses are not in [ipmi]allowed_networks.
+    :raises errors.BmcUnreachable: the name cannot be resolved.
+    """
+    try:
+        address = allowed_networks.resolve(node.address, node.port, "ipmi")
+    except bounded_http.AddressRefused as why:
+        raise errors.InvalidParameter(path=_ADDRESS, reason=str(why)) from None
+    except OSError as why:
+        said = faults.Sort.NAMELESS.value.format(address=node.address)
+        reason = why.strerror or type(why).__name__
+        raise errors.BmcUnreachable(said, address=node.address, reason=reason) from None
+    return dataclasses.replace(node, address=address)
 
 
 def warn_if_missing() -> None:
-    """Log, when a conductor loads this driver, that its program is not there."""
+    """Log a warning, when a conductor loads this driver, if ipmitool is not installed."""
     if shutil.which(command.PROGRAM) is None:
         LOG.warning("%s Nodes of the hardware type ipmi cannot be reached.", _MISSING)
 
@@ -45,19 +70,18 @@ def warn_if_missing() -> None:
 def run(
     task: base.Task, words: Sequence[str], *, once: bool = False, seconds: float | None = None
 ) -> str:
-    """Send a command to the node's BMC, again if a fault allows it, and return what was written.
+    """Send a command to the node's BMC, retry it if its fault allows that, and return its output.
 
-    :param words: the command as ipmitool takes it, such as ``("power", "status")``.
-    :param once: the command may do harm if it is done twice.
-    :param seconds: in which all must be done; None takes [ipmi]command_retry_timeout.
-    :raises errors.HardwareError: of the kind and in the words of `faults`; it took too long; or
-        ipmitool is not there.
-    :raises errors.InvalidRequest: driver_info is wrong.
+    :param words: the command as ipmitool accepts it, such as ``("power", "status")``.
+    :param once: the command is not idempotent.
+    :param seconds: total time limit; None takes [ipmi]command_retry_timeout.
+    :raises errors.HardwareError: a fault of `faults`, a timeout, or ipmitool is not installed.
+    :raises errors.InvalidRequest: driver_info is invalid.
     """
     node = settings(task)
     options = config.CONF.ipmi
     wanted = options.command_retry_timeout if seconds is None else seconds
-    call = _Call(node, words, once, max(patience.within(wanted), LEAST_SECONDS))
+    call = _Call(task, node, words, once=once, seconds=max(deadline.within(wanted), LEAST_SECONDS))
     bmc = BMCS.find(node)
     while True:
         with bmc.turn(call):
@@ -71,14 +95,15 @@ def run(
                 pause = bmc.tire(options.min_command_interval) if found.tires else 0.0
                 if not found.again(call, pause):
                     raise found.error
-                counters.BMCS.retried("ipmi")
-        # Others may speak to the BMC meanwhile, as soon as it may be spoken to.
+                bmc_metrics.BMCS.retried("ipmi")
+        # Other threads may use the BMC during the pause.
         task.pause(pause)
 
 
 def suite(node: info.Info) -> int | None:
-    """Return the cipher suite for a session outside of `run`: the last that the BMC took there, or
-    the first to be tried; None leaves it to ipmitool.
+    """Return the cipher suite for a session outside of `run`: the BMC's last accepted one.
+
+    Without one, the first to try; None leaves the choice to ipmitool.
     """
     suites, taken = _suites(node), BMCS.find(node).suite
     return taken if taken in suites else suites[-1]
@@ -88,20 +113,20 @@ def suite(node: info.Info) -> int | None:
 
 
 class Bmc:
-    """What is known of one BMC; who speaks to it holds its turn."""
+    """The known facts about one BMC, and its lock."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.suite: int | None = None
-        """The last of [ipmi]cipher_suite_versions that it took."""
+        """The last suite of [ipmi]cipher_suite_versions that the BMC accepted."""
         self._lock = threading.Lock()
         self._tired_until = 0.0
 
     @contextlib.contextmanager
     def turn(self, call: _Call) -> Iterator[None]:
-        """Give this thread the right to speak.
+        """Hold the BMC's lock.
 
-        :raises errors.BmcUnreachable: others had it for as long as the call may take.
+        :raises errors.BmcUnreachable: other threads held it for as long as the call may take.
         """
         if not self._lock.acquire(timeout=call.left()):
             raise errors.BmcUnreachable(
@@ -116,26 +141,26 @@ class Bmc:
             self._lock.release()
 
     def rest(self) -> float:
-        """Return the seconds for which it is left alone after a fault, 0 when it may be asked."""
+        """Return the seconds until the BMC may be used again after a fault, 0 for now."""
         return max(self._tired_until - time.monotonic(), 0.0)
 
     def tire(self, seconds: float) -> float:
-        """Leave it alone for so many seconds, and return them."""
+        """Do not use the BMC for so many seconds, and return them."""
         self._tired_until = time.monotonic() + seconds
         return seconds
 
 
 class Bmcs:
-    """The BMCs of this process; those spoken to last are remembered."""
+    """The BMCs of this process; the recently used ones are remembered."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        # Whoever waits for a BMC holds it here, also when it has been forgotten below.
+        # A thread that waits for a BMC keeps its object here, even after it is forgotten below.
         self._all: weakref.WeakValueDictionary[tuple[str, int], Bmc] = weakref.WeakValueDictionary()
         self._recent: collections.OrderedDict[tuple[str, int], Bmc] = collections.OrderedDict()
 
     def find(self, node: info.Info) -> Bmc:
-        """Return the one at the node's address and port."""
+        """Return the BMC at the node's address and port."""
         key = (node.address.lower(), node.port)
         with self._mutex:
             bmc = self._all.setdefault(key, Bmc(node.address))
@@ -160,29 +185,38 @@ class _Failure:
 
     @property
     def tires(self) -> bool:
-        """Tell whether the BMC is to be left alone for a while."""
+        """Return whether the BMC must not be used for a while."""
         return self.kind in {faults.Again.ANY, faults.Again.HARMLESS}
 
     @property
     def result(self) -> str:
-        """Return the name under which it is counted."""
+        """Return the result label for metrics."""
         silent = isinstance(self.error, errors.BmcUnreachable)
-        return counters.SILENCE if silent else counters.ERROR
+        return bmc_metrics.SILENCE if silent else bmc_metrics.ERROR
 
     def again(self, call: _Call, pause: float) -> bool:
-        """Tell whether the command is sent again after a pause of so many seconds."""
+        """Return whether the command is sent again after a pause of so many seconds."""
         if self.kind is faults.Again.CIPHER:
             return True
-        if patience.limited():
+        if deadline.limited():
             return False
         harmless = self.kind is faults.Again.HARMLESS and not call.once
         return (self.kind is faults.Again.ANY or harmless) and pause < call.left()
 
 
 class _Call:
-    """A command with the time and the cipher suites it has left."""
+    """A command with its remaining time and cipher suites."""
 
-    def __init__(self, node: info.Info, words: Sequence[str], once: bool, seconds: float) -> None:
+    def __init__(
+        self,
+        task: base.Task,
+        node: info.Info,
+        words: Sequence[str],
+        *,
+        once: bool,
+        seconds: float,
+    ) -> None:
+        self._task = task
         self.node = node
         self.once = once
         self.seconds = seconds
@@ -191,14 +225,14 @@ class _Call:
         self._suites = _suites(node)
 
     def left(self) -> float:
-        """Return the seconds this call still has."""
+        """Return the seconds left of this call."""
         return max(self._end - time.monotonic(), 0.0)
 
     def resting(self, seconds: float) -> errors.BmcUnreachable:
-        """Return the error for a BMC that is left alone for longer than this call may take."""
+        """Return the error for a BMC that is paused for longer than this call may take."""
         return errors.BmcUnreachable(
-            f"The BMC at {self.node.address} was not asked: it said that it is busy, and is left "
-            f"alone for another {seconds:.0f} s. Retry later.",
+            f"The BMC at {self.node.address} was not asked: it reported that it is busy, and is "
+            f"paused for another {seconds:.0f} s. Retry later.",
             address=self.node.address,
             reason="resting",
         )
@@ -208,22 +242,30 @@ class _Call:
         suite = self._suites[-1]
         if bmc.suite in self._suites:
             suite = bmc.suite
-        line = command.line(self.node, self._words, cipher=suite)
+        try:
+            line = command.line(located(self.node), self._words, cipher=suite)
+        except (errors.InvalidParameter, errors.BmcUnreachable) as why:
+            return _Failure(why)
         with SLOTS.held(config.CONF.ipmi.max_processes, self._end) as free:
             if not free:
                 return _Failure(self._crowded())
+            self._task.confirm_lock()  # after waiting for the BMC and for a slot
             LOG.debug("Running %s", " ".join(line))
-            with counters.BMCS.call("ipmi", self._words[0]) as counted:
+            with bmc_metrics.BMCS.call("ipmi", self._words[0]) as counted:
                 found = self._sent(bmc, line, suite)
-                counted.result = found.result if isinstance(found, _Failure) else counters.OK
+                counted.result = found.result if isinstance(found, _Failure) else bmc_metrics.OK
         return found
 
     def _sent(self, bmc: Bmc, line: Sequence[str], suite: int | None) -> str | _Failure:
         environment = command.environment(self.node)
         try:
-            ended = process.run(line, environment, max(self.left(), LEAST_SECONDS))
+            seconds = max(self.left(), LEAST_SECONDS)
+            ended = process.run(line, environment, seconds, lambda: self._task.lock_is_sure)
         except OSError as why:
             return _Failure(_not_run(why))
+        if ended.barred:
+            self._task.confirm_lock()
+            return _Failure(self._barred(), faults.Again.HARMLESS)
         if ended.status == 0 and not (ended.late or ended.endless):
             bmc.suite = suite
             return ended.out
@@ -252,16 +294,24 @@ class _Call:
             what = f"wrote more than {process.OUTPUT_LIMIT} bytes"
         return errors.BmcUnreachable(
             f"ipmitool {' '.join(self._words)} for the BMC at {self.node.address} {what}, and was "
-            "killed. Look whether the BMC is well; reset it if not.",
+            "killed. Check whether the BMC is well; reset it if not.",
             address=self.node.address,
             reason=what,
+        )
+
+    def _barred(self) -> errors.BmcUnreachable:
+        return errors.BmcUnreachable(
+            f"ipmitool {' '.join(self._words)} for the BMC at {self.node.address} was killed, "
+            "because the lock of the node could not be renewed in time. Retry later.",
+            address=self.node.address,
+            reason="barred",
         )
 
     def _crowded(self) -> errors.BmcUnreachable:
         most = config.CONF.ipmi.max_processes
         return errors.BmcUnreachable(
             f"The BMC at {self.node.address} was not asked: for {self.seconds:g} s this conductor "
-            f"ran {most} commands to others. Retry later, or raise [ipmi]max_processes.",
+            f"ran {most} commands to other BMCs. Retry later, or raise [ipmi]max_processes.",
             address=self.node.address,
             reason="crowded",
         )
@@ -281,7 +331,7 @@ def _not_run(why: OSError) -> errors.HardwareError:
 
 
 def _suites(node: info.Info) -> list[int | None]:
-    """Return the cipher suites to try, the last one first; None leaves it to ipmitool."""
+    """Return the cipher suites to try, in order from the end; None leaves it to ipmitool."""
     if node.cipher_suite is not None:
         return [node.cipher_suite]
     if node.interface != "lanplus":

@@ -1,4 +1,4 @@
-"""Raw IPMI commands, for what only one maker's BMC has."""
+"""Raw IPMI commands, for vendor-specific functions of a BMC."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
     """The vendor interface ``ipmitool``."""
 
     def check_passthru(self, task: base.Task, name: str, call: base.Call) -> None:
-        """Refuse bad arguments while the caller still listens.
+        """Reject invalid arguments while the client still waits.
 
         :raises errors.MissingParameter, errors.InvalidParameter: naming the argument.
         """
@@ -43,11 +43,11 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
     def send_raw(
         self, task: base.Task, call: base.Call | None = None, *, raw_bytes: object = None
     ) -> None:
-        """Send bytes to the BMC; what it answers is written to the log.
+        """Send bytes to the BMC, and log its answer.
 
-        As a step it is refused unless [api]disallow_clean_steps and its like are changed.
+        As a step it is refused, unless [api]disallow_clean_steps and similar options are changed.
 
-        :raises errors.MissingParameter, errors.InvalidParameter: ``raw_bytes`` are no bytes.
+        :raises errors.MissingParameter, errors.InvalidParameter: ``raw_bytes`` is invalid.
         """
         words = _words(raw_bytes if call is None else call.info.get("raw_bytes"))
         answer = tool.run(task, ("raw", *words), once=True)
@@ -63,7 +63,7 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
         description="Restart the BMC: warm, or cold if the key warm is false. The machine runs on.",
     )
     def bmc_reset(self, task: base.Task, call: base.Call) -> None:
-        """Tell the BMC to restart, and do not wait for it.
+        """Tell the BMC to restart, without waiting for it.
 
         :raises errors.InvalidParameter: ``warm`` is neither true nor false.
         """
@@ -71,7 +71,7 @@ class IpmiVendor(interface.IpmiInterface, base.Vendor):
 
 
 def _words(given: object) -> list[str]:
-    """Return the bytes as ipmitool takes them.
+    """Return the bytes as ipmitool accepts them.
 
     :raises errors.MissingParameter, errors.InvalidParameter: naming ``raw_bytes``.
     """

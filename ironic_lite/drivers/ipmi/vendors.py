@@ -1,4 +1,4 @@
-"""Who made a machine, as its BMC says."""
+"""Detection of a machine's vendor by its BMC."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import tool
 
 NOTE = "ipmi_vendor"
-"""Where the maker's name is kept; an empty one if the BMC gives none."""
+"""Key of the vendor's name; empty if the BMC reports none."""
 
 _NAME = re.compile(r"^Manufacturer Name[ \t]*:[ \t]*(\S.*?)\s*$", re.MULTILINE)
 
 
 def detect(task: base.Task) -> str | None:
-    """Ask the BMC, and keep the answer: the name in lower case, None if it gives none.
+    """Ask the BMC and store the answer: the vendor in lower case, None if it reports none.
 
     :raises errors.HardwareError: see `tool.run`.
     """
@@ -24,7 +24,7 @@ def detect(task: base.Task) -> str | None:
 
 
 def known(task: base.Task) -> str | None:
-    """Return the name in properties/vendor, or the one kept; ask only if there is none."""
+    """Return the name in properties/vendor, or the stored one; ask the BMC if both are missing."""
     told = (task.node.properties or {}).get("vendor")
     if told:
         return str(told)
@@ -33,9 +33,9 @@ def known(task: base.Task) -> str | None:
 
 
 def parse(answer: str) -> str | None:
-    """Return the maker's name in an answer to ``mc info``, in lower case.
+    """Return the vendor's name in an answer to ``mc info``, in lower case.
 
-    Without a list of makers, or for one not in it, ipmitool says ``Unknown``.
+    For an unlisted vendor, or without a list of vendors, ipmitool prints ``Unknown``.
     """
     found = _NAME.search(answer)
     if found is None or found[1].lower().startswith("unknown"):

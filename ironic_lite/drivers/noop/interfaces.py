@@ -1,4 +1,4 @@
-"""What stands for a part that is not there: the ``no-`` names refuse, the ``noop`` ones agree."""
+"""Interfaces without hardware: ``no-*`` refuses all calls, ``noop`` accepts them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
-from ironic_lite.drivers import base, plugging
+from ironic_lite.drivers import base, vif_attachment
 
 
 class Absent(base.Interface):
-    """An optional interface that is not there: it has no steps, and validating it says so.
+    """An optional interface that is absent: it has no steps, and its validation fails.
 
-    GET /v1/nodes/X/validate shows the kind with result false and this reason, which is no fault
+    GET /v1/nodes/X/validate shows the kind with result false and this reason, which is not a fault
     of the node.
     """
 
@@ -37,7 +37,7 @@ class NoFirmware(Absent, base.Firmware):
 
 
 class NoInspect(Absent, base.Inspect):
-    """The operator alone fills in properties."""
+    """Only the operator sets properties."""
 
     def inspect_hardware(self, task: base.Task) -> base.Outcome:
         """Refuse.
@@ -47,7 +47,7 @@ class NoInspect(Absent, base.Inspect):
         raise self.unsupported(task, "inspect")
 
     def poll_inspection(self, task: base.Task) -> base.Outcome:
-        """Refuse: no inspection of this interface can be under way.
+        """Refuse, because this interface starts no inspection.
 
         :raises errors.UnsupportedDriverExtension: always.
         """
@@ -83,7 +83,7 @@ class NoRescue(Absent, base.Rescue):
         raise self.unsupported(task, "rescue")
 
     def poll_rescue(self, task: base.Task) -> base.Outcome:
-        """Refuse: no rescue of this interface can be under way.
+        """Refuse, because this interface starts no rescue.
 
         :raises errors.UnsupportedDriverExtension: always.
         """
@@ -98,11 +98,11 @@ class NoRescue(Absent, base.Rescue):
 
 
 class NoVendor(Absent, base.Vendor):
-    """Nothing beyond what every vendor has."""
+    """No vendor-specific methods."""
 
 
 class NoopManagement(base.Management):
-    """A machine whose boot order is set by hand: requests are taken and forgotten."""
+    """A machine whose boot order is set by hand: requests are accepted and ignored."""
 
     def get_supported_boot_devices(self, task: base.Task) -> list[str]:
         """Return the devices that a deployment may ask for."""
@@ -112,7 +112,7 @@ class NoopManagement(base.Management):
         """Leave the machine alone; its boot order already does what is needed."""
 
     def get_boot_device(self, task: base.Task) -> dict[str, Any]:
-        """Return that it is unknown."""
+        """Return that the device is unknown."""
         return {"boot_device": None, "persistent": None}
 
 
@@ -120,54 +120,41 @@ _LOOSE = "tenant_vif_port_ids"
 
 
 class NoopNetwork(base.Network):
-    """Networks that are wired once and stay.
+    """Networks with fixed wiring.
 
-    Which VIF a client has attached where is only written down: on a port or portgroup, or on the
-    node, if that has neither.
+    Attached VIFs are only recorded: on a free port or portgroup, or on the node if no port is free.
+    As in Ironic, nothing is refused: attaching a VIF twice or detaching an unattached one changes
+    nothing.
     """
 
     def vif_list(self, task: base.Task) -> list[dict[str, Any]]:
-        """Return what has been attached, those of ports first."""
-        found = [plugging.held(card) for card in _cards(task)]
+        """Return the attached VIFs, those of ports first."""
+        found = [vif_attachment.held(card) for card in _cards(task)]
         return [{"id": vif} for vif in (*found, *task.recall(_LOOSE, ())) if vif]
 
     def vif_attach(self, task: base.Task, vif: Mapping[str, Any]) -> None:
-        """Write a VIF down.
-
-        :raises errors.Conflict: it is attached already.
-        :raises errors.InvalidRequest: there are ports, but none is free.
-        """
-        cards, loose = _cards(task), task.recall(_LOOSE) or []
-        known = plugging.find(cards, vif["id"])
-        if known is not None or vif["id"] in loose:
-            place = f"port {known.uuid}" if known else "the node"
-            reason = f"VIF {vif['id']} is attached to {place} already"
-            raise errors.Conflict(node=task.node.uuid, reason=reason)
-        if not cards and not {"port_uuid", "portgroup_uuid"} & vif.keys():
+        """Record a VIF."""
+        loose = task.recall(_LOOSE) or []
+        if vif["id"] in loose or vif_attachment.find(_cards(task), vif["id"]) is not None:
+            return
+        try:
+            chosen = vif_attachment.choose(vif, task.ports, task.node_ports.groups())
+        except errors.InvalidRequest:
             task.keep(_LOOSE, [*loose, vif["id"]])
             return
-        chosen = plugging.choose(vif, task.ports, task.cards.groups())
-        task.cards.note(chosen, plugging.VIF, vif["id"])
+        task.node_ports.note(chosen, vif_attachment.VIF, vif["id"])
 
     def vif_detach(self, task: base.Task, vif_id: str) -> None:
-        """Forget a VIF.
-
-        :raises errors.InvalidRequest: it is not attached.
-        """
-        known, loose = plugging.find(_cards(task), vif_id), task.recall(_LOOSE) or []
+        """Remove a VIF."""
+        known, loose = vif_attachment.find(_cards(task), vif_id), task.recall(_LOOSE) or []
         if known is not None:
-            task.cards.note(known, plugging.VIF, None)
+            task.node_ports.note(known, vif_attachment.VIF, None)
         elif vif_id in loose:
             task.keep(_LOOSE, [vif for vif in loose if vif != vif_id] or None)
-        else:
-            raise errors.InvalidRequest(
-                f"Unable to detach VIF {vif_id} from node {task.node.uuid} because it is not "
-                "attached to it."
-            )
 
 
-def _cards(task: base.Task) -> list[plugging.Card]:
-    return [*task.ports, *task.cards.groups()]
+def _cards(task: base.Task) -> list[vif_attachment.Card]:
+    return [*task.ports, *task.node_ports.groups()]
 
 
 class NoopStorage(base.Storage):

@@ -1,4 +1,4 @@
-"""BIOS attributes: what a machine has, what they may be, what is wrong with a wish. Pure."""
+"""BIOS attributes: parsing of the registry, conversion and comparison of values. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import documents
+from ironic_lite.drivers.redfish.bmc import resources
 
 Json = dict[str, Any]
 
@@ -15,19 +15,19 @@ _WORDS = {
     False: frozenset({"false", "no", "off", "0"}),
 }
 _SHOWN = 12
-"""Values a refusal lists before it only counts them."""
+"""Values that a refusal lists before it only counts the rest."""
 
 
 def registry(document: Json) -> dict[str, Json]:
     """Return attribute name -> entry of a document of type AttributeRegistry."""
-    found = documents.entries(document, "RegistryEntries", "Attributes")
+    found = resources.entries(document, "RegistryEntries", "Attributes")
     return {
-        entry["AttributeName"]: entry for entry in found if documents.text(entry, "AttributeName")
+        entry["AttributeName"]: entry for entry in found if resources.text(entry, "AttributeName")
     }
 
 
 def settings(values: Mapping[str, Any], known: Mapping[str, Json]) -> list[base.BiosSetting]:
-    """Return the attributes a machine has, with what its registry says of each."""
+    """Return the attributes of a machine, with the registry's facts about each."""
     return [_setting(name, values[name], known.get(name, {})) for name in sorted(values)]
 
 
@@ -35,7 +35,7 @@ def _setting(name: str, value: Any, entry: Json) -> base.BiosSetting:
     return base.BiosSetting(
         name,
         value,
-        attribute_type=documents.text(entry, "Type"),
+        attribute_type=resources.text(entry, "Type"),
         allowable_values=_choices(entry),
         lower_bound=entry.get("LowerBound"),
         upper_bound=entry.get("UpperBound"),
@@ -50,11 +50,11 @@ def _setting(name: str, value: Any, entry: Json) -> base.BiosSetting:
 def convert(
     wanted: Mapping[str, Any], values: Mapping[str, Any], known: Mapping[str, Json]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the wishes in the types of the machine, and a sentence for each that cannot be.
+    """Return the requested values in the machine's types, and a sentence for each invalid one.
 
-    No value that was asked for is repeated: it may be a password.
+    No requested value is repeated in a sentence, because it may be a password.
 
-    :param values: what the machine has; :param known: its registry, empty if it has none.
+    :param values: the machine's attributes; :param known: its registry, empty if it has none.
     """
     good: dict[str, Any] = {}
     faults = []
@@ -78,7 +78,7 @@ def _converted(name: str, value: Any, values: Mapping[str, Any], known: Mapping[
 
 
 def _typed(value: Any, kind: type) -> Any:
-    """Read a value as the type that the machine shows, where no registry says more."""
+    """Convert a value to the type of the machine's value, where no registry says more."""
     if kind is bool:
         return _boolean(value, {})
     if kind is int:
@@ -95,12 +95,12 @@ def _choice(value: Any, entry: Json) -> Any:
 
 
 def _choices(entry: Json) -> list[str] | None:
-    found = documents.value(entry, "Value")
+    found = resources.value(entry, "Value")
     if not isinstance(found, list):
         return None
     words = [
-        documents.text(each, "ValueName") or documents.text(each, "ValueDisplayName")
-        for each in documents.entries(entry, "Value")
+        resources.text(each, "ValueName") or resources.text(each, "ValueDisplayName")
+        for each in resources.entries(entry, "Value")
     ]
     return [word for word in words if word]
 
@@ -162,9 +162,9 @@ _BY_TYPE = {
 
 
 def differing(wanted: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
-    """Return the names of those wishes that the machine does not show.
+    """Return the names of requested values that the machine does not show.
 
-    What it never shows, as passwords, cannot be compared and does not count.
+    Values that are never shown, such as passwords, cannot be compared and do not count.
     """
     return [
         name
@@ -174,12 +174,12 @@ def differing(wanted: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Compare as it is meant: operators write ``"8"`` and ``"true"`` for 8 and true."""
+    """Compare loosely, because operators write ``"8"`` and ``"true"`` for 8 and true."""
     if isinstance(other, bool | int | float):
         return str(one).lower() == str(other).lower() or one == other
     return bool(one == other)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names for a sentence."""
+    """Return names as a sorted list for a sentence."""
     return ", ".join(sorted(names))

@@ -1,6 +1,6 @@
-"""Booting from a virtual drive: the BMC shows a medium to its machine, which holds all it needs.
+"""Boot by virtual media: the BMC presents an image with all files the machine needs.
 
-The machine needs no DHCP and no TFTP server to start; its BMC reads the medium by HTTP.
+The machine needs no DHCP or TFTP server to boot; its BMC reads the image by HTTP.
 """
 
 from __future__ import annotations
@@ -12,23 +12,18 @@ from typing import Any, ClassVar
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import live, medium, modes, sources
-from ironic_lite.drivers.redfish import (
-    companion,
-    documents,
-    interface,
-    media,
-    override,
-    quirks,
-)
+from ironic_lite.drivers.redfish import interface, override
+from ironic_lite.drivers.redfish.bmc import quirks, resources
+from ironic_lite.drivers.redfish.media import configdrive_media, virtual_drives
 from ironic_lite.images import cache, published
 
 LOG = logging.getLogger(__name__)
 
 NOTE = "redfish_boot_secret_medium"
-"""What the machine was given to boot: ``{"params": {...}, "mode": ..., "name": ..., "url": ...,
-"device": ..., "drive": ...}``; ``name`` is that of a file made here, None if the medium is
-another's; ``drive`` has ``name`` and ``url`` of a configuration drive beside it, None without one.
-Its own name keeps it from being shown: the medium holds the ramdisk's token."""
+"""Key of the inserted medium: ``{"params": {...}, "mode": ..., "name": ..., "url": ..., "device":
+..., "drive": ...}``. ``name`` is the file made here, None for a foreign medium. ``drive`` has
+``name`` and ``url`` of a configuration drive beside it, or is None. The word secret in the key
+hides the value, because the medium holds the ramdisk's token."""
 
 _CHECKED = (*sources.MEDIA, *sources.DESCRIPTIONS)
 _URLS = tuple(name for name in _CHECKED if name != "kernel_append_params")
@@ -41,11 +36,11 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
     brings_configdrive: ClassVar[bool] = True
 
     def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
+        """Return ``{driver_info key: description}``."""
         return {**super().get_properties(), **sources.DESCRIPTIONS, **sources.MEDIA}
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in driver_info.
+        """Reject invalid values in driver_info.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
         """
@@ -53,20 +48,20 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         sources.check(driver_info, _URLS)
 
     def validate(self, task: base.Task) -> None:
-        """Check that a ramdisk could be booted to deploy; see `check_ramdisk`."""
+        """Check that a deploy ramdisk can be booted; see `check_ramdisk`."""
         super().validate(task)
         medium.check(task.node, "deploy")
 
     def check_ramdisk(self, task: base.Task, mode: str) -> None:
-        """Check that a ramdisk could be booted.
+        """Check that a ramdisk can be booted.
 
-        :raises errors.InvalidParameter, errors.MissingParameter: naming all that is wrong.
+        :raises errors.InvalidParameter, errors.MissingParameter: naming all faults.
         """
         super().validate(task)
         medium.check(task.node, mode)
 
     def carries_parameters(self, task: base.Task, mode: str = "deploy") -> bool:
-        """Tell whether the medium is made here, for this node alone."""
+        """Return whether the medium is made here, for this node alone."""
         return sources.parts(task.node, mode, whole=True).iso is None
 
     # -- ramdisk --------------------------------------------------------------------------
@@ -74,10 +69,9 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
     def prepare_ramdisk(
         self, task: base.Task, params: Mapping[str, str], mode: str = "deploy"
     ) -> None:
-        """Make the medium, put it into the virtual drive in place of what it holds, and choose it
-        for the next boot.
+        """Make the medium, insert it into the virtual drive, and boot from it next.
 
-        :raises errors.Error: a part of the medium cannot be had, or the BMC refused.
+        :raises errors.Error: a part of the medium is not available, or the BMC refused.
         """
         self._prepare(task, params, mode)
 
@@ -85,10 +79,10 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         """Empty the virtual drive and remove the medium."""
         note = task.recall(NOTE) or {}
         try:
-            media.detach(task, [note.get("device", self.device), *_beside(note)])
+            virtual_drives.detach(task, [note.get("device", self.device), *_beside(note)])
         except errors.UnsupportedDriverExtension:
-            LOG.debug("Node %s has no virtual drive to be emptied", task.node.uuid)
-        finally:  # also if its BMC is gone: the medium holds a secret
+            LOG.debug("Node %s has no virtual drive to empty", task.node.uuid)
+        finally:  # also without the BMC, because the medium holds a secret
             medium.remove(task)
         task.keep(NOTE, None)
 
@@ -96,7 +90,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
 
     @cache.holding()
     def check_instance(self, task: base.Task) -> None:
-        """Fetch what has a checksum, read the configuration drive, and look for a place for it.
+        """Fetch images with checksums, and check the configuration drive and its virtual stick.
 
         :raises errors.Error: the instance could not be booted.
         """
@@ -104,19 +98,21 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         if parts.iso is not None and not medium.handed_on(task.node, parts):
             live.fetch(task.node.instance_info)
         if medium.drive(task) is not None:
-            companion.check(media.drives(task))
+            configdrive_media.check(virtual_drives.drives(task))
 
     def prepare_instance(self, task: base.Task) -> None:
-        """Boot from the disk from now on; the virtual drive is emptied. An instance that is a
-        ramdisk is booted from a medium that stays in it, with its configuration drive beside it.
+        """Boot from the disk from now on, and empty the virtual drive.
+
+        An instance that is a ramdisk boots from a medium that stays inserted, with its
+        configuration drive beside it.
         """
         if task.driver.deploy.boots_ramdisk:
             self._prepare(task, {}, sources.INSTANCE)
             return
         self.clean_up_ramdisk(task)
-        maker = documents.text(documents.system(task), "Manufacturer")
+        maker = resources.text(resources.system(task), "Manufacturer")
         if modes.wanted(task.node) == "uefi" and quirks.of(maker).installs_own_order:
-            LOG.info("Node %s: its firmware boots what was installed last", task.node.uuid)
+            LOG.info("Node %s: its firmware boots the most recent installation", task.node.uuid)
             return
         modes.settle(task, "disk", persistent=True)
 
@@ -127,14 +123,13 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
     # -- another conductor ----------------------------------------------------------------
 
     def lacks_files(self, task: base.Task) -> bool:
-        """Tell whether the machine was given a medium that is not here."""
+        """Return whether the machine's medium is missing on this conductor."""
         note = task.recall(NOTE) or {}
         names = [one.get("name") for one in (note, note.get("drive") or {})]
         return any(name and not (published.root() / name).exists() for name in names)
 
     def take_over(self, task: base.Task) -> None:
-        """Make the medium anew where this conductor has none; the BMC is told if its address is
-        another.
+        """Make the medium again if this conductor lacks it; reinsert it if its URL has changed.
 
         :raises errors.Error: as `prepare_ramdisk`.
         """
@@ -144,25 +139,25 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         fresh = self._publish(task, note["params"], note["mode"], note["name"])
         drive = note.get("drive")
         if drive:
-            fresh["drive"] = companion.publish(task, drive["name"])
-        LOG.info("Node %s: its boot medium has been made here again", task.node.uuid)
+            fresh["drive"] = configdrive_media.publish(task, drive["name"])
+        LOG.info("Node %s: its boot medium was made again on this conductor", task.node.uuid)
         task.keep(NOTE, {**note, "url": fresh["url"], "drive": fresh["drive"]})
         if drive and fresh["drive"] != drive:
             self._fill_both(task, fresh)
         elif fresh["url"] != note["url"]:
-            media.attach(task, note.get("device", self.device), fresh["url"])
+            virtual_drives.attach(task, note.get("device", self.device), fresh["url"])
 
-    # -- how ------------------------------------------------------------------------------
+    # -- details --------------------------------------------------------------------------
 
     def _prepare(self, task: base.Task, params: Mapping[str, str], mode: str) -> None:
         held = _beside(task.recall(NOTE) or {})
         if held:
-            media.detach(task, held)
+            virtual_drives.detach(task, held)
         medium.remove(task)
         note = self._publish(task, dict(params), mode, medium.new_name(task))
         if mode == sources.INSTANCE:
             name = medium.new_name(task, medium.DRIVE_SUFFIX)
-            note["drive"] = companion.publish(task, name)
+            note["drive"] = configdrive_media.publish(task, name)
         modes.bring(task, modes.wanted(task.node))
         task.keep(NOTE, note)
         self._insert(task, note)
@@ -170,7 +165,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
     def _publish(
         self, task: base.Task, params: dict[str, str], mode: str, name: str
     ) -> dict[str, Any]:
-        """Put the medium where the BMC finds it; return what is to be noted of it."""
+        """Publish the medium for the BMC; return the note about it."""
         node = task.node
         parts = sources.parts(node, mode, whole=True)
         note: dict[str, Any] = {"params": params, "mode": mode, "name": name, "device": self.device}
@@ -184,31 +179,31 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         return {**note, "url": published.url(name, node.driver_info)}
 
     def _insert(self, task: base.Task, note: dict[str, Any]) -> None:
-        """Fill a virtual CD, or a stick where there is no CD, and choose it for the next boot."""
+        """Fill a virtual CD, or a stick where there is no CD, and boot from it next."""
         if note["drive"]:
             self._fill_both(task, note)
             task.driver.management.set_boot_device(task, self.device, persistent=True)
             return
-        seen = media.drives(task)
+        seen = virtual_drives.drives(task)
         found = {kind for drive in seen for kind in drive.devices}
         if "cdrom" in found or "disk" not in found:
-            media.attach(task, self.device, note["url"], seen)
+            virtual_drives.attach(task, self.device, note["url"], seen)
             always = note["mode"] == sources.INSTANCE
             task.driver.management.set_boot_device(task, self.device, persistent=always)
             return
         task.keep(NOTE, {**note, "device": "disk"})
-        media.attach(task, "disk", note["url"], seen)
+        virtual_drives.attach(task, "disk", note["url"], seen)
         override.choose_stick(task)
 
     def _fill_both(self, task: base.Task, note: dict[str, Any]) -> None:
-        """Fill a virtual CD, and a stick beside it with the configuration drive."""
-        companion.check(media.drives(task))
-        media.detach(task, companion.BOTH)
-        seen = companion.by_choice(media.drives(task))
-        disc = media.attach(task, self.device, note["url"], seen)
-        companion.insert(task, note["drive"]["url"], disc)
+        """Fill a virtual CD with the image, and a stick with the configuration drive."""
+        configdrive_media.check(virtual_drives.drives(task))
+        virtual_drives.detach(task, configdrive_media.BOTH)
+        seen = configdrive_media.by_choice(virtual_drives.drives(task))
+        disc = virtual_drives.attach(task, self.device, note["url"], seen)
+        configdrive_media.insert(task, note["drive"]["url"], disc)
 
 
 def _beside(note: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what else the machine was shown, besides what it boots from."""
-    return companion.BOTH if note.get("drive") else ()
+    """Return the drives that hold more than the boot medium."""
+    return configdrive_media.BOTH if note.get("drive") else ()

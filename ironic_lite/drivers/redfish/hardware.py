@@ -9,10 +9,10 @@ from ironic_lite.drivers import base
 
 
 class RedfishHardware(base.HardwareType):
-    """What may be combined with Redfish, preferred ones first; only enabled names count.
+    """The interfaces that work with Redfish, in order of preference; only enabled names count.
 
-    ``fake`` comes last everywhere: it rehearses, on real power, what has no real implementation or
-    must not happen yet.
+    ``fake`` comes last everywhere. It rehearses, on real power, operations that have no real
+    implementation or must not happen yet.
     """
 
     supported: ClassVar[Mapping[str, tuple[str, ...]]] = {

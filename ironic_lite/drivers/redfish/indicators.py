@@ -1,7 +1,7 @@
-"""Lamps of a machine: of its system, its chassis and its drives.
+"""Indicator lamps of a machine: of its system, its chassis and its drives.
 
-Old BMCs have a lamp with three states, IndicatorLED; newer ones one that only finds the place,
-LocationIndicatorActive.
+Old BMCs have IndicatorLED with three states; newer ones have LocationIndicatorActive, which only
+locates the part.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ironic_lite import errors, hardware
+from ironic_lite import errors
+from ironic_lite.domain import bmc_vocabulary
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import documents
+from ironic_lite.drivers.redfish.bmc import resources
 
 LOG = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ _LOCATION_STATES: Mapping[Any, str] = {True: "on", False: "off"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Lamp:
-    """One lamp: which property of which document it is."""
+    """One lamp, as a property of a document."""
 
     name: str
     path: str
@@ -34,7 +35,7 @@ class Lamp:
 
     @property
     def words(self) -> Mapping[Any, str]:
-        """Return our word for each value it can have."""
+        """Return the mapping of Redfish values to our words."""
         words = _LED_STATES if self.key == LED else _LOCATION_STATES
         if self.offered is None:
             return words
@@ -42,9 +43,9 @@ class Lamp:
 
     @property
     def state(self) -> str:
-        """Return what it does, in our word."""
+        """Return the lamp's state in our word."""
         words = _LED_STATES if self.key == LED else _LOCATION_STATES
-        return words.get(self.now, hardware.UNKNOWN)
+        return words.get(self.now, bmc_vocabulary.UNKNOWN)
 
 
 def supported(
@@ -52,7 +53,7 @@ def supported(
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the lamps by component, see `base.Management.get_supported_indicators`.
 
-    If all are asked for, what a BMC cannot list is left out: some answer 500 for their drives.
+    If all components are requested, unreadable ones are left out: some BMCs answer 500 for drives.
     """
     found = {}
     for part in _FINDERS:
@@ -63,12 +64,12 @@ def supported(
         except errors.BmcBadAnswer as why:
             if component is not None:
                 raise
-            LOG.info("Node %s: lamps of %s are missing: %s", task.node.uuid, part, why)
+            LOG.info("Node %s: cannot list the lamps of %s: %s", task.node.uuid, part, why)
     return {part: lamps for part, lamps in found.items() if lamps}
 
 
 def state(task: base.Task, component: str, indicator: str) -> str:
-    """Return what a lamp does.
+    """Return the state of a lamp.
 
     :raises errors.InvalidParameter: there is no such lamp.
     """
@@ -76,9 +77,9 @@ def state(task: base.Task, component: str, indicator: str) -> str:
 
 
 def switch(task: base.Task, component: str, indicator: str, wanted: str) -> None:
-    """Bring a lamp to a state.
+    """Switch a lamp.
 
-    :raises errors.InvalidParameter: there is no such lamp, or it does not know this state.
+    :raises errors.InvalidParameter: there is no such lamp, or it does not have this state.
     """
     lamp = _find(task, component, indicator)
     value = next((value for value, word in lamp.words.items() if word == wanted), None)
@@ -86,7 +87,7 @@ def switch(task: base.Task, component: str, indicator: str, wanted: str) -> None
         known = ", ".join(sorted(lamp.words.values()))
         reason = f"{indicator} cannot be {wanted!r}, only {known}"
         raise errors.InvalidParameter(path="state", reason=reason)
-    documents.change(task, lamp.path, {lamp.key: value})
+    resources.change(task, lamp.path, {lamp.key: value})
 
 
 def _facts(lamps: Iterator[Lamp]) -> dict[str, dict[str, Any]]:
@@ -106,7 +107,7 @@ def _find(task: base.Task, component: str, indicator: str) -> Lamp:
     raise errors.InvalidParameter(path="indicator", reason=reason)
 
 
-# -- where they are -----------------------------------------------------------------------------
+# -- finding lamps -------------------------------------------------------------------------------
 
 
 def _lamps(task: base.Task, component: str) -> Iterator[Lamp]:
@@ -116,10 +117,10 @@ def _lamps(task: base.Task, component: str) -> Iterator[Lamp]:
             yield lamp
 
 
-def _lamp(name: str, document: documents.Json) -> Lamp | None:
+def _lamp(name: str, document: resources.Json) -> Lamp | None:
     """Return the lamp of a document, None if it has none."""
     key = next((key for key in (LED, LOCATION) if document.get(key) is not None), None)
-    path = documents.text(document, "@odata.id")
+    path = resources.text(document, "@odata.id")
     if key is None or path is None:
         return None
     offered = document.get(f"{key}@Redfish.AllowableValues")
@@ -127,29 +128,29 @@ def _lamp(name: str, document: documents.Json) -> Lamp | None:
     return Lamp(name, path, key, document[key], words)
 
 
-_Found = Iterator[tuple[str, documents.Json]]
+_Found = Iterator[tuple[str, resources.Json]]
 
 
 def _of_system(task: base.Task) -> _Found:
-    document = documents.system(task)
+    document = resources.system(task)
     yield _name(document), document
 
 
 def _of_chassis(task: base.Task) -> _Found:
-    for document in documents.listed(task, documents.system(task), "Links", "Chassis"):
+    for document in resources.listed(task, resources.system(task), "Links", "Chassis"):
         yield _name(document), document
 
 
 def _of_disks(task: base.Task) -> _Found:
-    """Drives have no UUID, and their Ids are only good within one storage."""
-    collection = documents.link(documents.system(task), "Storage")
-    for storage in documents.members(task, collection):
-        for drive in documents.listed(task, storage, "Drives"):
+    """Return the drives' lamps; drives lack UUIDs, and their Ids are unique per storage only."""
+    collection = resources.link(resources.system(task), "Storage")
+    for storage in resources.members(task, collection):
+        for drive in resources.listed(task, storage, "Drives"):
             yield f"{storage.get('Id')}:{drive.get('Id')}", drive
 
 
-def _name(document: documents.Json) -> str:
-    return documents.text(document, "UUID") or str(document.get("Id"))
+def _name(document: resources.Json) -> str:
+    return resources.text(document, "UUID") or str(document.get("Id"))
 
 
 _FINDERS: Mapping[str, Callable[[base.Task], _Found]] = {

@@ -1,30 +1,32 @@
-"""Inspection by Redfish: what a BMC tells of its machine, which may be off meanwhile."""
+"""Inspection by Redfish, from the BMC's documents; the machine may be off."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
-from ironic_lite import capabilities, config, errors, inspection
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain import capabilities, inspection
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import interface, survey
+from ironic_lite.drivers.redfish import interface
+from ironic_lite.drivers.redfish.inventory import survey
 
 LOG = logging.getLogger(__name__)
 
 ESSENTIAL = ("memory_mb", "local_gb", "cpu_arch")
-"""Properties without which no inspection has ended well."""
+"""Properties that every successful inspection must find."""
 
 
 class RedfishInspect(interface.RedfishInterface, base.Inspect):
     """The inspect interface ``redfish``."""
 
     def inspect_hardware(self, task: base.Task) -> base.Outcome:
-        """Write properties, ports and inventory; nothing is written unless all could be found.
+        """Write properties, ports and inventory, or nothing unless all essential facts are found.
 
-        What the BMC does not tell is left as an operator has written it.
+        A property that the BMC does not report keeps the operator's value.
 
-        :raises errors.HardwareError: a property of ``ESSENTIAL`` is neither told nor known, or a
-            hook cannot go on.
+        :raises errors.HardwareError: a property of ``ESSENTIAL`` is unknown, or a hook failed.
         """
         found = survey.Survey(task)
         inventory, plugin_data, local_gb = found.take()
@@ -53,7 +55,7 @@ class RedfishInspect(interface.RedfishInterface, base.Inspect):
 
 
 def _describe(properties: dict[str, Any], inventory: dict[str, Any], local_gb: int | None) -> None:
-    """Write what the BMC has told; the boot mode only where none is chosen."""
+    """Write the BMC's facts; the boot mode only if the node has none."""
     told = {
         "memory_mb": inventory["memory"].get("physical_mb"),
         "local_gb": local_gb,
@@ -68,9 +70,9 @@ def _describe(properties: dict[str, Any], inventory: dict[str, Any], local_gb: i
 
 
 def _without_disks(task: base.Task, properties: dict[str, Any], *, disks_told: bool) -> None:
-    """Take a machine for one without disks if its BMC could be asked for them and shows none."""
+    """Set local_gb to 0 if the BMC lists its disks and has none."""
     if disks_told and inspection.lacking(properties, ["local_gb"]):
-        LOG.warning("Node %s: its BMC shows no disk; local_gb is 0 then.", task.node.uuid)
+        LOG.warning("Node %s: its BMC shows no disk; local_gb is set to 0.", task.node.uuid)
         properties["local_gb"] = 0
 
 
@@ -79,6 +81,6 @@ def _refuse(properties: dict[str, Any], faults: list[str]) -> None:
     if missing:
         why = f" It could not be read: {'; '.join(faults)}." if faults else ""
         raise errors.HardwareError(
-            reason=f"The BMC does not tell {', '.join(missing)}.{why} Switch the machine on once, "
-            "or write them into the node's properties, and inspect it again."
+            reason=f"The BMC does not report {', '.join(missing)}.{why} Switch the machine on "
+            "once, or write them into the node's properties, and inspect it again."
         )

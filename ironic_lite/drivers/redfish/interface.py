@@ -1,32 +1,33 @@
-"""What all interfaces named ``redfish`` share: the keys of driver_info and their checks."""
+"""Base of all interfaces named ``redfish``: the keys of driver_info and their checks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ironic_lite.core import config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, info
+from ironic_lite.drivers.redfish.bmc import connection, info
 
 CLOSE_SECONDS = 5.0
-"""All BMCs together have so long to let us log out."""
+"""Time limit in seconds for logging out of all BMCs together."""
 
 
 class RedfishInterface(base.Interface):
-    """An interface that speaks to the BMC that driver_info names."""
+    """An interface that uses the BMC named in driver_info."""
 
     def get_properties(self) -> dict[str, str]:
-        """Return what driver_info may hold."""
+        """Return ``{driver_info key: description}``."""
         return info.properties()
 
     def close(self) -> None:
-        """Log out of all BMCs: they have room for few sessions, and keep them for half an hour."""
+        """Log out of all BMCs, which allow few sessions and keep them for half an hour."""
         connection.LINKS.close(CLOSE_SECONDS)
 
     def validate(self, task: base.Task) -> None:
-        """Check driver_info; see `info.parse` for what is raised."""
+        """Check driver_info; raises the errors of `info.parse`."""
         connection.settings(task)
 
     def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
-        """Refuse nonsense in driver_info; see `info.check`."""
-        info.check(driver_info)
+        """Reject invalid values in driver_info; see `info.check`."""
+        info.check(driver_info, ca_folder=config.CONF.redfish.ca_folder)

@@ -1,4 +1,4 @@
-"""The management interface of Redfish: what a BMC can be asked and told about its machine."""
+"""The management interface of Redfish."""
 
 from __future__ import annotations
 
@@ -9,35 +9,27 @@ import sushy
 import sushy.exceptions
 
 from ironic_lite import errors
-from ironic_lite.drivers import base, restart
-from ironic_lite.drivers.redfish import (
-    connection,
-    documents,
-    faults,
-    indicators,
-    interface,
-    media,
-    override,
-    parts,
-    pending,
-    secure_boot,
-    sensors,
-)
+from ironic_lite.drivers import base, bmc_reset
+from ironic_lite.drivers.redfish import indicators, interface, override, secure_boot
+from ironic_lite.drivers.redfish.bmc import connection, faults, pending_settings, resources
+from ironic_lite.drivers.redfish.inventory import parts
+from ironic_lite.drivers.redfish.media import virtual_drives
+from ironic_lite.drivers.redfish.sensors import reading
 
 _RESETS = (sushy.ResetType.GRACEFUL_RESTART, sushy.ResetType.FORCE_RESTART)
 
 
-class RedfishManagement(interface.RedfishInterface, restart.RestartingManagement):
+class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManagement):
     """The management interface ``redfish``."""
 
     # -- boot device and mode -------------------------------------------------------------
 
     def get_supported_boot_devices(self, task: base.Task) -> list[str]:
-        """Return those of pxe, disk, cdrom, bios and uefihttp that the machine offers."""
+        """Return the devices among pxe, disk, cdrom, bios and uefihttp that the machine offers."""
         return connection.call(task, override.devices)
 
     def set_boot_device(self, task: base.Task, device: str, *, persistent: bool = False) -> None:
-        """Set the device of the next boot, or of each one; a BMC that refuses the latter is helped.
+        """Set the device of the next boot or of all boots, also if the BMC cannot persist it.
 
         :raises errors.InvalidParameter: the machine does not offer that device.
         """
@@ -47,78 +39,78 @@ class RedfishManagement(interface.RedfishInterface, restart.RestartingManagement
         override.choose(task, device, persistent=persistent)
 
     def get_boot_device(self, task: base.Task) -> dict[str, Any]:
-        """Return device and persistence; a device that is set anew for each boot is persistent."""
+        """Return device and persistence; a device set again before each boot is persistent."""
         found = connection.call(task, override.read)
         kept = task.recall(override.NOTE)
-        # The BMC of such a node only knows Once; another device there is meant for one boot.
+        # The BMC of such a node supports only Once, so another device there is meant for one boot.
         if kept is not None and found["boot_device"] in {None, kept}:
             return {"boot_device": kept, "persistent": True}
         return found
 
     def get_supported_boot_modes(self, task: base.Task) -> list[str]:
-        """Return those of bios and uefi that the machine offers."""
+        """Return the modes among bios and uefi that the machine offers."""
         return connection.call(task, override.modes)
 
     def set_boot_mode(self, task: base.Task, mode: str) -> None:
-        """Set bios or uefi; returns when the BMC says that it is so, see `pending`.
+        """Set bios or uefi, and wait until the BMC shows it; see `pending_settings`.
 
-        :raises errors.InvalidParameter: no such mode, or the machine does not offer it.
-        :raises errors.UnsupportedDriverExtension: the BMC shows no mode and takes none.
+        :raises errors.InvalidParameter: the mode does not exist, or the machine does not offer it.
+        :raises errors.UnsupportedDriverExtension: the BMC neither shows nor accepts a mode.
         """
         if mode not in override.MODES:
             reason = f"{mode!r} is not one of {', '.join(override.MODES)}"
             raise errors.InvalidParameter(path="boot_mode", reason=reason)
         if not connection.call(task, lambda link: override.set_mode(link, mode), read=False):
-            raise documents.lacking(task, "set_boot_mode", "it shows no boot mode and takes none")
-        pending.see_through(
+            raise resources.lacking(task, "set_boot_mode", "it does not show or accept a boot mode")
+        pending_settings.see_through(
             task, f"boot mode {mode}", lambda task: self.get_boot_mode(task) in {mode, None}
         )
 
     def get_boot_mode(self, task: base.Task) -> str | None:
-        """Return bios, uefi, or None when the machine does not say."""
+        """Return bios or uefi; None if the machine does not report it."""
         return connection.call(task, override.mode_of)
 
     # -- secure boot ----------------------------------------------------------------------
 
     def get_secure_boot_state(self, task: base.Task) -> bool | None:
-        """Tell whether secure boot is on, None if the BMC does not say; see `secure_boot.get`."""
+        """Return whether secure boot is on, None if unknown; see `secure_boot.get`."""
         return secure_boot.get(task)
 
     def set_secure_boot_state(self, task: base.Task, state: bool) -> None:
-        """Switch it; returns when the BMC says that it is so, see `secure_boot.switch`."""
+        """Switch secure boot, and wait until the BMC shows it; see `secure_boot.switch`."""
         secure_boot.switch(task, state)
 
     @base.clean_step(priority=0, requires_ramdisk=False)
     @base.service_step(requires_ramdisk=False, rerunnable=True)
     def reset_secure_boot_keys_to_default(self, task: base.Task) -> None:
-        """Put the maker's keys back, see `secure_boot.reset_keys`."""
+        """Restore the vendor's keys, see `secure_boot.reset_keys`."""
         secure_boot.reset_keys(task, secure_boot.KEYS_DEFAULT)
 
     @base.clean_step(priority=0, requires_ramdisk=False)
     @base.service_step(requires_ramdisk=False, rerunnable=True)
     def clear_secure_boot_keys(self, task: base.Task) -> None:
-        """Delete all keys, see `secure_boot.reset_keys`; nothing is checked until there are new
-        ones."""
+        """Delete all keys, see `secure_boot.reset_keys`; no signature is checked until new keys
+        come."""
         secure_boot.reset_keys(task, secure_boot.KEYS_DELETE)
 
     # -- the machine ----------------------------------------------------------------------
 
     def inject_nmi(self, task: base.Task) -> None:
-        """Give the machine a non-maskable interrupt.
+        """Send the machine a non-maskable interrupt.
 
         :raises errors.UnsupportedDriverExtension: the BMC offers no reset of type Nmi.
         """
         if not connection.call(task, _inject_nmi, read=False):
-            raise documents.lacking(task, "inject_nmi", "it offers no reset of type Nmi")
+            raise resources.lacking(task, "inject_nmi", "it offers no reset of type Nmi")
 
     def get_supported_indicators(
         self, task: base.Task, component: str | None = None
     ) -> dict[str, dict[str, dict[str, Any]]]:
-        """Return the lamps of system, chassis and disks: by UUID, or ``storage:drive``."""
+        """Return the lamps of system, chassis and disks, named by UUID or ``storage:drive``."""
         return indicators.supported(task, component)
 
     def get_indicator_state(self, task: base.Task, component: str, indicator: str) -> str:
-        """Return what a lamp does, see `indicators.state`."""
+        """Return the state of a lamp, see `indicators.state`."""
         return indicators.state(task, component, indicator)
 
     def set_indicator_state(
@@ -129,57 +121,57 @@ class RedfishManagement(interface.RedfishInterface, restart.RestartingManagement
 
     def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, dict[str, Any]]]:
         """Return fans, temperatures, power supplies and drives, see `sensors.get`."""
-        return sensors.get(task)
+        return reading.get(task)
 
     def detect_vendor(self, task: base.Task) -> str | None:
-        """Return the maker of the BMC's service, else of the machine, None if neither is told."""
-        vendor = documents.text(documents.root(task), "Vendor")
-        return vendor or documents.text(documents.system(task), "Manufacturer")
+        """Return the vendor of the BMC's service, else of the machine; None if unknown."""
+        vendor = resources.text(resources.root(task), "Vendor")
+        return vendor or resources.text(resources.system(task), "Manufacturer")
 
     def get_mac_addresses(self, task: base.Task) -> list[str]:
-        """Return the addresses of the cards that are not switched off, in lower case.
+        """Return the MAC addresses of the enabled cards in lower case.
 
         :raises errors.UnsupportedDriverExtension: the BMC does not list the cards.
         """
-        cards = documents.link(documents.system(task), "EthernetInterfaces")
+        cards = resources.link(resources.system(task), "EthernetInterfaces")
         if cards is None:
-            raise documents.lacking(task, "get_mac_addresses", "it lists no EthernetInterfaces")
-        found = (parts.mac_address(card) for card in documents.members(task, cards))
+            raise resources.lacking(task, "get_mac_addresses", "it lists no EthernetInterfaces")
+        found = (parts.mac_address(card) for card in resources.members(task, cards))
         return list(dict.fromkeys(address for address in found if address))
 
     # -- virtual media --------------------------------------------------------------------
 
     def get_virtual_media(self, task: base.Task) -> list[dict[str, Any]]:
-        """Return the virtual drives, see `media.get`."""
-        return media.get(task)
+        """Return the virtual drives, see `virtual_drives.get`."""
+        return virtual_drives.get(task)
 
     def attach_virtual_media(self, task: base.Task, device_type: str, image_url: str) -> None:
-        """Put an image into a virtual drive, see `media.attach`."""
-        media.attach(task, device_type, image_url)
+        """Put an image into a virtual drive, see `virtual_drives.attach`."""
+        virtual_drives.attach(task, device_type, image_url)
 
     def detach_virtual_media(
         self, task: base.Task, device_types: Sequence[str] | None = None
     ) -> None:
-        """Empty virtual drives, see `media.detach`."""
-        media.detach(task, device_types)
+        """Empty virtual drives, see `virtual_drives.detach`."""
+        virtual_drives.detach(task, device_types)
 
     # -- the BMC itself -------------------------------------------------------------------
 
     def restart_bmc(self, task: base.Task) -> None:
-        """Restart the managers of the system; `restart` waits for them.
+        """Restart the managers of the system; `bmc_reset` waits for them.
 
-        :raises errors.UnsupportedDriverExtension: the BMC cannot be told to.
+        :raises errors.UnsupportedDriverExtension: the BMC offers no restart.
         """
         if not connection.call(task, _reset_bmc, read=False):
             raise self.unsupported(task, "reset_bmc on this BMC: it offers no Manager.Reset")
 
     def ask_bmc(self, task: base.Task, seconds: float) -> None:
-        """Ask the BMC for the power of its machine, in the time that any answer may take."""
+        """Read the machine's power from the BMC, within the time limit of any request."""
         connection.call(task, connection.Link.power_word)
 
 
 def _inject_nmi(link: connection.Link) -> bool:
-    """Send the interrupt; False if the system cannot be given one."""
+    """Send the interrupt; return False if the system does not support it."""
     system = link.system()
     if sushy.ResetType.NMI not in system.get_allowed_reset_system_values():
         return False
@@ -188,7 +180,7 @@ def _inject_nmi(link: connection.Link) -> bool:
 
 
 def _reset_bmc(link: connection.Link) -> bool:
-    """Restart the managers of the system; False if none can be."""
+    """Restart the managers of the system; return False if none supports it."""
     done = False
     for manager in link.system().managers:
         if "#Manager.Reset" not in (manager.json.get("Actions") or {}):
@@ -200,13 +192,13 @@ def _reset_bmc(link: connection.Link) -> bool:
             if not _restart(manager, best):
                 break
     if done:
-        # Its sessions do not outlive it.
+        # The sessions of a BMC end with its restart.
         link.forget()
     return done
 
 
 def _restart(manager: Any, how: sushy.ResetType) -> bool:
-    """Restart a BMC; False if it was gone before it answered, which shows that it obeys."""
+    """Restart a BMC; return False if it went silent before it answered, because it obeyed."""
     try:
         manager.reset_manager(how)
     except (sushy.exceptions.ConnectionError, OSError) as error:

@@ -1,4 +1,4 @@
-"""Boot source override: what a machine boots from, kept for BMCs that cannot keep it themselves."""
+"""Boot source override, set again before each boot for BMCs that cannot persist it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import sushy.exceptions
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, faults, quirks
+from ironic_lite.drivers.redfish.bmc import connection, faults, quirks
 
 NOTE = "redfish_boot_device"
-"""Where the device is kept that must be set anew before each boot."""
+"""Key of the device that must be set again before each boot."""
 
 TARGETS: Mapping[str, sushy.BootSource] = {
     "pxe": sushy.BootSource.PXE,
@@ -23,7 +23,7 @@ TARGETS: Mapping[str, sushy.BootSource] = {
     "uefihttp": sushy.BootSource.UEFI_HTTP,
 }
 DEVICES = {source.value: device for device, source in TARGETS.items()}
-# Virtual media of Supermicro; sushy sets it when Cd is asked for there.
+# Virtual media of Supermicro; sushy sets this value for Cd there.
 DEVICES[sushy.BootSource.USB_CD.value] = "cdrom"
 
 MODES: Mapping[str, sushy.BootSourceOverrideMode] = {
@@ -37,13 +37,13 @@ ALWAYS = sushy.BootSourceOverrideEnabled.CONTINUOUS
 
 
 def devices(link: connection.Link) -> list[str]:
-    """Return the devices the system offers; all we know if it does not say."""
+    """Return the devices that the system offers; all known ones if it does not list them."""
     allowed = link.system().get_allowed_system_boot_source_values()
     return [device for device, source in TARGETS.items() if source in allowed]
 
 
 def read(link: connection.Link) -> dict[str, Any]:
-    """Return ``{"boot_device": str | None, "persistent": bool | None}`` as the BMC has it."""
+    """Return ``{"boot_device": str | None, "persistent": bool | None}`` from the BMC."""
     boot = _boot(link.system())
     enabled = boot.get("BootSourceOverrideEnabled")
     if enabled in {None, "Disabled"}:
@@ -53,7 +53,7 @@ def read(link: connection.Link) -> dict[str, Any]:
 
 
 def choose(task: base.Task, device: str, *, persistent: bool) -> None:
-    """Set the device; one the BMC will not keep for good is kept in a note instead.
+    """Set the device; if the BMC cannot persist it, keep it in a note.
 
     :raises errors.InvalidParameter: the system does not offer that device.
     :raises errors.HardwareError: see `connection.call`.
@@ -66,7 +66,7 @@ def choose(task: base.Task, device: str, *, persistent: bool) -> None:
 
 
 def choose_stick(task: base.Task) -> None:
-    """Boot once from USB: where a BMC shows media as sticks only.
+    """Boot once from USB, for BMCs that present media only as USB sticks.
 
     :raises errors.HardwareError: see `connection.call`.
     """
@@ -76,17 +76,17 @@ def choose_stick(task: base.Task) -> None:
 
 
 def restore(task: base.Task) -> None:
-    """Set a device kept in a note for the coming boot, unless another was chosen for that one."""
+    """Set a noted device for the next boot, unless another device was chosen for that boot."""
     device = task.recall(NOTE)
     if device is not None:
         connection.call(task, lambda link: _restore(link, device), read=False)
 
 
 def set_mode(link: connection.Link, mode: str) -> bool:
-    """Set the boot mode; nothing is sent if it is so already.
+    """Set the boot mode; nothing is sent if the mode is already set.
 
-    :returns: whether the system can do that at all; some show no mode, and yet can be told one.
-    :raises errors.InvalidParameter: it offers other modes only.
+    :returns: whether the system supports this; some systems show no mode but accept one.
+    :raises errors.InvalidParameter: the system offers only other modes.
     """
     system = link.system()
     boot = _boot(system)
@@ -108,12 +108,12 @@ def set_mode(link: connection.Link, mode: str) -> bool:
 
 
 def mode_of(link: connection.Link) -> str | None:
-    """Return ``bios``, ``uefi`` or None if the system does not say."""
+    """Return ``bios``, ``uefi``, or None if the system does not report it."""
     return MODE_NAMES.get(str(_boot(link.system()).get("BootSourceOverrideMode")))
 
 
 def modes(link: connection.Link) -> list[str]:
-    """Return the modes the system offers; both if it has a mode and does not say which."""
+    """Return the modes that the system offers; both if it has a mode and does not list them."""
     return _modes(_boot(link.system()))
 
 
@@ -125,7 +125,7 @@ def _modes(boot: Mapping[str, Any]) -> list[str]:
 
 
 def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
-    """Set the device, if need be for one boot only; tell whether the BMC keeps it as asked."""
+    """Set the device, if need be for one boot only; return whether the BMC persists it as asked."""
     system = link.system()
     offered = system.get_allowed_system_boot_source_values()
     if TARGETS[device] not in offered:
@@ -162,7 +162,7 @@ def _send(
 
 
 def _rest(link: connection.Link, system: Any) -> dict[str, Any]:
-    """Return what must be sent along with any change of the Boot object, as it is now."""
+    """Return the current values that must accompany any change of the Boot object."""
     if not _quirks(link, system).whole_boot:
         return {}
     seen = system.boot
@@ -175,7 +175,7 @@ def _quirks(link: connection.Link, system: Any) -> quirks.Quirk:
 
 
 def _boot(system: Any) -> dict[str, Any]:
-    """Return the Boot object, with what a BMC only shows in its settings (sushy reads both)."""
+    """Return the Boot object, completed from the BMC's pending settings (sushy reads both)."""
     boot = dict(system.json.get("Boot") or {})
     seen = system.boot
     for name, value in (

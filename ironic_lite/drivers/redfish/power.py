@@ -1,4 +1,4 @@
-"""Power of machines by Redfish: ComputerSystem.Reset. `switching` looks until they got there."""
+"""Power control by ComputerSystem.Reset; `power_switching` polls for the result."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ import sushy
 import sushy.exceptions
 
 from ironic_lite import errors
-from ironic_lite.drivers import base, switching
-from ironic_lite.drivers.redfish import connection, faults, interface, override
-from ironic_lite.drivers.switching import Way
+from ironic_lite.drivers import base, power_switching
+from ironic_lite.drivers.power_switching import Way
+from ironic_lite.drivers.redfish import interface, override
+from ironic_lite.drivers.redfish.bmc import connection, faults
 
 LOG = logging.getLogger(__name__)
 
@@ -25,16 +26,16 @@ T = TypeVar("T")
 ON, OFF = "On", "Off"
 STATES: Mapping[str, str] = {ON: base.POWER_ON, OFF: base.POWER_OFF}
 BETWEEN = frozenset({"PoweringOn", "PoweringOff", "Paused"})
-"""The other words of DSP0268, Resource.PowerState: the machine is on its way."""
+"""The other values of Resource.PowerState (DSP0268), for machines in transition."""
 
 CONFLICT_TRIES = 6
 CONFLICT_SECONDS = 5.0
-"""A BMC may refuse a change with 409 while it is at another one; so often and so far apart."""
+"""Retries and pause for a BMC that refuses a change with 409, because another one is running."""
 
 SILENCE_SECONDS = 2.0
-"""A BMC that does not answer when it is told to switch is told again after so long."""
+"""Pause in seconds before a power request is sent again to a silent BMC."""
 
-# The orders are reset types that lead there, best first.
+# The orders list the reset types for each target, best first.
 TURN_ON = Way(base.POWER_ON, (sushy.ResetType.ON, sushy.ResetType.FORCE_ON), ON)
 TURN_OFF = Way(base.POWER_OFF, (sushy.ResetType.FORCE_OFF,), OFF)
 SHUT_DOWN = Way(base.SOFT_POWER_OFF, (sushy.ResetType.GRACEFUL_SHUTDOWN,), OFF, soft=True)
@@ -43,7 +44,7 @@ SOFT_RESTART = Way(base.SOFT_REBOOT, (sushy.ResetType.GRACEFUL_RESTART,), ON, so
 Resets = tuple[sushy.ResetType, ...]
 
 
-class RedfishPower(interface.RedfishInterface, switching.SwitchingPower):
+class RedfishPower(interface.RedfishInterface, power_switching.SwitchingPower):
     """The power interface ``redfish``."""
 
     ways: ClassVar[Mapping[str, Way[Any]]] = {
@@ -52,19 +53,20 @@ class RedfishPower(interface.RedfishInterface, switching.SwitchingPower):
     settle_seconds = 15.0
 
     def get_power_state(self, task: base.Task) -> str | None:
-        """Ask the BMC: one GET on a warm session; None while it is between on and off.
+        """Return the power state with one GET on a warm session; None between on and off.
 
-        :raises errors.HardwareError: see `connection.call`; or a word that Redfish does not have.
+        :raises errors.HardwareError: see `connection.call`; or the state is not one of Redfish.
         """
         return connection.call(task, _state)
 
     def reboot(self, task: base.Task, timeout: float | None = None, *, soft: bool = False) -> None:
-        """Power off, softly if asked, and on again; a machine that is off is just powered on.
+        """Power off, softly if asked, and on again; a machine that is off is only powered on.
 
-        With ``disable_power_off``, or a BMC that knows no way off, it is restarted in one go.
+        With ``disable_power_off``, or a BMC that cannot power off, the BMC restarts it in one
+        request.
 
         :param timeout: seconds for each half; of a soft reboot, for the first half.
-        :raises errors.PowerFailure: refused by the BMC, or not there in time.
+        :raises errors.PowerFailure: the BMC refused, or the state was not reached in time.
         """
         deadline = time.monotonic() + RESTART.seconds(timeout)
         word, known = _awaited(task, lambda: connection.call(task, _look), deadline)
@@ -80,9 +82,9 @@ class RedfishPower(interface.RedfishInterface, switching.SwitchingPower):
         override.restore(task)
 
     def tell(self, task: base.Task, way: Way[Resets], deadline: float) -> bool:
-        """Send the reset type, again while the BMC is at another change.
+        """Send the reset type; retry while the BMC is busy with another change.
 
-        :raises errors.PowerFailure: the BMC refuses, or knows no such reset type.
+        :raises errors.PowerFailure: the BMC refuses, or does not have such a reset type.
         """
         for left in reversed(range(CONFLICT_TRIES)):
             refusal = _insist(task, way, deadline)
@@ -98,29 +100,29 @@ class RedfishPower(interface.RedfishInterface, switching.SwitchingPower):
         raise errors.PowerFailure(target=way.target, reason="the BMC stays busy")
 
     def look(self, task: base.Task, seconds: float) -> str | None:
-        """Ask the BMC, in the time that any answer may take."""
+        """Read the power state, within the time limit of any request."""
         return connection.call(task, connection.Link.power_word)
 
 
 def _look(link: connection.Link) -> tuple[str | None, set[sushy.ResetType]]:
-    """Return the power word and the reset types the system knows."""
+    """Return the power state in Redfish's word and the reset types of the system."""
     system = link.system()
     return system.json.get("PowerState"), system.get_allowed_reset_system_values()
 
 
 def _insist(task: base.Task, way: Way[Resets], deadline: float) -> _Refusal | None:
-    """Tell the BMC to go; one that is restarting is waited for, if twice is as good as once.
+    """Send the reset; wait for a restarting BMC if the request may be sent twice.
 
-    :raises errors.BmcUnreachable: it is not back at the deadline.
+    :raises errors.BmcUnreachable: the BMC does not answer by the deadline.
     """
     tell = functools.partial(connection.call, task, lambda link: _reset(link, way), read=False)
     return _awaited(task, tell, deadline) if way.repeatable else tell()
 
 
 def _awaited(task: base.Task, ask: Callable[[], T], deadline: float) -> T:
-    """Ask, again and again while the BMC is silent: it may be restarting.
+    """Retry a request while the BMC is silent, because it may be restarting.
 
-    :raises errors.BmcUnreachable: it is not back at the deadline.
+    :raises errors.BmcUnreachable: the BMC does not answer by the deadline.
     """
     while True:
         try:
@@ -139,11 +141,11 @@ class _Refusal:
     retry: bool
 
 
-_ALREADY = _Refusal("the machine is in that state", retry=False)
+_ALREADY = _Refusal("the machine is already in that state", retry=False)
 
 
 def _reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
-    """Send the best reset type; a BMC that refuses what is so already has done its work."""
+    """Send the best reset type; a refusal counts as success if the state is already reached."""
     system = link.system()
     already = not way.restarts and system.json.get("PowerState") == way.reached
     if already:
@@ -153,7 +155,7 @@ def _reset(link: connection.Link, way: Way[Resets]) -> _Refusal | None:
     if best is None:
         words = ", ".join(sorted(reset.value for reset in known))
         wanted = " or ".join(reset.value for reset in way.order)
-        return _Refusal(f"the BMC at {link.node.address} knows {words}, not {wanted}", retry=False)
+        return _Refusal(f"the BMC at {link.node.address} has {words}, not {wanted}", retry=False)
     try:
         system.reset_system(best)
     except sushy.exceptions.HTTPError as error:

@@ -1,4 +1,4 @@
-"""Subscriptions to the events of a BMC, and Ironic's old way to empty its virtual drives."""
+"""Event subscriptions of a BMC, and Ironic's deprecated method to eject virtual media."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, documents, interface, media
+from ironic_lite.drivers.redfish import interface
+from ironic_lite.drivers.redfish.bmc import connection, resources
+from ironic_lite.drivers.redfish.media import virtual_drives
 
 Json = dict[str, Any]
 
@@ -20,7 +22,7 @@ _DEVICES: Mapping[str, str] = {
     "dvd": "cdrom",
     "usb": "disk",
     "floppy": "floppy",
-    **{device: device for device in media.TYPES},
+    **{device: device for device in virtual_drives.TYPES},
 }
 _TEXTS, _LISTS = ("Context", "Protocol"), ("EventTypes", "HttpHeaders")
 _TAKEN: Mapping[str, tuple[str, ...]] = {
@@ -35,7 +37,7 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
     """The vendor interface ``redfish``."""
 
     def check_passthru(self, task: base.Task, name: str, call: base.Call) -> None:
-        """Refuse bad arguments, before the BMC is asked.
+        """Reject invalid arguments before a request is sent to the BMC.
 
         :raises errors.MissingParameter, errors.InvalidParameter: naming the argument.
         """
@@ -59,14 +61,14 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
     def create_subscription(self, task: base.Task, call: base.Call) -> Json:
         """Return Id, Context, Protocol, Destination and EventTypes of the new subscription.
 
-        :raises errors.InvalidParameter: the BMC has no events of one of ``EventTypes``.
+        :raises errors.InvalidParameter: the BMC does not support one of ``EventTypes``.
         """
         service = _service(task)
         payload = _payload(call.info)
         known = _texts(service, "EventTypesForSubscription")
         odd = set(call.info.get("EventTypes") or ()).difference(known)
         if known and odd:
-            reason = f"this BMC has no {', '.join(sorted(odd))}, but {', '.join(known)}"
+            reason = f"this BMC does not have {', '.join(sorted(odd))}, but {', '.join(known)}"
             raise errors.InvalidParameter(path="EventTypes", reason=reason)
         place = _collection(service, task)
 
@@ -75,37 +77,37 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
             return answer.headers.get("Location"), answer.json() if answer.content else None
 
         path, made = connection.call(task, work, read=False)
-        if path and documents.text(made, "Id") is None:
-            made = documents.read(task, documents.path(path))
+        if path and resources.text(made, "Id") is None:
+            made = resources.read(task, resources.path(path))
         return _shown(made if isinstance(made, dict) else {})
 
     @base.passthru(
         methods=("DELETE",), description="Remove the subscription that the key id names."
     )
     def delete_subscription(self, task: base.Task, call: base.Call) -> None:
-        """Remove it.
+        """Delete a subscription.
 
         :raises errors.NotFound: the BMC has no such subscription.
         """
         path = _member(task, call.info)
-        if documents.read(task, path) is None:
+        if resources.read(task, path) is None:
             raise _absent(call.info)
         connection.call(task, lambda link: link.wire.delete(path), read=False)
 
     @base.passthru(methods=("GET",), lock=False, description="Return all subscriptions.")
     def get_all_subscriptions(self, task: base.Task, call: base.Call) -> Json:
-        """Return the BMC's collection of them, as it tells it."""
-        return documents.read(task, _collection(_service(task), task)) or {}
+        """Return the BMC's collection of subscriptions unchanged."""
+        return resources.read(task, _collection(_service(task), task)) or {}
 
     @base.passthru(
         methods=("GET",), lock=False, description="Return the subscription that the key id names."
     )
     def get_subscription(self, task: base.Task, call: base.Call) -> Json:
-        """Return its Id, Context, Protocol, Destination and EventTypes.
+        """Return Id, Context, Protocol, Destination and EventTypes of a subscription.
 
         :raises errors.NotFound: the BMC has no such subscription.
         """
-        found = documents.read(task, _member(task, call.info))
+        found = resources.read(task, _member(task, call.info))
         if found is None:
             raise _absent(call.info)
         return _shown(found)
@@ -116,15 +118,15 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
         "DELETE /v1/nodes/{node}/vmedia does the same on every driver.",
     )
     def eject_vmedia(self, task: base.Task, call: base.Call) -> None:
-        """Empty them."""
-        media.detach(task, _devices(call.info))
+        """Empty the virtual drives."""
+        virtual_drives.detach(task, _devices(call.info))
 
 
 # -- arguments -------------------------------------------------------------------------------
 
 
 def _payload(info: Mapping[str, Any]) -> Json:
-    """Return what a BMC is sent (DSP0266, EventDestination)."""
+    """Return the body of the request to the BMC (DSP0266, EventDestination)."""
     if info.get("Destination") is None:
         raise errors.MissingParameter(path="Destination")
     for key in _TEXTS:
@@ -183,21 +185,21 @@ def _devices(info: Mapping[str, Any]) -> list[str] | None:
     return [device]
 
 
-# -- places ----------------------------------------------------------------------------------
+# -- finding resources -----------------------------------------------------------------------
 
 
 def _service(task: base.Task) -> Json:
-    place = documents.link(documents.root(task), "EventService")
-    found = documents.read(task, place) if place else None
+    place = resources.link(resources.root(task), "EventService")
+    found = resources.read(task, place) if place else None
     if found is None:
-        raise documents.lacking(task, "subscriptions", "it has no EventService")
+        raise resources.lacking(task, "subscriptions", "it has no EventService")
     return found
 
 
 def _collection(service: Json, task: base.Task) -> str:
-    place = documents.link(service, "Subscriptions")
+    place = resources.link(service, "Subscriptions")
     if place is None:
-        raise documents.lacking(task, "subscriptions", "its EventService lists none")
+        raise resources.lacking(task, "subscriptions", "its EventService lists none")
     return place.rstrip("/")
 
 

@@ -1,8 +1,8 @@
-"""Where the sockets of ``local://`` are: one directory, mode 0700, one socket for each listener.
+"""The sockets of ``local://``: one directory, one socket for each listener.
 
-A socket is called ``<channel>@<member>``. The channel is a short hash of kind, exchange and
-topic; the member is the server's name (or, for notifications, the pool and a number). Names are
-short because the path of a unix socket has room for 107 bytes.
+A socket is called ``<channel>@<member>``. The channel is a short hash of kind, exchange and topic;
+the member is the server's name (or, for notifications, the pool and a number). Names are short
+because the path of a Unix socket is limited to 107 bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import socket
 import stat
 from collections.abc import Iterator
 
-from ironic_lite import config
-from ironic_lite.rpc.local import faults
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.rpc.local import transport_errors
 
 LONGEST = 107
-"""Bytes: sun_path has 108 on Linux, the last of them a NUL."""
+"""Bytes of a path: sun_path has 108 on Linux, the last of them a NUL."""
 
 _BACKLOG = 1024
 _PROBE_SECONDS = 1.0
@@ -32,13 +33,13 @@ _PLAIN = re.compile(rf"[A-Za-z0-9._-]{{1,{_NAME_ROOM}}}")
 
 @functools.lru_cache(maxsize=512)
 def channel(kind: str, exchange: str, topic: str) -> str:
-    """Return the part of a socket's name that all listeners of one topic share."""
+    """Return the prefix of socket names that all listeners of one topic share."""
     return hashlib.sha256(f"{kind}\0{exchange}\0{topic}".encode()).hexdigest()[:8]
 
 
 @functools.lru_cache(maxsize=4096)
 def member(name: str) -> str:
-    """Return ``name`` as a socket's name has it: itself if short and plain, else with a hash."""
+    """Return ``name`` for a socket's name: unchanged if short and plain, or hashed."""
     if _PLAIN.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
@@ -52,75 +53,74 @@ class Directory:
         self.path = path
 
     def prepare(self) -> None:
-        """Make the directory, mode 0700, unless it is there. Raises as `check` does."""
+        """Create the directory, mode 0700, if it is missing. Raises as `check` does."""
         try:
             os.makedirs(self.path, mode=0o700, exist_ok=True)
-        except OSError as why:
+        except (FileExistsError, NotADirectoryError):
             raise config.ConfigError(
-                reason=f"transport_url: cannot make the directory {self.path}: {why.strerror}"
+                reason=f"transport_url: cannot make the directory {self.path}: there is a file"
             ) from None
+        except OSError as why:
+            raise _unusable("cannot make the directory", self.path, why) from None
         self.check()
 
     def check(self) -> None:
-        """Make sure that only this user can put sockets there.
+        """Check that only this user can create sockets there.
 
-        :raises config.ConfigError: others could, or it is no directory.
-        :raises faults.PeerAbsent: it does not exist, so nobody can listen.
+        :raises config.ConfigError: other users can, or it is not a directory.
+        :raises errors.Unavailable: it cannot be read at present.
+        :raises transport_errors.PeerAbsent: it does not exist, so no server listens.
         """
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
-            raise faults.PeerAbsent(
+            raise transport_errors.PeerAbsent(
                 f"no conductor listens: the directory {self.path} does not exist"
             ) from None
         except OSError as why:
-            raise config.ConfigError(
-                reason=f"transport_url: cannot use the directory {self.path}: {why.strerror}"
-            ) from None
+            raise _unusable("cannot use the directory", self.path, why) from None
         fault = distrust(found, os.geteuid())
         if fault:
             raise config.ConfigError(reason=f"transport_url: the directory {self.path} {fault}")
 
     def address(self, channel: str, member: str) -> str:
-        """Return the path of a socket. Raises config.ConfigError if it is too long for one."""
+        """Return the path of a socket. Raises config.ConfigError if the path is too long."""
         path = f"{self.path}/{channel}@{member}"
         length = len(os.fsencode(path))
         if length > LONGEST:
             raise config.ConfigError(
-                reason=f"transport_url: the socket path {path} has {length} bytes, and a unix "
-                f"socket has room for {LONGEST}; choose a directory whose path is "
+                reason=f"transport_url: the socket path {path} has {length} bytes, and a Unix "
+                f"socket allows {LONGEST}; choose a directory whose path is "
                 f"{length - LONGEST} bytes shorter, with state_path or with "
                 "transport_url = local:///short/path"
             )
         return path
 
     def members(self, channel: str) -> list[str]:
-        """Return the members with a socket on ``channel``, living or not, in order of name."""
+        """Return the members with a socket on ``channel``, alive or dead, sorted by name."""
         self.check()
         prefix = f"{channel}@"
         return sorted(n[len(prefix) :] for n in os.listdir(self.path) if n.startswith(prefix))
 
     def claim(self, channel: str, member: str) -> socket.socket:
-        """Listen at an address, and remove the sockets of dead processes from the directory.
+        """Listen at an address, and remove sockets of dead processes.
 
-        :raises config.ConfigError: a living process listens there already.
+        :raises config.ConfigError: the configured path cannot be used, now or later.
+        :raises errors.Unavailable: a living process listens there, or the system refuses; a retry
+            may succeed.
         """
         path = self.address(channel, member)
         self.prepare()
-        with self._locked():
-            self._sweep()
-            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                sock.bind(path)
-                sock.listen(_BACKLOG)
-            except OSError as why:
-                sock.close()
-                raise config.ConfigError(reason=_not_bound(path, why)) from None
-            return sock
+        try:
+            with self._locked():
+                self._sweep()
+                return _listening(path)
+        except OSError as why:
+            raise _unusable("cannot listen at", path, why) from None
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Between bind and listen a socket looks dead: let nobody else sweep in that moment."""
+        """Hold the directory's lock, because a socket looks dead between bind and listen."""
         handle = os.open(f"{self.path}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -137,7 +137,7 @@ class Directory:
 
 
 def is_stale(path: str) -> bool:
-    """Say whether ``path`` is a socket at which nobody answers a connect."""
+    """Return whether ``path`` is a socket without a listening process."""
     with contextlib.suppress(OSError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             return False
@@ -148,7 +148,7 @@ def is_stale(path: str) -> bool:
     except ConnectionRefusedError:
         return True
     except OSError:
-        # Full, slow or not ours to touch: whatever it is, it is not known to be dead.
+        # Full, slow or not permitted: the process is not known to be dead.
         return False
     finally:
         probe.close()
@@ -156,21 +156,33 @@ def is_stale(path: str) -> bool:
 
 
 def distrust(found: os.stat_result, user: int) -> str | None:
-    """Say why ``user`` should not look for conductors in the directory ``found``, or None."""
+    """Return why ``user`` must not trust the directory ``found``, or None."""
     if not stat.S_ISDIR(found.st_mode):
         return "is not a directory"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         mode = stat.S_IMODE(found.st_mode)
-        return f"has mode {mode:04o}: others could pose as a conductor; chmod it to 0700"
+        return f"has mode {mode:04o}: other users could pose as a conductor; chmod it to 0700"
     if user != 0 and found.st_uid not in {0, user}:
         return f"belongs to user {found.st_uid}, who could pose as a conductor; this is user {user}"
     return None
 
 
-def _not_bound(path: str, why: OSError) -> str:
+def _listening(path: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(path)
+        sock.listen(_BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _unusable(what: str, path: str, why: OSError) -> errors.Unavailable:
+    """Return the error for a refusal of the system; the configuration may be right."""
     if why.errno == errno.EADDRINUSE:
-        return (
+        return errors.Unavailable(
             f"[DEFAULT]host: another process of this name listens at {path}; "
-            "stop it or change the name"
+            "stop it or change the name."
         )
-    return f"transport_url: cannot listen at {path}: {why.strerror}"
+    return errors.Unavailable(f"transport_url: {what} {path}: {why.strerror or why}.")

@@ -1,16 +1,16 @@
-"""What goes over a socket: frames, each a 4-byte big-endian length and that many bytes of JSON.
+"""Frames on a socket: a 4-byte big-endian length and that many bytes of JSON.
 
 ====================  ==========================================================================
 request               ``{"id": int, "ctxt": {}, "msg": {}, "reply": bool, "monitor": int | None}``
 answer                ``{"id": int, "result": any}``
 remote exception      ``{"id": int, "failure": str}``, serialised by oslo.messaging
-sign of life          ``{"id": int, "beat": true}``, only if the request has ``monitor`` seconds
+keepalive             ``{"id": int, "beat": true}``, only if the request has ``monitor`` seconds
 refusal               ``{"id": int | None, "refused": {"reason": str, "what": str | None,
                       "size": int | None, "limit": int | None}}``; without id it is the last
 ====================  ==========================================================================
 
 ``id`` is unique on its connection. A client has one call at a time on a connection, so a slow call
-never delays another.
+never delays another call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite.rpc import encoding
-from ironic_lite.rpc.local import faults
+from ironic_lite.rpc.local import transport_errors
 
 Body = dict[str, Any]
 
@@ -32,17 +32,17 @@ _LARGE_CHUNK = 1024 * 1024
 def encode(body: Body, limit: int, what: str = "request") -> bytes:
     """Return the frame of ``body``.
 
-    :raises faults.FrameTooLarge: its JSON is longer than ``limit`` bytes.
+    :raises transport_errors.FrameTooLarge: its JSON is longer than ``limit`` bytes.
     :raises TypeError: a value has no JSON form.
     """
     payload = encoding.dumps(body)
     if len(payload) > limit:
-        raise faults.FrameTooLarge(len(payload), limit, what)
+        raise transport_errors.FrameTooLarge(len(payload), limit, what)
     return HEADER.pack(len(payload)) + payload
 
 
 def refusal(why: Exception, ident: int | None = None) -> bytes:
-    """Return the frame that says why a message, or the answer to it, is refused."""
+    """Return the frame that refuses a message, or reports an unsendable answer."""
     reason = {
         "reason": str(why),
         "what": getattr(why, "what", None),
@@ -54,37 +54,37 @@ def refusal(why: Exception, ident: int | None = None) -> bytes:
 
 
 def refused(body: Body) -> Exception | None:
-    """Return the exception a refusal stands for, or None if ``body`` is another kind of frame."""
+    """Return the exception that a refusal stands for, None if ``body`` is no refusal."""
     reason = body.get("refused")
     if reason is None:
         return None
     if reason.get("size") is not None:
-        return faults.FrameTooLarge(reason["size"], reason["limit"], reason["what"])
-    return faults.BadFrame(reason.get("reason"))
+        return transport_errors.FrameTooLarge(reason["size"], reason["limit"], reason["what"])
+    return transport_errors.BadFrame(reason.get("reason"))
 
 
 class Reader:
-    """Cuts the bytes of one connection into frames."""
+    """Divides the bytes of one connection into frames."""
 
     def __init__(self, limit: int, what: str = "request") -> None:
-        """``limit``: bytes a frame may have; ``what`` is read here, "request" or "answer"."""
+        """``limit``: most bytes of a frame; ``what`` is read here, "request" or "answer"."""
         self._limit = limit
         self._what = what
         self._buffer = bytearray()
         self.wanted = _CHUNK
-        """How many bytes to ask the socket for: more within a large frame."""
+        """The number of bytes to request from the socket: more within a large frame."""
 
     def feed(self, chunk: bytes) -> Iterator[Body]:
-        """Take in what the socket gave; yield every frame that is complete now.
+        """Add bytes from the socket; yield every frame that is now complete.
 
-        :raises faults.FrameTooLarge: a frame announces more than the limit; nothing of it is kept.
-        :raises faults.BadFrame: a frame that is no JSON object.
+        :raises transport_errors.FrameTooLarge: a frame announces more than the limit.
+        :raises transport_errors.BadFrame: a frame is not a JSON object.
         """
         self._buffer += chunk
         while len(self._buffer) >= HEADER.size:
             (size,) = HEADER.unpack_from(self._buffer)
             if size > self._limit:
-                raise faults.FrameTooLarge(size, self._limit, self._what)
+                raise transport_errors.FrameTooLarge(size, self._limit, self._what)
             end = HEADER.size + size
             missing = end - len(self._buffer)
             if missing > 0:
@@ -100,7 +100,7 @@ def _decode(payload: bytes) -> Body:
     try:
         body = encoding.loads(payload)
     except ValueError as why:
-        raise faults.BadFrame(f"the frame is not JSON: {why}") from None
+        raise transport_errors.BadFrame(f"the frame is not JSON: {why}") from None
     if not isinstance(body, dict):
-        raise faults.BadFrame(f"the frame is a JSON {type(body).__name__}, not an object")
+        raise transport_errors.BadFrame(f"the frame is a JSON {type(body).__name__}, not an object")
     return body

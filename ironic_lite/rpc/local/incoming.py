@@ -1,4 +1,4 @@
-"""A message that came in, and the line to answer it on."""
+"""A received message, and the connection for its answer."""
 
 from __future__ import annotations
 
@@ -9,31 +9,51 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from oslo_messaging._drivers import base, common
-
-from ironic_lite.rpc.local import faults, frames, sockets
+from ironic_lite.rpc.local import frames, remote, sockets, transport_errors
 
 LOG = logging.getLogger(__name__)
 
 
 class Line:
-    """The server's side of one connection: read by the listener's thread, written by any."""
+    """The server's side of one connection: one thread reads, any thread writes.
+
+    The descriptor is closed when the last thread that uses it has left, because the kernel reuses
+    its number at once, and an answer would go to the wrong file. Until then the connection is only
+    shut down, which ends the waits of those threads.
+    """
 
     def __init__(self, sock: socket.socket, limit: int) -> None:
         self.sock = sock
         self.limit = limit
         self._reader = frames.Reader(limit)
-        self._lock = threading.Lock()
+        self._sending = threading.Lock()
+        self._state = threading.Lock()  # held briefly, never while waiting for a peer
+        self._users = 0
         self._owed = 0
-        self._draining = False
+        self._draining = self._closed = False
         sockets.bound_sending(sock)
 
-    def read(self) -> Iterator[Incoming]:
-        """Yield the messages that are complete now.
+    def _enter(self) -> None:
+        """Keep the descriptor open until `_leave`. Raises BrokenPipeError if closed."""
+        with self._state:
+            if self._closed:
+                raise BrokenPipeError
+            self._users += 1
 
-        :raises OSError: the client has hung up.
-        :raises faults.FrameTooLarge, faults.BadFrame: the client sends what this server can't take.
+    def _leave(self) -> None:
+        with self._state:
+            self._users -= 1
+            if self._closed and not self._users:
+                self.sock.close()
+
+    def read(self) -> Iterator[Incoming]:
+        """Yield the messages that are now complete.
+
+        :raises OSError: the client has closed the connection.
+        :raises transport_errors.FrameTooLarge, transport_errors.BadFrame: the server cannot read
+            the client's message.
         """
+        # Only the reading thread closes a line, so the descriptor is open here.
         try:
             chunk = self.sock.recv(self._reader.wanted, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -42,64 +62,97 @@ class Line:
             raise ConnectionResetError
         for body in self._reader.feed(chunk):
             message = _message(self, body)
-            with self._lock:
+            with self._state:
                 self._owed += message.is_call
             yield message
 
     def answer(self, frame: bytes, *, final: bool) -> None:
-        """Send an answer, or with ``final`` False a sign of life. Raises OSError: nobody hears."""
-        with self._lock:
-            try:
-                self.sock.sendall(frame)
-            except OSError:
-                # Half an answer may be out: nothing after it would be understood.
-                with contextlib.suppress(OSError):
-                    self.sock.shutdown(socket.SHUT_RDWR)
-                raise
-            finally:
+        """Send an answer, or a keepalive. Raises OSError if the client is gone."""
+        self._enter()
+        try:
+            with self._sending:
+                self._send(frame)
+        finally:
+            with self._state:
                 self._owed -= final
                 if self._draining and not self._owed:
-                    self.sock.close()
+                    self._hang_up()
+            self._leave()
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self.sock.sendall(frame)
+        except OSError:
+            # Part of an answer may be sent, so the client could not parse anything after it.
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+            raise
 
     def hung_up(self) -> bool:
-        """Say whether the client has closed the connection."""
+        """Return whether the client has closed the connection."""
+        try:
+            self._enter()
+        except BrokenPipeError:
+            return True
         try:
             return not self.sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False
         except OSError:
             return True
+        finally:
+            self._leave()
 
     def refuse(self, why: Exception) -> None:
-        """Tell the client why this connection ends, if it listens."""
-        # An answer that is being sent just now must not be broken in two.
-        if not self._lock.acquire(blocking=False):
+        """Send the client the reason why this connection ends; for the reading thread."""
+        # Do not interrupt an answer that is being sent.
+        if not self._sending.acquire(blocking=False):
             return
         with contextlib.suppress(OSError):
             self.sock.send(frames.refusal(why), socket.MSG_DONTWAIT)
-        self._lock.release()
+        self._sending.release()
 
     def drain(self) -> None:
-        """Close the connection as soon as no answer is owed on it."""
-        with self._lock:
+        """Close the connection once all its answers are sent."""
+        with self._state:
             self._draining = True
             if not self._owed:
-                self.sock.close()
+                self._hang_up()
 
     def close(self) -> None:
-        """Hang up now."""
+        """Close the connection now; threads that wait for its client continue."""
+        with self._state:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        if not self._users:
+            self.sock.close()
+
+    def abandon(self) -> None:
+        """Close the descriptor in a forked child; the parent keeps the connection."""
         self.sock.close()
 
 
-class Incoming(base.RpcIncomingMessage):  # type: ignore[misc]
-    """One message, as oslo.messaging's dispatchers want it."""
+class Incoming:
+    """One message, with the interface of oslo.messaging's servers; see `driver`."""
 
     def __init__(self, line: Line, body: frames.Body) -> None:
-        super().__init__(body["ctxt"], body["msg"], msg_id=str(body["id"]))
-        self.client_timeout = body.get("monitor")
+        self.ctxt: dict[str, Any] = body["ctxt"]
+        self.message: dict[str, Any] = body["msg"]
+        self.msg_id = str(body["id"])
+        monitor = body.get("monitor")
+        self.client_timeout = monitor if isinstance(monitor, int | float) else None
         self.is_call: bool = body.get("reply") is True
         self._ident: int = body["id"]
         self._line = line
+
+    def acknowledge(self) -> None:
+        """Do nothing, because a socket delivers a message only once."""
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Send the result, or the exception of the ``sys.exc_info()`` tuple ``failure``."""
@@ -107,16 +160,16 @@ class Incoming(base.RpcIncomingMessage):  # type: ignore[misc]
             return
         body: frames.Body = {"id": self._ident}
         if failure:
-            body["failure"] = common.serialize_remote_exception(failure)
+            body["failure"] = remote.dump(failure)
         else:
             body["result"] = reply
         self._send(self._frame(body), final=True)
 
     def _frame(self, body: frames.Body) -> bytes:
-        """Encode an answer, or if that fails a refusal: silence would cost a time-out."""
+        """Encode an answer; if that fails, a refusal, which spares the caller a time-out."""
         try:
             return frames.encode(body, self._line.limit, "answer")
-        except (faults.FrameTooLarge, TypeError) as why:
+        except (transport_errors.FrameTooLarge, TypeError) as why:
             LOG.error("The answer of RPC method %s cannot be sent: %s", self._method, why)
             return frames.refusal(why, self._ident)
 
@@ -125,23 +178,23 @@ class Incoming(base.RpcIncomingMessage):  # type: ignore[misc]
         return str(self.message.get("method"))
 
     def heartbeat(self) -> None:
-        """Tell the caller that its call is still worked on. Raises OSError if it is gone."""
+        """Send the caller a keepalive for its call. Raises OSError if the caller is gone."""
         self._line.answer(
             frames.encode({"id": self._ident, "beat": True}, self._line.limit), final=False
         )
 
     def given_up(self) -> bool:
-        """Say whether a caller waited and does so no more: a connection serves one call at once."""
+        """Return whether the caller has closed its connection, which has one call."""
         return self.is_call and self._line.hung_up()
 
     def _send(self, frame: bytes, *, final: bool) -> None:
         try:
             self._line.answer(frame, final=final)
         except OSError as why:
-            LOG.debug("Nobody waits for the answer of RPC method %s: %s", self._method, why)
+            LOG.debug("No caller waits for the answer of RPC method %s: %s", self._method, why)
 
     def requeue(self) -> None:
-        """Refuse, as `LocalDriver.require_features` does: there is no queue to put it back into."""
+        """Refuse, like `LocalDriver.require_features`: there is no queue for the message."""
         raise NotImplementedError("local:// has no queue to put a message back into")
 
 
@@ -151,5 +204,5 @@ def _message(line: Line, body: frames.Body) -> Incoming:
         and isinstance(body.get("ctxt"), dict)
         and isinstance(body.get("msg"), dict)
     ):
-        raise faults.BadFrame("the frame is not a request: it lacks id, ctxt or msg")
+        raise transport_errors.BadFrame("the frame is not a request: it lacks id, ctxt or msg")
     return Incoming(line, body)

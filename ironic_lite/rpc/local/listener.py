@@ -1,7 +1,7 @@
-"""The server end of ``local://``: one thread reads all connections and hands complete messages on.
+"""The server end of ``local://``: one thread reads all connections.
 
-The thread waits in the kernel and does nothing while nothing comes. Answers are sent by the
-threads that carried out the calls.
+The thread waits in the kernel while no bytes arrive. The threads that ran the calls send the
+answers.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from oslo_messaging._drivers import base
-
-from ironic_lite.rpc.local import faults, incoming, sockets
+from ironic_lite.rpc.local import incoming, sockets, transport_errors
 
 LOG = logging.getLogger(__name__)
 
 _ACCEPTS = 64
-"""Connections taken at one go; the others wait for the next turn of the loop."""
+"""Most connections accepted at once; the others wait for the next turn of the loop."""
 
 
-class Listener(base.Listener):  # type: ignore[misc]
-    """Takes in the messages of some listening sockets; oslo.messaging starts and stops it."""
+Callback = Callable[[list[Any]], None]
+
+
+class Listener:
+    """Receives messages of listening sockets; oslo.messaging starts and stops it."""
 
     def __init__(
         self,
@@ -36,8 +37,9 @@ class Listener(base.Listener):  # type: ignore[misc]
         limit: int,
         batch: tuple[int, float | None] = (1, None),
     ) -> None:
-        """``servers`` listen; ``limit``: bytes of a frame; ``batch``: messages, seconds to wait."""
-        super().__init__(batch[0] or 1, batch[1])
+        """``servers`` listen; ``limit``: bytes of a frame; ``batch``: count, seconds."""
+        self._hand_on: Callback = lambda _: None
+        self.batch_size, self.batch_timeout = batch[0] or 1, batch[1]
         self._servers = {server: os.stat(server.getsockname()).st_ino for server in servers}
         self._limit = limit
         self._lines: set[incoming.Line] = set()
@@ -58,15 +60,15 @@ class Listener(base.Listener):  # type: ignore[misc]
 
     # -- what oslo.messaging calls -----------------------------------------------------------
 
-    def start(self, on_incoming_callback: Callable[[list[Any]], None]) -> None:
-        """Begin to hand lists of messages to the callback."""
-        super().start(on_incoming_callback)
+    def start(self, on_incoming_callback: Callback) -> None:
+        """Start to pass lists of messages to the callback."""
+        self._hand_on = on_incoming_callback
         self._thread.start()
 
     def stop(self) -> None:
-        """Take no more messages: new connections are refused, idle ones closed.
+        """Accept no more messages: refuse new connections, close idle ones.
 
-        A connection with a call being worked on is closed when that is answered.
+        A connection with a running call is closed after its answer.
         """
         if self._stopping:
             return
@@ -79,17 +81,21 @@ class Listener(base.Listener):  # type: ignore[misc]
             server.close()
         for line in list(self._lines):
             line.drain()
-        super().stop()
 
     def cleanup(self) -> None:
-        """Close everything, even connections that still wait for an answer."""
+        """Close all connections, even those that wait for an answer."""
         self.stop()
-        self.close()
-
-    def close(self) -> None:
-        """Close all file descriptors and touch nothing else, as a forked child must."""
         for line in list(self._lines):
             line.close()
+        self._close_own()
+
+    def close(self) -> None:
+        """Close all file descriptors and nothing else, as a forked child must."""
+        for line in list(self._lines):
+            line.abandon()
+        self._close_own()
+
+    def _close_own(self) -> None:
         things: list[sockets.Closable] = [self._wake, self._woken, self._selector, *self._servers]
         for thing in things:
             thing.close()
@@ -124,7 +130,7 @@ class Listener(base.Listener):  # type: ignore[misc]
             )
 
     def _turn_away(self, server: socket.socket, why: OSError) -> None:
-        """Out of file descriptors: spend the spare one on hanging up, else the loop would spin."""
+        """Refuse a connection with the spare descriptor; otherwise the loop would spin."""
         LOG.error("Cannot accept an RPC connection: %s", why)
         if why.errno not in {errno.EMFILE, errno.ENFILE}:
             return
@@ -137,15 +143,15 @@ class Listener(base.Listener):  # type: ignore[misc]
         try:
             for message in line.read():
                 self._take(message)
-        except (faults.FrameTooLarge, faults.BadFrame) as why:
-            LOG.warning("Hung up on an RPC client: %s", why)
+        except (transport_errors.FrameTooLarge, transport_errors.BadFrame) as why:
+            LOG.warning("Closed the connection of an RPC client: %s", why)
             line.refuse(why)
             self._forget(line)
         except OSError:
             self._forget(line)
         except Exception:
-            # One connection must never end the thread that serves them all.
-            LOG.exception("Handing on an RPC message failed unexpectedly")
+            # One connection must not end the thread that serves all of them.
+            LOG.exception("Passing on an RPC message failed unexpectedly")
             self._forget(line)
 
     def _forget(self, line: incoming.Line) -> None:
@@ -162,16 +168,16 @@ class Listener(base.Listener):  # type: ignore[misc]
             self._flush_at = time.monotonic() + self.batch_timeout
 
     def _flush(self, *, full: bool = False) -> None:
-        """Hand on a batch that is full, or has waited long enough."""
+        """Pass on a batch that is full or has waited long enough."""
         due = full or (self._flush_at is not None and time.monotonic() >= self._flush_at)
         if not (self._pending and (due or self._stopping)):
             return
         batch, self._pending, self._flush_at = self._pending, [], None
-        self.on_incoming_callback(batch)
+        self._hand_on(batch)
 
 
 def _unlink(server: socket.socket, inode: int) -> None:
-    """Remove the socket's file, unless another process has put its own in the place."""
+    """Remove the socket's file, unless another process has replaced it."""
     path = server.getsockname()
     with contextlib.suppress(OSError):
         if os.stat(path).st_ino == inode:

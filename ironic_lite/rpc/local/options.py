@@ -1,16 +1,16 @@
-"""The limit of a message of ``local://``, in bytes as the code wants it."""
+"""The size limit of a message of ``local://``, in bytes."""
 
 from __future__ import annotations
 
 from oslo_config import cfg
 
-from ironic_lite import options
+from ironic_lite.core import options
 
 MIB = 1024 * 1024
 GROUP = "oslo_messaging_local"
 
 
 def frame_limit(conf: cfg.ConfigOpts) -> int:
-    """Return the largest message in bytes; ``conf`` may be another program's."""
+    """Return the most bytes of a message; ``conf`` may be another program's."""
     conf.register_opts(options.GROUPS[GROUP], group=GROUP)
     return int(conf[GROUP].frame_limit_mib) * MIB

@@ -1,8 +1,8 @@
-"""The client end of ``local://``: connections that are kept, calls that wait for their answer.
+"""The client end of ``local://``: kept connections, and calls with an answer.
 
-A call has a connection to itself. Idle ones wait in a pool, last used first, so a process has as
-many as it makes calls at once. Before one is used again it is checked for end of file: a server
-that restarted costs nothing, and a message is never sent twice.
+A call has a connection to itself. Idle connections wait in a pool, last used first, so a process
+has as many as its concurrent calls. Before reuse a connection is checked for end of file. So a
+server's restart causes no error, and a message is never sent twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import oslo_messaging
 
-from ironic_lite.rpc.local import faults, frames, sockets
+from ironic_lite.rpc.local import frames, sockets, transport_errors
 
 _LEAST_WAIT = 0.001
 _SLACK = 0.01
@@ -28,7 +28,7 @@ class Connection:
     """One connection to a server; used by one thread at a time."""
 
     def __init__(self, path: str, limit: int) -> None:
-        """Connect to the socket at ``path``. Raises faults.PeerAbsent if nobody answers there."""
+        """Connect to ``path``. Raises transport_errors.PeerAbsent if none listens."""
         self._path = path
         self._limit = limit
         self._socket = sockets.stream()
@@ -37,11 +37,13 @@ class Connection:
             self._socket.connect(path)
         except OSError as why:
             self._socket.close()
-            raise faults.PeerAbsent(f"nobody listens at {path}: {_words(why)}") from None
+            raise transport_errors.PeerAbsent(
+                f"no conductor listens at {path}: {_words(why)}"
+            ) from None
         sockets.close_in_children(self)
 
     def is_fresh(self) -> bool:
-        """Say whether the server still holds this idle connection and has said nothing on it."""
+        """Return whether the server holds this idle connection and has sent nothing."""
         try:
             self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -53,9 +55,9 @@ class Connection:
     def send(self, frame: bytes) -> None:
         """Send all of ``frame``.
 
-        :raises faults.FrameTooLarge: the server refuses it.
-        :raises faults.PeerAbsent: it could not be delivered whole, so nothing was done.
-        :raises oslo_messaging.MessagingTimeout: the server lives, but takes nothing.
+        :raises transport_errors.FrameTooLarge: the server refuses it.
+        :raises transport_errors.PeerAbsent: not delivered completely, so nothing was done.
+        :raises oslo_messaging.MessagingTimeout: the server lives but reads nothing.
         """
         try:
             self._socket.sendall(frame)
@@ -65,7 +67,7 @@ class Connection:
             ) from None
         except OSError as why:
             refused = self._last_words()
-            raise refused or faults.PeerAbsent(
+            raise refused or transport_errors.PeerAbsent(
                 f"the conductor at {self._path} does not take the message: {_words(why)}"
             ) from None
 
@@ -74,7 +76,7 @@ class Connection:
             reader = self._reader()
             chunk = self._socket.recv(reader.wanted, socket.MSG_DONTWAIT)
             return next(filter(None, map(frames.refused, reader.feed(chunk))), None)
-        except (OSError, faults.BadFrame, faults.FrameTooLarge):
+        except (OSError, transport_errors.BadFrame, transport_errors.FrameTooLarge):
             return None
 
     def _reader(self) -> frames.Reader:
@@ -83,12 +85,12 @@ class Connection:
     def answer(self, ident: int, deadline: float | None, monitor: float | None) -> frames.Body:
         """Wait for the answer to request ``ident``, or the remote exception.
 
-        ``deadline`` is on the monotonic clock; ``monitor`` is the longest silence, in seconds, of a
-        server that gives signs of life.
+        ``deadline`` is on the monotonic clock; ``monitor`` is the keepalive limit in seconds, for a
+        server that sends keepalives.
 
-        :raises oslo_messaging.MessagingTimeout: the deadline passed, or the silence was too long.
-        :raises faults.PeerLost: end of file.
-        :raises faults.FrameTooLarge, faults.BadFrame: the server refused.
+        :raises oslo_messaging.MessagingTimeout: the deadline or the keepalive limit has passed.
+        :raises transport_errors.PeerLost: end of file.
+        :raises transport_errors.FrameTooLarge, transport_errors.BadFrame: the server refused.
         """
         reader = self._reader()
         silent_since = time.monotonic()
@@ -105,7 +107,7 @@ class Connection:
     def _bound(self, *deadlines: float | None) -> None:
         known = [deadline for deadline in deadlines if deadline is not None]
         wait = max(min(known) - time.monotonic(), _LEAST_WAIT) if known else 0.0
-        # Most calls have the same time-out, so the kernel nearly always has it already.
+        # Most calls have the same time-out, so the kernel rarely needs a new one.
         if abs(self._wait - wait) > _SLACK or (wait == 0) != (self._wait == 0):
             sockets.bound_receiving(self._socket, wait)
             self._wait = wait
@@ -116,16 +118,18 @@ class Connection:
         except BlockingIOError:
             raise oslo_messaging.MessagingTimeout(f"no answer in time from {self._path}") from None
         except OSError as why:
-            raise faults.PeerLost(f"the conductor at {self._path} is gone: {_words(why)}") from None
+            raise transport_errors.PeerLost(
+                f"the conductor at {self._path} is gone: {_words(why)}"
+            ) from None
         if not chunk:
-            raise faults.PeerLost(
+            raise transport_errors.PeerLost(
                 f"the conductor at {self._path} went away before it answered; "
-                "it may have begun what it was asked"
+                "it may have begun the call"
             )
         return chunk
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
 
@@ -133,26 +137,26 @@ class Pool:
     """The idle connections of this process, by socket path."""
 
     def __init__(self, limit: int, check: Callable[[], None]) -> None:
-        """``limit``: bytes a frame may have; ``check`` is called before each new connection."""
+        """``limit``: most bytes of a frame; ``check`` runs before each new connection."""
         self._limit = limit
         self._check = check
         self._owner = os.getpid()
         self._idle: dict[str, collections.deque[Connection]] = {}
 
     def use(self, path: str, frame: bytes, then: Callable[[Connection], T]) -> T:
-        """Send ``frame`` to ``path`` and return what ``then`` makes of the connection."""
+        """Send ``frame`` to ``path`` and return the result of ``then`` on the connection."""
         connection = self._deliver(path, frame)
         try:
             result = then(connection)
         except BaseException:
-            # An answer may still come: nobody else may read it.
+            # A late answer must not reach another call.
             connection.close()
             raise
         self._stack(path).append(connection)
         return result
 
     def post(self, path: str, frame: bytes) -> None:
-        """Send ``frame`` to ``path`` and wait for nothing. Raises as `Connection.send` does."""
+        """Send ``frame`` to ``path`` without waiting. Raises as `Connection.send` does."""
         self.use(path, frame, lambda connection: None)
 
     def _deliver(self, path: str, frame: bytes) -> Connection:
@@ -176,10 +180,10 @@ class Pool:
 
     @staticmethod
     def _sent(connection: Connection, frame: bytes) -> bool:
-        """Say whether a kept connection took the frame; if not, a new one may try safely."""
+        """Return whether a kept connection took the frame; if not, a new one may try."""
         try:
             connection.send(frame)
-        except faults.PeerAbsent:
+        except transport_errors.PeerAbsent:
             return False
         except BaseException:
             connection.close()
@@ -189,13 +193,13 @@ class Pool:
     def _stack(self, path: str) -> collections.deque[Connection]:
         here = os.getpid()
         if self._owner != here:
-            # Forked: the connections are the parent's, and closed here already.
+            # Forked: the connections belong to the parent and are already closed here.
             self._owner, self._idle = here, {}
-        # setdefault and the methods of deque are atomic, so a fork finds no lock taken.
+        # setdefault and the methods of deque are atomic, so a fork cannot hold a lock.
         return self._idle.setdefault(path, collections.deque())
 
     def close(self) -> None:
-        """Hang up on every idle connection."""
+        """Close every idle connection."""
         for stack in self._idle.values():
             while stack:
                 stack.pop().close()

@@ -1,8 +1,8 @@
-"""Sockets with kernel time-outs, which a forked child does not keep.
+"""Sockets with kernel time-outs, closed in forked children.
 
-A child made by fork holds a copy of every socket of its parent. With it the peer would not see
-that the parent has died, and two processes would read one stream; so everything registered here
-is closed in the child.
+A forked child holds a copy of every socket of its parent. The peer would then not see that the
+parent has died, and two processes would read one stream. Therefore every socket registered here is
+closed in the child.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import weakref
 from typing import Protocol
 
 SEND_SECONDS = 10.0
-"""How long a peer may take none of the bytes it is sent, or not accept a connection."""
+"""Time limit of a peer to accept a connection, or to read any of the bytes sent."""
 
 _TIMEVAL = struct.Struct("@ll")
 
 
 class Closable(Protocol):
-    """Anything with a file descriptor of its own."""
+    """An object with a file descriptor of its own."""
 
     def close(self) -> None:
-        """Close it; also a second time."""
+        """Close the descriptor; may be called again."""
 
 
 _OPEN: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
 def close_in_children(thing: Closable) -> None:
-    """Call ``thing.close()`` in every child forked from now on, as long as ``thing`` lives."""
+    """Call ``thing.close()`` in children forked later, as long as ``thing`` lives."""
     _OPEN.add(thing)
 
 
@@ -46,16 +46,16 @@ os.register_at_fork(after_in_child=_close_all)
 
 
 def stream() -> socket.socket:
-    """Return a new unix socket that never waits longer than `SEND_SECONDS` to connect or send."""
+    """Return a new Unix socket that waits at most `SEND_SECONDS` to connect or send."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     bound_sending(sock)
     return sock
 
 
 def bound_sending(sock: socket.socket) -> None:
-    """Give ``sock`` the time-out for connecting and sending.
+    """Set the time-out of ``sock`` for connecting and sending.
 
-    The kernel keeps it: unlike Python's own time-outs this costs no poll() for each call, and a
+    The kernel enforces it. Unlike Python's own time-outs this needs no poll() for each call, and a
     connect to a full backlog waits instead of failing at once.
     """
     sock.setblocking(True)
@@ -63,7 +63,7 @@ def bound_sending(sock: socket.socket) -> None:
 
 
 def bound_receiving(sock: socket.socket, seconds: float) -> None:
-    """Let recv wait ``seconds`` at most; then it raises BlockingIOError. 0 waits for ever."""
+    """Limit recv to ``seconds``, then BlockingIOError; 0 waits without limit."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(seconds))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import config
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import Status

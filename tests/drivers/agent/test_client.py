@@ -106,11 +106,11 @@ def test_a_wrong_token_is_refused_and_never_told(task: FakeTask) -> None:
 def test_an_address_that_cannot_be_asked_is_told_without_the_token(
     task: FakeTask, conf: cfg.ConfigOpts
 ) -> None:
-    """The library's sentence has the whole address in it."""
+    """Nobody listens there."""
     assert task.agent is not None
     conf.set_override("max_command_attempts", 1, "agent")
-    task.agent = dataclasses.replace(task.agent, url=f"{task.agent.url}/\x01")
-    with pytest.raises(errors.AgentUnreachable, match="InvalidURL") as why:
+    task.agent = dataclasses.replace(task.agent, url="https://127.0.0.1:1")
+    with pytest.raises(errors.AgentUnreachable, match="Connection refused") as why:
         Client(task).commands()
     assert task.agent.token not in str(why.value) + repr(why.value.facts)
 
@@ -123,7 +123,7 @@ def test_only_the_agents_own_certificate_is_believed(
     machine.kill()
     machine.start()
     machine.answers()
-    with pytest.raises(errors.AgentRefused, match="certificate is not the one"):
+    with pytest.raises(errors.AgentRefused, match="certificate differs from that"):
         Client(task).commands()
 
 

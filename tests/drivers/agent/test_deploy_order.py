@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite import steps
+from ironic_lite.domain import steps
 from ironic_lite.drivers.agent.deploy import AgentDeploy, CustomAgentDeploy
 from ironic_lite.drivers.agent.direct import DirectDeploy
 from ironic_lite.drivers.agent.ramdisk_deploy import RamdiskDeploy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite import steps
+from ironic_lite.domain import steps
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.deploy import CustomAgentDeploy
 from ironic_lite.drivers.agent.direct import DirectDeploy

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.ramdisk_deploy import RamdiskDeploy
 from ironic_lite.drivers.boot.ipxe import IPXEBoot

@@ -118,7 +118,7 @@ def test_an_agent_that_cannot_write_it_down_says_why(
     machine, task = rescued
     password(machine).parent.rmdir()
     RESCUE.poll_rescue(task)
-    with pytest.raises(errors.HardwareError, match=r"did not take the password.*OSError"):
+    with pytest.raises(errors.HardwareError, match=r"did not accept the password.*OSError"):
         RESCUE.poll_rescue(task)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers.agent import serving
 from ironic_lite.images import published
 from tests.drivers.doubles import FakeTask, node
@@ -106,16 +107,26 @@ def test_a_file_of_checksums_without_the_image_is_no_help(images: pathlib.Path) 
         serving.make_ready(task)
 
 
-@pytest.mark.parametrize("by", ["node", "option"])
+@pytest.mark.parametrize("by", ["node", "operator", "option"])
 def test_who_fetches_is_the_nodes_choice_or_the_operators(images: pathlib.Path, by: str) -> None:
     """The conductor tries to fetch it, and there is no such host."""
     task = _task("http://images.invalid/jammy.raw")
     if by == "node":
         task.node.instance_info = {**task.node.instance_info, "image_download_source": "local"}
+        task.node.driver_info = {"image_download_source": "http"}
+    elif by == "operator":
+        task.node.driver_info = {"image_download_source": "local"}
     else:
         config.CONF.set_override("image_download_source", "local", "agent")
     with pytest.raises(errors.DownloadFailed):
         serving.make_ready(task)
+
+
+def test_an_unknown_download_source_of_driver_info_is_refused(images: pathlib.Path) -> None:
+    task = _task("http://images.invalid/jammy.raw")
+    task.node.driver_info = {"image_download_source": "swift"}
+    with pytest.raises(errors.InvalidParameter, match="driver_info/image_download_source"):
+        serving.wanted(task)
 
 
 def test_files_elsewhere_on_the_conductor_are_nobodys_business(images: pathlib.Path) -> None:
@@ -150,7 +161,7 @@ def test_wrong_hints_for_the_disk_are_refused(images: pathlib.Path) -> None:
     ("drive", "said"),
     [
         ("http://169.254.169.254/drive", "closed by"),
-        ({"userdata": "x"}, "has userdata"),
+        ({"userdata": "x"}, "has the unknown key userdata"),
     ],
 )
 def test_a_drive_that_cannot_be_written_is_refused_with_the_image(

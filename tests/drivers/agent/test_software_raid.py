@@ -26,7 +26,7 @@ def test_volumes_of_real_controllers_have_no_such_rules() -> None:
 
 
 CASES: dict[str, tuple[list[Json], str, str]] = {
-    "three": ([FIRST, SECOND, {**FIRST}], "logical_disks/2", "2 volumes at most"),
+    "three": ([FIRST, SECOND, {**FIRST}], "logical_disks/2", "at most 2 volumes"),
     "first level": ([{**FIRST, "raid_level": "0"}], "logical_disks/0/raid_level", "level 1"),
     "second level": (
         [FIRST, {**SECOND, "raid_level": "5+0"}],

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from ironic_lite import clock, errors
+from ironic_lite import errors
+from ironic_lite.core import clock
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import ramdisk, standby
 from ironic_lite.drivers.agent.deploy import CustomAgentDeploy

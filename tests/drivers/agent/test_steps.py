@@ -95,7 +95,7 @@ def test_an_agent_that_is_silent_is_asked_again_for_a_while_and_then_by_its_hear
 def test_a_lost_step_fails_and_says_why(task: FakeTask) -> None:
     DEPLOY.execute_clean_step(task, SCRUB)
     task.keep(steps.COMMAND, {**task.recall(steps.COMMAND), "id": "no-such"})
-    with pytest.raises(errors.AgentCommandFailed, match="started anew while it ran this step"):
+    with pytest.raises(errors.AgentCommandFailed, match="was restarted during this step"):
         DEPLOY.poll_step(task, CLEAN, SCRUB)
 
 

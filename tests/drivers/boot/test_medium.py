@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pycdlib
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers.boot import medium, sources
 from ironic_lite.images import published
 from tests.drivers.doubles import FakeTask, node

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, ipxe, network, pxe
 from ironic_lite.drivers.fake import deploy

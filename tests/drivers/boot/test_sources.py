@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import modes, sources
 from tests.drivers import doubles
@@ -158,7 +159,7 @@ def test_secure_boot_is_one_of_uefi(conf: Any) -> None:
 
 
 def test_two_that_differ_are_not_chosen_between() -> None:
-    with pytest.raises(errors.InvalidParameter, match="bios is not the uefi of properties") as why:
+    with pytest.raises(errors.InvalidParameter, match="bios differs from the uefi of") as why:
         modes.wanted(node(properties=says("uefi"), instance_info=says("bios")))
     assert why.value.facts["path"] == "instance_info/capabilities"
 

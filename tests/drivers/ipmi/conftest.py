@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
+from ironic_lite.core import config
 from ironic_lite.drivers.ipmi import command, tool
 from tests.drivers import doubles
 from tests.emulators import ipmi

@@ -22,7 +22,7 @@ VENDOR = vendor.IpmiVendor()
         ({"ipmi_password": None}, errors.BmcAccessDenied, "Check ipmi_username, ipmi_password"),
         ({"ipmi_username": "nobody"}, errors.BmcAccessDenied, "the login of user nobody"),
         ({"ipmi_username": None}, errors.BmcAccessDenied, r"the login of user \(none\)"),
-        ({"ipmi_cipher_suite": 17}, errors.HardwareError, "does not take cipher suite 17"),
+        ({"ipmi_cipher_suite": 17}, errors.HardwareError, "does not support cipher suite 17"),
         ({"ipmi_hex_kg_key": "4b6731"}, errors.BmcAccessDenied, "ipmi_hex_kg_key"),
         (
             {"ipmi_address": "bmc.invalid"},

@@ -19,13 +19,14 @@ from typing import Any
 import psutil
 import pytest
 
-from ironic_lite import config, errors, options
+from ironic_lite import errors
+from ironic_lite.core import config, options
 from ironic_lite.drivers.ipmi import command, console, info, socat, tool
 from tests.drivers.ipmi.conftest import BmcTask, emulated, task_with
 from tests.ports import free_port
 
 Program = Callable[[str], pathlib.Path]
-INFO = {"ipmi_address": "bmc.example.org", "ipmi_username": "root", "ipmi_password": "secret"}
+INFO = {"ipmi_address": "192.0.2.7", "ipmi_username": "root", "ipmi_password": "secret"}
 ECHO = """
 case "$*" in
     *"sol activate") printf '%s\\n' "$@" > activate; echo ready; exec cat ;;
@@ -383,7 +384,7 @@ def test_a_program_that_never_listens_is_killed(
     folder = program(ECHO)
     settings(subprocess_timeout=1)
     play(folder, f"echo $$ > {folder}/pid; sleep 600 & sleep 600")
-    with pytest.raises(errors.HardwareError, match="did not begin to listen within 1 s"):
+    with pytest.raises(errors.HardwareError, match="did not listen within 1 s"):
         consoles.start_console(task())
     pid = int((folder / "pid").read_text())
     until(lambda: not lives(pid))
@@ -478,7 +479,7 @@ def test_one_thread_listens_to_all_and_ends_with_the_last(
 
 CONDUCTOR = """
 import json, sys, time
-from ironic_lite import config
+from ironic_lite.core import config
 from ironic_lite.drivers.ipmi import console
 from tests.drivers.ipmi.conftest import task_with
 config.register(config.CONF)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
 from ironic_lite.conductor.flows import consoles as flow
 from ironic_lite.conductor.watch.consoles import Consoles
-from ironic_lite.db.session import Database
+from ironic_lite.core import config
+from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.flows.rig import configure, wait_for
@@ -80,7 +80,7 @@ def folder(program: Program) -> pathlib.Path:
 
 
 def console(operator: Operator) -> base.Console:
-    found = operator.rig.service.desk.registry.interfaces["console"]["ipmitool-socat"]
+    found = operator.rig.service.runtime.registry.interfaces["console"]["ipmitool-socat"]
     assert isinstance(found, base.Console)
     return found
 
@@ -154,7 +154,7 @@ def test_it_is_started_reached_and_stopped(serve: Serve, folder: pathlib.Path) -
     sweep(operator)
     (moved,) = [one for one in operator.rig.service._plan() if one.name == "moved nodes"]
     moved.act()
-    assert operator.rig.service.desk.workers.wait_idle(10)
+    assert operator.rig.service.runtime.workers.wait_idle(10)
     assert (console(operator).proxies(), shown(operator, node)) == (before, where)
     assert switch(operator, node, False) == OFF
     assert not talks(where)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_lite import config, counters, errors
-from ironic_lite.drivers import patience
+from ironic_lite import errors
+from ironic_lite.core import bmc_metrics, config
+from ironic_lite.drivers import deadline
 from ironic_lite.drivers.ipmi import tool
 from tests.drivers.ipmi.conftest import Program, task_with
 
@@ -16,15 +17,15 @@ BUSY = "echo run >> calls\necho 'Error: Node busy' >&2\nexit 1"
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[counters.Counters]:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[bmc_metrics.Counters]:
     """Counts of this test alone, of BMCs that need no rest."""
-    made = counters.Counters()
-    monkeypatch.setattr(counters, "BMCS", made)
+    made = bmc_metrics.Counters()
+    monkeypatch.setattr(bmc_metrics, "BMCS", made)
     monkeypatch.setattr(tool, "BMCS", tool.Bmcs())
     yield made
 
 
-def results(made: counters.Counters) -> dict[str, int]:
+def results(made: bmc_metrics.Counters) -> dict[str, int]:
     """Return how many commands were counted, by result."""
     told = made.snapshot()["bmc_calls_total"]
     assert {(one["kind"], one["operation"]) for one in told} <= {("ipmi", "power")}
@@ -32,13 +33,13 @@ def results(made: counters.Counters) -> dict[str, int]:
 
 
 def test_each_command_is_counted_with_its_result(
-    program: Program, counted: counters.Counters
+    program: Program, counted: bmc_metrics.Counters
 ) -> None:
     task = task_with({"ipmi_address": "127.0.0.1", "ipmi_port": 1})
     program("echo 'Chassis Power is on'")
     tool.run(task, STATUS)
     program("echo 'Unable to establish IPMI v2 / RMCP+ session' >&2\nexit 1")
-    with pytest.raises(errors.Error), patience.limit(patience.UNHURRIED):
+    with pytest.raises(errors.Error), deadline.limit(deadline.UNHURRIED):
         tool.run(task, STATUS)
     assert sum(results(counted).values()) == 2
     assert results(counted)["ok"] == 1
@@ -47,7 +48,7 @@ def test_each_command_is_counted_with_its_result(
 
 
 def test_a_repetition_is_counted_and_who_comes_back_by_himself_causes_none(
-    program: Program, counted: counters.Counters
+    program: Program, counted: bmc_metrics.Counters
 ) -> None:
     config.CONF.set_override("min_command_interval", 1, group="ipmi")
     task = task_with({"ipmi_address": "127.0.0.1", "ipmi_port": 2})
@@ -55,7 +56,7 @@ def test_a_repetition_is_counted_and_who_comes_back_by_himself_causes_none(
     tool.run(task, STATUS)
     assert counted.snapshot()["bmc_retries_total"] == [{"kind": "ipmi", "value": 1}]
     (folder / "calls").unlink()
-    with pytest.raises(errors.HardwareError), patience.limit(patience.UNHURRIED):
+    with pytest.raises(errors.HardwareError), deadline.limit(deadline.UNHURRIED):
         tool.run(task, STATUS)
     assert (folder / "calls").read_text() == "run\n"
     assert counted.snapshot()["bmc_retries_total"] == [{"kind": "ipmi", "value": 1}]

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.drivers import base, restart
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.ipmi import bootdevice, management, power, tool, vendor, vendors
 from tests.drivers import doubles
 from tests.drivers.ipmi.conftest import BmcTask, Program, emulated, task_with
@@ -325,10 +326,10 @@ def test_a_bmc_is_reset_and_waited_for(
     assert recorded() == ["mc reset cold"]
     bmc.stop()
     assert MANAGEMENT.poll_step(machine, kind, step) is base.WAIT
-    assert machine.timers == [restart.PAUSE] * 2
+    assert machine.timers == [bmc_reset.PAUSE] * 2
     assert bmc.start()
     assert MANAGEMENT.poll_step(machine, kind, step) is base.DONE
-    assert machine.recall(restart.NOTE) is None
+    assert machine.recall(bmc_reset.NOTE) is None
 
 
 def test_a_bmc_that_is_slow_to_go_down_is_not_taken_for_back(bmc: Bmc, machine: BmcTask) -> None:
@@ -341,7 +342,7 @@ def test_a_bmc_that_is_slow_to_go_down_is_not_taken_for_back(bmc: Bmc, machine: 
 
 def test_a_bmc_that_does_not_come_back_fails_the_step(bmc: Bmc, machine: BmcTask) -> None:
     MANAGEMENT.reset_bmc(machine)
-    machine.keep(restart.NOTE, {"until": 1.0, "looks": 0})
+    machine.keep(bmc_reset.NOTE, {"until": 1.0, "looks": 0})
     bmc.stop()
     step = doubles.step("management.reset_bmc")
     with pytest.raises(

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors, masking
+from ironic_lite import errors
+from ironic_lite.core import masking
 from ironic_lite.drivers.ipmi import info
 
 LEAST = {"ipmi_address": "bmc-7"}

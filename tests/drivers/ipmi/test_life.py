@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.db.session import Database
-from ironic_lite.drivers import restart
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers import bmc_reset
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators.ipmi import PASSWORD, Bmc
 from tests.flows.rig import configure
@@ -30,7 +30,7 @@ Serve = Callable[..., Operator]
 @pytest.fixture
 def serve(sqlite_database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """A function that starts a service which drives ipmi; options as ``group__option``."""
-    monkeypatch.setattr(restart, "PAUSE", 0.05)
+    monkeypatch.setattr(bmc_reset, "PAUSE", 0.05)
     registry = Registry.load(Settings.read(configure(**ENABLED)))
     assert registry.failures == {}
     started: list[Operator] = []

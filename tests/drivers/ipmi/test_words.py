@@ -282,7 +282,7 @@ def test_a_boot_device_is_read(answer: str, device: str | None, persistent: bool
 
 @pytest.mark.parametrize("answer", ["", "01 05", "01 06 80 04", "hello", "01 05 80 0", "\0"])
 def test_what_are_no_boot_flags_is_told(answer: str) -> None:
-    with pytest.raises(ValueError, match=r"no boot flags|no bytes"):
+    with pytest.raises(ValueError, match=r"too short for boot flags|not a list of"):
         flags.read(answer)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
-from ironic_lite.drivers.redfish import connection, logins, management, power
+from ironic_lite.core import config
+from ironic_lite.drivers.redfish import management, power
+from ironic_lite.drivers.redfish.bmc import connection, sessions
 from tests.drivers import doubles
 from tests.emulators import bmc, redfish
 from tests.emulators import liar as liars
@@ -46,6 +47,15 @@ def task_of(machine: bmc.Machine, **driver_info: Any) -> BmcTask:
     return BmcTask(doubles.node(driver="redfish", driver_info=info), driver=REDFISH)
 
 
+def wait_for_answers(seconds: float) -> None:
+    """Give BMCs so many seconds for an answer, from now to the end of the test.
+
+    Logins are ended: each keeps the time-out that it was made with.
+    """
+    REDFISH.power.close()
+    config.CONF.set_override("read_timeout", seconds, group="redfish")
+
+
 @pytest.fixture(scope="session")
 def the_emulator() -> Iterator[redfish.Emulator]:
     with redfish.Emulator(count=40) as running:
@@ -53,9 +63,7 @@ def the_emulator() -> Iterator[redfish.Emulator]:
 
 
 @pytest.fixture
-def emulator(the_emulator: redfish.Emulator, quick: None) -> redfish.Emulator:
-    """A process of its own, which a machine with much to do may not let run for a while."""
-    config.CONF.set_override("read_timeout", 60, group="redfish")
+def emulator(the_emulator: redfish.Emulator) -> redfish.Emulator:
     return the_emulator
 
 
@@ -88,12 +96,12 @@ def liar() -> Iterator[liars.Liar]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Short time-outs, no sessions left from another test."""
+    """No pause between attempts, no sessions left from another test."""
     monkeypatch.setattr(connection, "LINKS", connection.Links())
-    logins._warn_of.cache_clear()
+    sessions._warn_of.cache_clear()
     conf = config.CONF
-    conf.set_override("read_timeout", 1, group="redfish")
-    conf.set_override("connect_timeout", 2, group="redfish")
+    for name in ("read_timeout", "connect_timeout"):  # a busy machine may stand still for a while
+        conf.set_override(name, 60, group="redfish")
     conf.set_override("connection_retry_interval", 0, group="redfish")
     yield
     for name in ("read_timeout", "connect_timeout", "connection_retry_interval"):

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import clock, config, errors
+from ironic_lite import errors
+from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import bios, connection
+from ironic_lite.drivers.redfish import bios
+from ironic_lite.drivers.redfish.bmc import connection
 from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
@@ -163,7 +165,9 @@ def test_a_machine_that_ignores_a_setting_fails_the_step_by_name(served: bmc.Mac
     # It may still show the boot before the restart; and a setting a little later than the boot.
     for _ in range(bios._STALE_LOOKS):
         assert poll(task, step(**wanted)) is base.WAIT
-    with pytest.raises(errors.StepFailed, match=r"not as they were asked for: BootMode$"):
+    with pytest.raises(
+        errors.StepFailed, match=r"these settings differ from the request: BootMode$"
+    ):
         poll(task, step(**wanted))
     assert task.recall(bios.NOTE) is None
 
@@ -189,7 +193,7 @@ def test_a_boot_that_never_ends_fails(served: bmc.Machine, monkeypatch: pytest.M
     served[served.system]["BootProgress"] = {"LastState": "MemoryInitializationStarted"}
     assert poll(task, step(BootMode="Bios")) is base.WAIT
     pass_time(monkeypatch)
-    with pytest.raises(errors.StepFailed, match="asked for: BootMode"):
+    with pytest.raises(errors.StepFailed, match="from the request: BootMode"):
         poll(task, step(BootMode="Bios"))
 
 

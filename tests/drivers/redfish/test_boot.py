@@ -16,8 +16,9 @@ import pycdlib
 import pytest
 import requests
 
-from ironic_lite import config, errors, masking
+from ironic_lite import errors
 from ironic_lite.conductor import fileserver
+from ironic_lite.core import config, masking
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import live
 from ironic_lite.drivers.fake import deploy

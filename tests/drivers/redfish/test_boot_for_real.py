@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
 from ironic_lite.conductor import fileserver
+from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import boot
 from tests.drivers import doubles
@@ -42,7 +42,6 @@ def conductor(tmp_path: pathlib.Path, api: service.Service) -> Iterator[None]:
     conf.set_override("state_path", str(tmp_path / "state"))
     conf.set_override("endpoint_override", api.url, group="service_catalog")
     conf.set_override("file_url_allowed_paths", [str(tmp_path)], group="conductor")
-    conf.set_override("read_timeout", 20, group="redfish")
     server = fileserver.FileServer("127.0.0.1", 0, 8)
     server.start()
     conf.set_override("http_url", f"http://127.0.0.1:{server.port}", group="deploy")

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers.redfish import boot
 from tests.drivers import doubles
 from tests.drivers.redfish import conftest

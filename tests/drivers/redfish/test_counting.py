@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, counters, errors
-from ironic_lite.drivers import base, patience
+from ironic_lite import errors
+from ironic_lite.core import bmc_metrics, config
+from ironic_lite.drivers import base, deadline
 from ironic_lite.drivers.redfish import power
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
@@ -18,14 +19,14 @@ READ = f"GET {liars.SYSTEM}"
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[counters.Counters]:
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[bmc_metrics.Counters]:
     """Counts of this test alone."""
-    made = counters.Counters()
-    monkeypatch.setattr(counters, "BMCS", made)
+    made = bmc_metrics.Counters()
+    monkeypatch.setattr(bmc_metrics, "BMCS", made)
     yield made
 
 
-def calls(made: counters.Counters) -> dict[tuple[str, str], int]:
+def calls(made: bmc_metrics.Counters) -> dict[tuple[str, str], int]:
     """Return how many calls were counted, by operation and result."""
     told: list[dict[str, Any]] = made.snapshot()["bmc_calls_total"]
     assert {one["kind"] for one in told} == {"redfish"}
@@ -33,7 +34,7 @@ def calls(made: counters.Counters) -> dict[tuple[str, str], int]:
 
 
 def test_each_request_is_counted_with_its_result_and_each_repetition(
-    liar: liars.Liar, counted: counters.Counters
+    liar: liars.Liar, counted: bmc_metrics.Counters
 ) -> None:
     task = conftest.task_at(liar.address)
     POWER.get_power_state(task)
@@ -47,7 +48,7 @@ def test_each_request_is_counted_with_its_result_and_each_repetition(
 
 
 def test_an_error_that_the_bmc_tells_of_is_no_silence(
-    liar: liars.Liar, counted: counters.Counters
+    liar: liars.Liar, counted: bmc_metrics.Counters
 ) -> None:
     task = conftest.task_at(liar.address, redfish_system_id="/redfish/v1/Systems/none")
     with pytest.raises(errors.InvalidParameter):
@@ -56,12 +57,12 @@ def test_an_error_that_the_bmc_tells_of_is_no_silence(
 
 
 def test_who_comes_back_by_himself_is_told_at_once_that_a_bmc_is_silent(
-    liar: liars.Liar, counted: counters.Counters
+    liar: liars.Liar, counted: bmc_metrics.Counters
 ) -> None:
     config.CONF.set_override("connection_retry_interval", 1, group="redfish")
     task = conftest.task_at(liar.address)
     liar.tricks[READ] = liars.hangs_up
-    with patience.limit(patience.UNHURRIED), pytest.raises(errors.BmcUnreachable):
+    with deadline.limit(deadline.UNHURRIED), pytest.raises(errors.BmcUnreachable):
         POWER.get_power_state(task)
     assert calls(counted)["GET", "silence"] == 1
     assert not task.pauses
@@ -73,15 +74,15 @@ def test_patience_bounds_a_request_also_on_a_login_from_before(
     task = conftest.task_at(liar.address)
     assert POWER.get_power_state(task) == base.POWER_OFF
     liar.tricks[READ] = liars.says_first(1, liars.silent)
-    with patience.limit(0.2), pytest.raises(errors.BmcUnreachable, match=r"within 0\.2 s"):
+    with deadline.limit(0.2), pytest.raises(errors.BmcUnreachable, match=r"within 0\.2 s"):
         POWER.get_power_state(task)
     assert POWER.get_power_state(task) == base.POWER_OFF
 
 
 def test_patience_ends_with_its_block() -> None:
-    assert not patience.limited()
-    with patience.limit(2.0):
-        assert (patience.within(60.0), patience.within(1.0)) == (2.0, 1.0)
-        with patience.limit(patience.UNHURRIED):
-            assert patience.within(60.0) == 60.0
-    assert not patience.limited()
+    assert not deadline.limited()
+    with deadline.limit(2.0):
+        assert (deadline.within(60.0), deadline.within(1.0)) == (2.0, 1.0)
+        with deadline.limit(deadline.UNHURRIED):
+            assert deadline.within(60.0) == 60.0
+    assert not deadline.limited()

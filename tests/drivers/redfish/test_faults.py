@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import pathlib
 import re
 import socket
@@ -12,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import bounded_http, config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import power, transport
+from ironic_lite.drivers.redfish import power
+from ironic_lite.drivers.redfish.bmc import transport
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
 from tests.emulators import redfish
@@ -60,10 +64,23 @@ def test_a_name_nobody_knows_is_named() -> None:
     assert "http://bmc.invalid: its name cannot be resolved" in error.message
 
 
-def test_an_address_without_route_is_told_in_the_words_of_the_system() -> None:
-    error = error_of(conftest.task_at("http://255.255.255.255"))
+@pytest.mark.parametrize(
+    "number", [errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EADDRNOTAVAIL]
+)
+def test_an_address_without_route_is_told_in_the_words_of_the_system(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """The error is made up: each machine has other networks, and other errors for an address."""
+    words = os.strerror(number)
+
+    def connect(_self: socket.socket, _address: Any) -> None:
+        raise OSError(number, words)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    error = error_of(conftest.task_at("http://192.0.2.1"))
     assert isinstance(error, errors.BmcUnreachable)
-    assert "no connection (" in error.message
+    assert f"no connection ({words.lower()})" in error.message
+    assert error.retryable
 
 
 def test_a_connection_that_is_not_accepted_times_out() -> None:
@@ -94,6 +111,7 @@ def test_a_connection_that_is_not_accepted_times_out() -> None:
 def test_a_bmc_that_takes_too_long_is_given_up_whatever_it_sends_meanwhile(
     liar: liars.Liar, trick: liars.Trick
 ) -> None:
+    conftest.wait_for_answers(1)
     liar.tricks[SYSTEM] = trick
     start = time.monotonic()
     error = error_of(conftest.task_at(liar.address))
@@ -107,7 +125,10 @@ def test_a_bmc_that_takes_too_long_is_given_up_whatever_it_sends_meanwhile(
 
 HTML = b"<html><head><title>Welcome</title></head><body>Please enable JavaScript</body></html>"
 LIES: dict[str, tuple[liars.Trick, str]] = {
-    "html": (liars.says(200, HTML, Content_Type="text/html"), "is not JSON .*text/html.*<html>"),
+    "html": (
+        liars.says(200, HTML, Content_Type="text/html"),
+        "is not JSON: 85 bytes, content type text/html",
+    ),
     "truncated": (liars.says(200, b'{"PowerState": "O'), "is not JSON"),
     "empty": (liars.says(200, b""), "is not JSON"),
     "list": (liars.says(200, ["On"]), "is not a JSON object but list"),
@@ -142,7 +163,7 @@ def test_an_answer_that_cannot_be_used_is_described(liar: liars.Liar, name: str)
     ("trick", "kind", "said"),
     [
         (liars.hangs_up, errors.BmcUnreachable, "it hung up without an answer"),
-        (liars.ends_early, errors.BmcBadAnswer, "it ends in the middle"),
+        (liars.ends_early, errors.BmcBadAnswer, "its answer is truncated"),
         (liars.babbles, errors.BmcBadAnswer, "it does not speak HTTP"),
     ],
 )
@@ -160,7 +181,7 @@ def test_a_service_root_that_is_none_is_described(liar: liars.Liar, document: An
     liar.tricks[ROOT] = liars.says(200, document)
     error = error_of(conftest.task_at(liar.address))
     assert isinstance(error, errors.BmcBadAnswer)
-    assert "it is no Redfish" in error.message
+    assert "it is not Redfish" in error.message
 
 
 def test_something_that_is_no_redfish_at_all_is_told_from_a_missing_system(
@@ -182,6 +203,16 @@ def test_an_answer_without_end_is_cut_off(
     error = error_of(conftest.task_at(liar.address))
     assert isinstance(error, errors.BmcBadAnswer)
     assert "the answer is larger than" in error.message
+
+
+def test_an_answer_of_too_many_values_is_not_parsed(
+    liar: liars.Liar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_http, "MOST_MARKS", 1000)
+    liar.tricks[SYSTEM] = liars.says(200, b'{"PowerState": "On", "a": [' + b"0," * 2000 + b"0]}")
+    error = error_of(conftest.task_at(liar.address))
+    assert isinstance(error, errors.BmcBadAnswer)
+    assert "JSON with more than 1000 of the characters" in error.message
 
 
 def test_a_redirection_with_a_body_without_end_is_cut_off(
@@ -270,7 +301,7 @@ def test_a_bmc_that_lists_no_system_may_be_starting(liar: liars.Liar, named: str
     liar.members = []
     error = error_of(conftest.task_at(liar.address, redfish_system_id=named))
     assert isinstance(error, errors.BmcUnreachable)
-    said = f"shows no system {named}, nor does it list any" if named else "lists no system"
+    said = f"does not have the system {named} and lists no system" if named else "lists no system"
     assert f"{said}. It may be starting; retry later" in error.message
 
 
@@ -312,7 +343,7 @@ def test_no_credentials_where_some_are_wanted(liar: liars.Liar) -> None:
     liar.users = {"root": "right"}
     error = error_of(conftest.task_at(liar.address))
     assert isinstance(error, errors.BmcAccessDenied)
-    assert "wants a login" in error.message
+    assert "requires a login" in error.message
 
 
 def test_a_user_without_rights_is_told_from_a_wrong_password(liar: liars.Liar) -> None:
@@ -380,14 +411,14 @@ def test_the_tls_settings_of_a_node_reach_the_wire(
         old.context.maximum_version = ssl.TLSVersion.TLSv1_2
         error = error_of(conftest.task_at(bmc.address, **common, redfish_username="other"))
         assert isinstance(error, errors.BmcBadAnswer)
-        assert "No TLS with the BMC" in error.message
+        assert "TLS with the BMC" in error.message
         assert "version" in error.message
 
 
 def test_https_to_a_port_that_speaks_http_is_told(liar: liars.Liar) -> None:
     error = error_of(conftest.task_at(liar.address.replace("http:", "https:")))
     assert isinstance(error, errors.BmcBadAnswer)
-    assert "No TLS with the BMC" in error.message
+    assert "TLS with the BMC" in error.message
 
 
 def test_a_ca_file_without_certificate_is_told(liar: liars.Liar, tmp_path: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.drivers.redfish import info
+from ironic_lite.drivers.redfish.bmc import info
 
 
 def parsed(**values: Any) -> info.Info:
@@ -43,15 +43,16 @@ def test_an_address_becomes_scheme_host_port_and_the_path_of_the_root(
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("address", "ftp://bmc", "only http and https"),
+        ("address", "ftp://bmc", "needs http or https"),
         ("address", "https://", "does not name a host"),
-        ("address", "https://b mc", "must not hold spaces"),
+        ("address", "https://b mc", "must not contain spaces"),
         ("address", "https://bmc:99999", "is not a host with an optional port"),
         ("address", "https://bmc:x", "is not a host with an optional port"),
         ("address", "https://bmc:0", "port 0"),
         ("address", "https://[2001:db8::1", "is not a host"),
         ("address", "https://-bmc", "does not name a host"),
-        ("address", "https://root:calvin@bmc", "must not hold credentials"),
+        ("address", f"https://{'b' * 254}", "more than 253 characters"),
+        ("address", "https://root:calvin@bmc", "must not contain credentials"),
         ("address", "https://bmc/redfish?x=1", r"without \? or #"),
         ("address", 42, "must be a string, not int"),
         ("address", "https://bmc\x00", "NUL"),
@@ -61,10 +62,10 @@ def test_an_address_becomes_scheme_host_port_and_the_path_of_the_root(
         ("system_id", ["/a"], "must be a string, not list"),
         ("username", 1, "must be a string, not int"),
         ("password", {}, "must be a string, not dict"),
-        ("password", "\ud800", "halves of surrogate pairs"),
-        ("verify_ca", "/no/such/file", "there is no /no/such/file here"),
-        ("verify_ca", "a" * 5000, "there is no a{255} here"),
-        ("verify_ca", 1, "must be true, false, or the path"),
+        ("password", "\ud800", "lone surrogates"),
+        ("verify_ca", "/no/such/file", "must be true, false, or the name of a PEM file"),
+        ("verify_ca", "a" * 5000, "must be true, false, or the name of a PEM file"),
+        ("verify_ca", 1, "must be true, false, or the name of a PEM file"),
         ("auth_type", "magic", "must be one of auto, basic, session"),
         ("auth_type", True, "must be one of"),
         ("tls_minimum_version", "1.0", "must be one of 1.1, 1.2, 1.3"),
@@ -99,8 +100,19 @@ def test_verification_may_come_as_text(given: Any, verify: bool) -> None:
     assert parsed(redfish_verify_ca=given).verify is verify
 
 
-def test_verification_may_be_a_file_or_a_folder_that_exists(tmp_path: pathlib.Path) -> None:
-    assert parsed(redfish_verify_ca=str(tmp_path)).verify == str(tmp_path)
+def test_verification_may_name_a_file_or_folder_below_the_one_of_the_operator(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "rack").mkdir()
+    (tmp_path / "rack" / "ca.pem").touch()
+
+    def verify(name: str) -> bool | str:
+        given = {"redfish_address": "bmc", "redfish_verify_ca": name}
+        return info.parse(given, ca_folder=str(tmp_path)).verify
+
+    assert verify("rack") == str(tmp_path / "rack")
+    for name in ("rack/ca.pem", str(tmp_path / "rack" / "ca.pem"), "rack/../rack/ca.pem"):
+        assert verify(name) == str(tmp_path / "rack" / "ca.pem")
 
 
 def test_defaults_are_the_only_system_verified_without_login() -> None:

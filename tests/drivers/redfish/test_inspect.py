@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.drivers.redfish import inspect, survey
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.drivers.redfish import inspect
+from ironic_lite.drivers.redfish.inventory import survey
+from tests.drivers.redfish import conftest
 from tests.drivers.redfish.conftest import BmcTask, task_of
 from tests.emulators import bmc
 from tests.emulators.bmc import volumes
@@ -161,7 +164,7 @@ def test_what_is_missing_is_named(
     machine: bmc.Machine, names: tuple[str, ...], missing: str
 ) -> None:
     forget(machine, machine.system, *names)
-    fails(machine, f"does not tell {missing}.", "node's properties")
+    fails(machine, f"does not report {missing}.", "node's properties")
     known = {"memory_mb": 1024, "cpu_arch": "aarch64"}
     task = inspected(machine, **known)
     wanted = {name: known[name] for name in missing.split(", ")}
@@ -187,7 +190,7 @@ def test_a_machine_without_disks_has_none(
 def test_disks_that_cannot_be_read_are_not_none(machine: bmc.Machine, broken: str) -> None:
     forget(machine, machine.system, "SimpleStorage" if broken == "Storage" else "Storage")
     machine.tricks[f"GET {machine.system}/{broken}"] = bmc.says(500)
-    fails(machine, "does not tell local_gb", f"could not be read: {broken}", "500")
+    fails(machine, "does not report local_gb", f"could not be read: {broken}", "500")
     assert inspected(machine, local_gb=70).node.properties["local_gb"] == 70
 
 
@@ -247,19 +250,25 @@ def test_a_list_of_bad_documents_is_left_after_some(machine: bmc.Machine) -> Non
     assert len(plugin_data(task)["faults"]) == 1  # the same is said once
 
 
+def silences(machine: bmc.Machine, title: str) -> None:
+    """Let a request have no answer."""
+    conftest.wait_for_answers(1)
+    machine.tricks[title] = bmc.silent
+
+
 TROUBLES: dict[str, tuple[Callable[[bmc.Machine], Any], tuple[str, ...]]] = {
     "is broken": (lambda m: m.tricks.update({"GET *": bmc.says(500)}), ("500",)),
     "breaks in the middle": (
         lambda m: m.tricks.update({f"GET {m.system}/*": bmc.says(500)}),
-        ("does not tell local_gb, cpu_arch", "Processors:", "500"),
+        ("does not report local_gb, cpu_arch", "Processors:", "500"),
     ),
     "falls silent in the middle": (
-        lambda m: m.tricks.update({f"GET {m.system}/Processors": bmc.silent}),
+        lambda m: silences(m, f"GET {m.system}/Processors"),
         ("Cannot reach the BMC",),
     ),
     "refuses in the middle": (
         lambda m: m.tricks.update({f"GET {m.system}*": bmc.says(401)}),
-        ("wants a login", "401"),
+        ("requires a login", "401"),
     ),
 }
 

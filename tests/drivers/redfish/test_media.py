@@ -11,7 +11,8 @@ from functools import partial
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.drivers.redfish import management, media
+from ironic_lite.drivers.redfish import management
+from ironic_lite.drivers.redfish.media import virtual_drives
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
@@ -168,8 +169,8 @@ def test_user_and_password_of_an_address_go_apart(
         ("ftp://host/boot.iso", "its scheme is 'ftp', not one of http, https, nfs, cifs, smb"),
         ("file:///etc/passwd", "its scheme is 'file'"),
         ("boot.iso", "its scheme is ''"),
-        ("http:///boot.iso", "must name a host and the path of an image"),
-        ("http://host", "must name a host and the path of an image"),
+        ("http:///boot.iso", "must have a host and the path of an image"),
+        ("http://host", "must have a host and the path of an image"),
         ("http://[host/boot.iso", "Invalid IPv6 URL"),
     ],
 )
@@ -254,14 +255,14 @@ def test_a_bmc_still_busy_with_an_ejection_is_told_again(
     machine.tricks[INSERT] = bmc.says_first(2, bmc.says(500))
     MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
     assert full(machine)["Cd"] == ISO
-    assert task.pauses == [media.RETRY_PAUSE] * 2
+    assert task.pauses == [virtual_drives.RETRY_PAUSE] * 2
 
 
 def test_a_bmc_that_stays_broken_is_told_of(machine: bmc.Machine, task: conftest.BmcTask) -> None:
     machine.tricks[INSERT] = bmc.says(500, {"error": {"message": "No space."}})
     with pytest.raises(errors.BmcBadAnswer, match=r"internal error: HTTP 500 \(No space\)"):
         MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
-    assert len(bodies(machine, "InsertMedia")) == media.TRIES
+    assert len(bodies(machine, "InsertMedia")) == virtual_drives.TRIES
 
 
 def test_an_image_that_the_bmc_took_and_never_shows_is_told_of(
@@ -270,7 +271,7 @@ def test_an_image_that_the_bmc_took_and_never_shows_is_told_of(
     machine.tricks[INSERT] = bmc.says(202)
     with pytest.raises(errors.HardwareError, match=r"does not show it in .* reaches that address"):
         MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
-    assert task.pauses == [media.LOOK_PAUSE] * media.LOOKS
+    assert task.pauses == [virtual_drives.LOOK_PAUSE] * virtual_drives.LOOKS
 
 
 def test_a_bmc_that_never_tells_is_believed(machine: bmc.Machine, task: conftest.BmcTask) -> None:
@@ -336,7 +337,7 @@ def test_a_bmc_that_cannot_read_an_empty_object_gets_none(
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [(204, "shows an image in it still"), (500, "internal error"), (403, "does not allow this")],
+    [(204, "still shows an image in it"), (500, "internal error"), (403, "does not allow this")],
 )
 def test_an_image_that_stays_in_is_told_of(
     machine: bmc.Machine, task: conftest.BmcTask, status: int, words: str

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironic_lite.drivers.redfish import parts
+from ironic_lite.drivers.redfish.inventory import parts
 
 Json = dict[str, Any]
 GIB = 1024**3

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.drivers import base, patience
-from ironic_lite.drivers.redfish import connection, management, power
+from ironic_lite import errors
+from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers.redfish import management, power
+from ironic_lite.drivers.redfish.bmc import retries
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 from tests.emulators import liar as liars
@@ -14,12 +15,6 @@ from tests.emulators import liar as liars
 POWER = power.RedfishPower()
 MANAGEMENT = management.RedfishManagement()
 READ = f"GET {liars.SYSTEM}"
-
-
-@pytest.fixture(autouse=True)
-def lenient() -> None:
-    """Give BMCs as long as the configuration does by default."""
-    config.CONF.set_override("read_timeout", 60, group="redfish")
 
 
 @pytest.mark.parametrize("trick", [liars.silent, liars.drips, liars.drips_body])
@@ -31,7 +26,7 @@ def test_a_bmc_that_hangs_is_told_of_before_the_caller_goes_away(
     if warm:
         POWER.get_power_state(task)
     liar.tricks[READ] = trick
-    with patience.until(0.5), pytest.raises(errors.BmcUnreachable) as caught:
+    with deadline.until(0.5), pytest.raises(errors.BmcUnreachable) as caught:
         POWER.get_power_state(task)
     assert liar.address in caught.value.message
     assert "no complete answer within" in caught.value.message or "is slow" in caught.value.message
@@ -44,7 +39,7 @@ def test_many_answers_that_are_each_quick_enough_have_one_limit_together() -> No
         lamps = MANAGEMENT.get_supported_indicators(task, "disk")
         assert len(lamps["disk"]) > 2
         machine.log.clear()
-        with patience.until(0.5):
+        with deadline.until(0.5):
             machine.tricks["GET *Drives/*"] = late
             with pytest.raises(errors.BmcUnreachable, match=r"took more than the 0\.5 s"):
                 MANAGEMENT.get_supported_indicators(task, "disk")
@@ -65,7 +60,7 @@ def test_a_bmc_that_is_busy_for_longer_than_a_caller_waits_is_not_asked_again(
     liar.tricks[f"PATCH {liars.SYSTEM}"] = liars.says(503, busy)
     task = conftest.task_at(liar.address)
     with (
-        patience.until(connection.BUSY_SECONDS - 0.1),
+        deadline.until(retries.BUSY_SECONDS - 0.1),
         pytest.raises(errors.BmcUnreachable, match="is not ready"),
     ):
         MANAGEMENT.set_boot_device(task, "pxe")
@@ -74,11 +69,11 @@ def test_a_bmc_that_is_busy_for_longer_than_a_caller_waits_is_not_asked_again(
 
 def test_a_login_made_in_a_hurry_serves_those_who_have_time(liar: liars.Liar) -> None:
     task = conftest.task_at(liar.address)
-    with patience.until(0.4):
+    with deadline.until(0.4):
         POWER.get_power_state(task)
     liar.tricks[READ] = lambda handler: late_by(handler, 0.5)
     assert POWER.get_power_state(task) == base.POWER_OFF
-    with patience.limit(0.1), pytest.raises(errors.BmcUnreachable, match=r"within 0\.1 s"):
+    with deadline.limit(0.1), pytest.raises(errors.BmcUnreachable, match=r"within 0\.1 s"):
         POWER.get_power_state(task)
 
 
@@ -88,6 +83,6 @@ def late_by(handler: bmc.Handler, seconds: float) -> None:
 
 
 def test_nothing_is_asked_when_the_time_is_over(liar: liars.Liar) -> None:
-    with patience.until(0), pytest.raises(errors.BmcUnreachable, match="is slow"):
+    with deadline.until(0), pytest.raises(errors.BmcUnreachable, match="is slow"):
         POWER.get_power_state(conftest.task_at(liar.address))
     assert liar.log == []

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.drivers import base, switching
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.drivers import base, power_switching
 from ironic_lite.drivers.redfish import power
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
@@ -45,9 +46,9 @@ def test_a_change_that_takes_seconds_is_waited_for_with_growing_pauses() -> None
         task = conftest.task_at(slow.address)
         POWER.set_power_state(task, base.POWER_ON)
         assert POWER.get_power_state(task) == base.POWER_ON
-        assert task.pauses[0] == switching.FIRST_PAUSE
+        assert task.pauses[0] == power_switching.FIRST_PAUSE
         assert task.pauses == sorted(task.pauses)
-        assert max(task.pauses) <= switching.LONGEST_PAUSE
+        assert max(task.pauses) <= power_switching.LONGEST_PAUSE
 
 
 def test_nothing_is_sent_to_a_machine_that_is_there_already(liar: liars.Liar) -> None:
@@ -140,7 +141,7 @@ def test_a_word_that_redfish_does_not_have_is_a_bad_answer(liar: liars.Liar) -> 
 
 def test_a_machine_without_soft_power_off_says_which_resets_it_knows(liar: liars.Liar) -> None:
     liar.power, liar.resets = "On", ["On", "ForceOff"]
-    with pytest.raises(errors.PowerFailure, match="knows ForceOff, On, not GracefulShutdown"):
+    with pytest.raises(errors.PowerFailure, match="has ForceOff, On, not GracefulShutdown"):
         POWER.set_power_state(conftest.task_at(liar.address), base.SOFT_POWER_OFF)
 
 

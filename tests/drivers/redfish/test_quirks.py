@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ironic_lite.drivers.redfish import management, quirks
+from ironic_lite.drivers.redfish import management
+from ironic_lite.drivers.redfish.bmc import quirks
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 

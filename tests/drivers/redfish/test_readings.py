@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.drivers.redfish import readings
+from ironic_lite.drivers.redfish.sensors import values
 from tests.drivers.redfish import sensor_documents as recorded
 
 OK = {"state": "Enabled", "health": "OK"}
 
 
-def picked(sensors: readings.Sensors, *facts: str) -> dict[str, Any]:
+def picked(sensors: values.Sensors, *facts: str) -> dict[str, Any]:
     """Return one fact of each sensor, or several as a list."""
     return {
         name: sensor[facts[0]] if len(facts) == 1 else [sensor[fact] for fact in facts]
@@ -21,7 +21,7 @@ def picked(sensors: readings.Sensors, *facts: str) -> dict[str, Any]:
 
 
 def test_a_thermal_document_of_dell() -> None:
-    assert readings.thermal(recorded.DELL_THERMAL, "System.Embedded.1") == {
+    assert values.thermal(recorded.DELL_THERMAL, "System.Embedded.1") == {
         "Fan": {
             "0x17||Fan.Embedded.1A@System.Embedded.1": {
                 "identity": "0x17||Fan.Embedded.1A",
@@ -51,7 +51,7 @@ def test_a_thermal_document_of_dell() -> None:
 
 
 def test_a_power_document_of_dell_tells_the_output_under_another_name() -> None:
-    assert readings.power(recorded.DELL_POWER, "1") == {
+    assert values.power(recorded.DELL_POWER, "1") == {
         "Power": {
             "PSU.Slot.1:Power@1": {
                 "name": "PS1 Status",
@@ -66,14 +66,14 @@ def test_a_power_document_of_dell_tells_the_output_under_another_name() -> None:
 
 
 def test_fans_in_percent_and_sockets_without_a_sensor_of_hpe() -> None:
-    found = readings.thermal(recorded.HPE_THERMAL, "1")
+    found = values.thermal(recorded.HPE_THERMAL, "1")
     assert picked(found["Fan"], "reading", "reading_units") == {"0@1": [12, "Percent"]}
     states = picked(found["Temperature"], "reading_celsius", "state")
     assert states == {"0@1": [21, "Enabled"], "1@1": [0, "Absent"]}
 
 
 def test_a_drive_of_hpe_with_a_health_is_there_and_an_empty_bay_is_none() -> None:
-    assert readings.drives(recorded.HPE_DRIVES, "DE00A000", "1") == {
+    assert values.drives(recorded.HPE_DRIVES, "DE00A000", "1") == {
         "HpeSmartStorageDiskDrive:DE00A000@1": {
             "name": "HpeSmartStorageDiskDrive",
             "model": "EG1200JEHMC",
@@ -84,26 +84,26 @@ def test_a_drive_of_hpe_with_a_health_is_there_and_an_empty_bay_is_none() -> Non
 
 
 def test_numbers_in_words_of_supermicro_are_numbers_and_other_words_none() -> None:
-    found = readings.thermal(recorded.SUPERMICRO_THERMAL, "1")
+    found = values.thermal(recorded.SUPERMICRO_THERMAL, "1")
     fans = picked(found["Fan"], "name", "reading", "reading_units", "state")
     assert fans == {"0@1": ["FAN1", 3600, "RPM", None], "1@1": ["FAN2", None, None, "Absent"]}
     assert picked(found["Temperature"], "reading_celsius") == {"0@1": 30, "1@1": None}
 
 
 def test_two_supplies_of_one_name_hide_none() -> None:
-    found = readings.power(recorded.SUPERMICRO_POWER, "1")["Power"]
+    found = values.power(recorded.SUPERMICRO_POWER, "1")["Power"]
     names = picked(found, "name")
     assert names == {"0:Power@1": "Power Supply 1", "0:Power@1#2": "Power Supply 2"}
 
 
 def test_fans_of_openbmc_turn_as_often_as_they_tell_else_in_percent() -> None:
-    found = readings.fans(recorded.OPENBMC_FANS, "chassis")
+    found = values.fans(recorded.OPENBMC_FANS, "chassis")
     speeds = picked(found, "reading", "reading_units")
     assert speeds == {"fan0@chassis": [9200, "RPM"], "fan1@chassis": [50, "Percent"]}
 
 
 def test_temperatures_of_openbmc_are_named_after_their_sensors() -> None:
-    found = readings.metrics(recorded.OPENBMC_METRICS, "chassis")
+    found = values.metrics(recorded.OPENBMC_METRICS, "chassis")
     assert picked(found, "name", "reading_celsius") == {
         "temperature_Inlet@chassis": ["Inlet", 23.5],
         "1@chassis": ["Outlet", None],
@@ -111,7 +111,7 @@ def test_temperatures_of_openbmc_are_named_after_their_sensors() -> None:
 
 
 def test_a_supply_of_openbmc_with_its_metrics() -> None:
-    found = readings.supplies([recorded.OPENBMC_SUPPLY], "PowerSubsystem@chassis")
+    found = values.supplies([recorded.OPENBMC_SUPPLY], "PowerSubsystem@chassis")
     assert found == {
         "psu0:PowerSubsystem@chassis": {
             "name": "psu0",
@@ -125,7 +125,7 @@ def test_a_supply_of_openbmc_with_its_metrics() -> None:
 
 
 def test_sensors_of_all_kinds_are_sorted_and_the_rest_is_left_out() -> None:
-    found = readings.sensors(recorded.OPENBMC_SENSORS, "c")
+    found = values.sensors(recorded.OPENBMC_SENSORS, "c")
     assert picked(found["Temperature"], "reading_celsius") == {"inlet@c": 22}
     assert picked(found["Fan"], "reading", "reading_units", "max_reading_range") == {
         "tach0@c": [9100, "RPM", 20000],
@@ -140,7 +140,7 @@ def test_sensors_of_all_kinds_are_sorted_and_the_rest_is_left_out() -> None:
     ids=str,
 )
 def test_what_is_no_list_of_sensors_has_none(document: dict[str, Any]) -> None:
-    assert readings.thermal(document, "1") == {"Fan": {}, "Temperature": {}}
+    assert values.thermal(document, "1") == {"Fan": {}, "Temperature": {}}
 
 
 def test_nonsense_in_a_sensor_costs_that_fact_only() -> None:
@@ -151,6 +151,6 @@ def test_nonsense_in_a_sensor_costs_that_fact_only() -> None:
         "Status": "fine",
         "MaxReadingRange": 9,
     }
-    (found,) = readings.thermal({"Fans": [fan]}, "1")["Fan"].values()
+    (found,) = values.thermal({"Fans": [fan]}, "1")["Fan"].values()
     known = {name: value for name, value in found.items() if value is not None}
     assert known == {"identity": "0", "max_reading_range": 9}

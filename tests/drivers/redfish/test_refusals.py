@@ -10,7 +10,8 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, logins, power
+from ironic_lite.drivers.redfish import power
+from ironic_lite.drivers.redfish.bmc import connection, sessions
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
 
@@ -29,7 +30,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     told = Clock()
-    monkeypatch.setattr(connection.LINKS, "refusals", logins.Refusals(told))
+    monkeypatch.setattr(connection.LINKS, "refusals", sessions.Refusals(told))
     return told
 
 
@@ -58,7 +59,9 @@ def test_a_wrong_password_is_not_tried_again_and_again(
     denied(wanted)
     asked = list(liar.log)
     clock.now += 50
-    denied(wanted, "not asked again for 10 s with these, lest it locks that user out")
+    denied(
+        wanted, "does not retry these credentials for 10 s, because the BMC may lock that user out"
+    )
     assert liar.log == asked
     clock.now += 11
     denied(wanted)
@@ -83,12 +86,12 @@ def test_what_was_mended_on_the_bmc_is_found_after_a_while(liar: liars.Liar, clo
     wanted = task(liar)
     denied(wanted)
     liar.users = {"root": "wrong"}
-    clock.now += logins.REFUSED_SECONDS
+    clock.now += sessions.REFUSED_SECONDS
     assert POWER.get_power_state(wanted) == base.POWER_OFF
     liar.users = {"root": "right"}
     liar.forget_sessions()
     denied(wanted)
-    denied(wanted, f"again for {logins.REFUSED_SECONDS:g} s")
+    denied(wanted, f"credentials for {sessions.REFUSED_SECONDS:g} s")
 
 
 def test_a_session_that_runs_out_under_a_changed_password_is_one_refusal(
@@ -132,23 +135,23 @@ def test_a_bmc_that_echoes_the_password_does_not_get_it_into_the_log(
 # -- the memory of refusals -----------------------------------------------------------------------
 
 
-def left(refusals: logins.Refusals, login: str) -> str | None:
+def left(refusals: sessions.Refusals, login: str) -> str | None:
     try:
         refusals.check(login)
     except errors.BmcAccessDenied as why:
         assert why.message.startswith(WHY.message)
-        return why.message.partition("again for ")[2].partition(" ")[0]
+        return why.message.partition("credentials for ")[2].partition(" ")[0]
     return None
 
 
 def test_pauses_double_up_to_a_bound() -> None:
     clock = Clock()
-    refusals = logins.Refusals(clock)
+    refusals = sessions.Refusals(clock)
     pauses = []
     for _ in range(5):
         refusals.note("one", WHY)
         pauses.append(left(refusals, "one"))
-        clock.now += logins.REFUSED_LONGEST
+        clock.now += sessions.REFUSED_LONGEST
         assert left(refusals, "one") is None
     assert pauses == ["60", "120", "240", "300", "300"]
     assert left(refusals, "other") is None
@@ -158,8 +161,8 @@ def test_pauses_double_up_to_a_bound() -> None:
 
 
 def test_the_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logins, "_REMEMBERED", 2)
-    refusals = logins.Refusals(time.monotonic)
+    monkeypatch.setattr(sessions, "_REMEMBERED", 2)
+    refusals = sessions.Refusals(time.monotonic)
     for login in "abc":
         refusals.note(login, WHY)
     assert [left(refusals, login) is None for login in "abc"] == [True, False, False]

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
+from ironic_lite import errors
+from ironic_lite.core import config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import management, pending, power
+from ironic_lite.drivers.redfish import management, power
+from ironic_lite.drivers.redfish.bmc import pending_settings
 from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
@@ -73,7 +75,7 @@ def test_in_bios_mode_it_cannot_be_switched_on(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
     machine.tree[machine.system]["Boot"]["BootSourceOverrideMode"] = "Legacy"
-    with pytest.raises(errors.HardwareError, match="needs the boot mode uefi; this machine boots"):
+    with pytest.raises(errors.HardwareError, match="needs the boot mode uefi; this machine has"):
         MANAGEMENT.set_secure_boot_state(task, True)
     assert machine.changes() == []
 
@@ -121,7 +123,7 @@ def test_a_bmc_that_takes_some_seconds_costs_no_restart(
     machine.tricks[f"GET {path}"] = shown
     MANAGEMENT.set_secure_boot_state(task, True)
     assert machine.sent == []
-    assert task.pauses == [pending.LOOK_PAUSE] * 2
+    assert task.pauses == [pending_settings.LOOK_PAUSE] * 2
 
 
 def test_so_does_the_boot_mode(machine: bmc.Machine, task: conftest.BmcTask) -> None:
@@ -143,16 +145,16 @@ def test_a_bmc_that_is_busy_with_the_change_is_asked_again(
 
     machine.at_boot(stumble)
     MANAGEMENT.set_secure_boot_state(task, True)
-    assert pending.PAUSE in task.pauses
+    assert pending_settings.PAUSE in task.pauses
 
 
-@pytest.mark.parametrize("state", sorted(pending.OCCUPIED))
+@pytest.mark.parametrize("state", sorted(pending_settings.OCCUPIED))
 def test_a_machine_with_an_instance_is_not_restarted(
     machine: bmc.Machine, task: conftest.BmcTask, state: str
 ) -> None:
     task.node.provision_state = state
     at_boot(machine, f"{machine.system}/SecureBoot")
-    with pytest.raises(errors.HardwareError, match="not restarted unasked: reboot it, then repeat"):
+    with pytest.raises(errors.HardwareError, match="not restarted automatically: reboot it, then"):
         MANAGEMENT.set_secure_boot_state(task, True)
     assert machine.sent == []
 
@@ -285,7 +287,7 @@ def test_a_machine_that_shows_no_mode_is_told_one_all_the_same(
 ) -> None:
     del machine.tree[machine.system]["Boot"]["BootSourceOverrideMode"]
     with pytest.raises(
-        errors.UnsupportedDriverExtension, match="shows no boot mode and takes none"
+        errors.UnsupportedDriverExtension, match="does not show or accept a boot mode"
     ):
         MANAGEMENT.set_boot_mode(task, "bios")
     machine.tricks[f"PATCH {machine.system}"] = bmc.says(204)

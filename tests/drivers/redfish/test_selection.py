@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ironic_lite import errors
-from ironic_lite.drivers.redfish.selection import (
+from ironic_lite.drivers.redfish.raid.selection import (
     GIB,
     LEVELS,
     Choice,
@@ -287,8 +287,8 @@ def test_disks_that_are_not_free_are_left_alone_and_named_in_the_refusal() -> No
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"physical_disks": ["A0", "X"]}, "physical_disks/1: 'X' is not there; controller A has"),
-        ({"physical_disks": ["A0"]}, "physical_disks: RAID 1 takes 2 disks or more, not 1"),
+        ({"physical_disks": ["A0", "X"]}, "physical_disks/1: 'X' does not exist; controller A has"),
+        ({"physical_disks": ["A0"]}, "physical_disks: RAID 1 needs 2 disks or more, not 1"),
         (
             {"physical_disks": ["A0", "A1"], "size_gb": 500},
             "size_gb: these disks have room for 100",
@@ -298,10 +298,10 @@ def test_disks_that_are_not_free_are_left_alone_and_named_in_the_refusal() -> No
             "number_of_physical_disks: 3, but 2 disks are named",
         ),
         ({"size_gb": 500}, "500 GiB do not fit: the free disks give 100 GiB"),
-        ({"number_of_physical_disks": 1}, "RAID 1 takes 2 disks or more, not 1"),
+        ({"number_of_physical_disks": 1}, "RAID 1 needs 2 disks or more, not 1"),
         (
             {"raid_level": "1+0", "number_of_physical_disks": 5},
-            "RAID 1+0 takes 4 disks or more, an",
+            "RAID 1+0 needs 4 disks or more, an",
         ),
         ({"raid_level": "2"}, "raid_level: 2 is not possible by Redfish"),
     ],
@@ -324,7 +324,7 @@ def test_of_two_controllers_of_one_name_it_must_be_said_whose_disks_are_named() 
     ]
     named: Json = {"physical_disks": ["0", "1"]}
     assert refused([wish(controller="PERC H755", **named)], *twins) == (
-        "d/0/controller: 'PERC H755' may be any of RAID.Slot.1, RAID.Slot.2; say which"
+        "d/0/controller: 'PERC H755' may be any of RAID.Slot.1, RAID.Slot.2; use one of them"
     )
     for one in twins:
         [choice] = choose([("d", wish(controller=one.name, **named))], twins)

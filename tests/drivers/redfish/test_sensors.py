@@ -171,7 +171,7 @@ def test_one_broken_document_costs_its_own_sensors_only(
     machine.tricks[f"GET {machine.places.chassis}/Thermal"] = bmc.says(500)
     found = MANAGEMENT.get_sensors_data(task)
     assert (found["Fan"], len(found["Power"]), len(found["Drive"])) == ({}, 1, 2)
-    assert "sensors are missing: The BMC at" in caplog.text
+    assert "cannot read some sensors: The BMC at" in caplog.text
 
 
 def test_if_all_are_broken_the_first_reason_is_told(
@@ -190,6 +190,7 @@ def test_a_bmc_that_falls_silent_is_not_asked_for_the_rest(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
     old(machine)
+    conftest.wait_for_answers(1)
     machine.tricks[f"GET {machine.places.chassis}/Thermal"] = bmc.silent
     with pytest.raises(errors.BmcUnreachable, match="no complete answer"):
         MANAGEMENT.get_sensors_data(task)

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config, errors
-from ironic_lite.drivers import base, patience
-from ironic_lite.drivers.redfish import connection, interface, management, power, surplus
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.drivers import base, deadline
+from ironic_lite.drivers.redfish import interface, management, power
+from ironic_lite.drivers.redfish.bmc import connection, session_eviction
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
 from tests.emulators import redfish
@@ -238,7 +240,7 @@ def test_a_bmc_whose_login_must_leave_holds_nobody_up_for_long(
     limits: list[float] = []
 
     def notes_its_time(link: connection.Link) -> None:
-        limits.append(patience.within(60.0))
+        limits.append(deadline.within(60.0))
 
     monkeypatch.setattr(connection.Link, "close", notes_its_time)
     with liars.Liar() as second:
@@ -248,7 +250,7 @@ def test_a_bmc_whose_login_must_leave_holds_nobody_up_for_long(
         POWER.get_power_state(member(second))
         cache_of(0)
         POWER.get_power_state(member(second))  # its own
-    assert limits == [surplus.SECONDS, 60.0]
+    assert limits == [session_eviction.SECONDS, 60.0]
 
 
 def test_a_fleet_that_is_larger_than_the_cache_still_mostly_needs_no_login() -> None:
@@ -260,16 +262,16 @@ def test_a_fleet_that_is_larger_than_the_cache_still_mostly_needs_no_login() -> 
         kept[number] = kept.pop(number, SimpleNamespace(used=1.0))
         over = len(kept) - most
         if over > 0:
-            kept.pop(next(surplus.leaving(kept, (), over=over, idle=0.0)))
+            kept.pop(next(session_eviction.leaving(kept, (), over=over, idle=0.0)))
     assert misses < 0.4 * fleet * rounds
 
 
 def test_who_is_idle_leaves_first_and_then_who_has_no_login() -> None:
     links = {name: SimpleNamespace(used=float(at)) for at, name in enumerate("abcdef")}
-    order = list(surplus.leaving(links, ["e"], over=3, idle=1.0))
+    order = list(session_eviction.leaving(links, ["e"], over=3, idle=1.0))
     assert order[:3] == ["a", "b", "e"]
     assert sorted(order[3:]) == sorted(links)
-    assert list(surplus.leaving(links, ["e"], over=0, idle=1.0)) == ["a", "b"]
+    assert list(session_eviction.leaving(links, ["e"], over=0, idle=1.0)) == ["a", "b"]
 
 
 def test_without_a_cache_each_call_logs_in_and_out(liar: liars.Liar, cache_of: Any) -> None:
@@ -313,7 +315,6 @@ def test_bmcs_that_are_silent_hold_no_stop_up(
 ) -> None:
     POWER.get_power_state(member(liar))
     liar.tricks["DELETE *"] = liars.silent
-    config.CONF.set_override("read_timeout", 60, group="redfish")
     monkeypatch.setattr(interface, "CLOSE_SECONDS", 0.2)
     POWER.close()
     assert len(connection.LINKS) == 0
@@ -354,7 +355,6 @@ def test_a_silent_bmc_does_not_hold_up_another_one(liar: liars.Liar) -> None:
         liars.silent(handler)
 
     liar.tricks[READ] = silent
-    config.CONF.set_override("read_timeout", 30, group="redfish")
     with liars.Liar() as other, futures.ThreadPoolExecutor(1) as pool:
         lost = pool.submit(POWER.get_power_state, member(liar))
         assert asked.wait(10)
@@ -371,7 +371,7 @@ def test_who_waits_too_long_for_the_turn_is_told_so(
     task = member(liar)
     monkeypatch.setattr(connection, "_timeouts", lambda: (0.1, 0.1))
     with (
-        connection.LINKS.held(connection.settings(task)),
+        connection.LINKS.held(connection.settings(task), task.confirm_lock),
         futures.ThreadPoolExecutor(1) as pool,
         pytest.raises(errors.BmcUnreachable, match=r"is busy: .* took more than 0\.2 s"),
     ):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import errors, passthru
+from ironic_lite import errors
+from ironic_lite.domain import passthru
 from ironic_lite.drivers.base import Call
 from ironic_lite.drivers.redfish import vendor
 from tests.drivers.redfish import conftest
@@ -134,7 +135,7 @@ def test_bad_arguments_are_refused_before_the_bmc_is_asked(
 def test_events_that_the_bmc_has_not_are_refused(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
-    with pytest.raises(errors.InvalidParameter, match="no Weather, but Alert, StatusChange"):
+    with pytest.raises(errors.InvalidParameter, match="not have Weather, but Alert, StatusChange"):
         call(task, "create_subscription", Destination=LISTENER, EventTypes=["Weather", "Alert"])
     assert f"POST {ALL}" not in machine.log
 

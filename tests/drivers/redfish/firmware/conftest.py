@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
+from ironic_lite.core import config
 from tests.emulators import bmc
-
-
-@pytest.fixture(autouse=True)
-def patient(quick: None) -> None:
-    """No BMC here is silent; a busy machine may keep its thread from answering for a while."""
-    config.CONF.set_override("read_timeout", 60, group="redfish")
 
 
 @pytest.fixture

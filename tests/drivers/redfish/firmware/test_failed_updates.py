@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.drivers.redfish import firmware
+from ironic_lite.drivers.redfish.firmware import interface
 from tests.drivers.redfish import conftest
 from tests.drivers.redfish.firmware.updating import (
     BIOS,
@@ -134,7 +134,7 @@ def test_the_password_of_an_image_goes_to_the_bmc_and_nowhere_else(served: bmc.M
     assert (body["Username"], body["Password"]) == ("me", SECRET)
     assert body["ImageURI"] == "https://images.example.org/BIOS-2.0.bin"
     assert body["TransferProtocol"] == "HTTPS"
-    assert SECRET not in str(task.recall(firmware.NOTE))
+    assert SECRET not in str(task.recall(interface.NOTE))
     assert SECRET not in failure(task, private)
 
 

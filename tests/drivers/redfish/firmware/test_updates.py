@@ -8,7 +8,8 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import jobs, updates
+from ironic_lite.drivers.redfish.bmc import jobs
+from ironic_lite.drivers.redfish.firmware import updates
 from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.drivers.redfish.firmware.updating import (
@@ -51,7 +52,7 @@ def test_a_bmc_that_tells_no_version_says_so(served: bmc.Machine) -> None:
     del served[served.system]["BiosVersion"]
     del served[served.places.manager]["FirmwareVersion"]
     del served[served.places.chassis]["NetworkAdapters"]
-    with pytest.raises(errors.UnsupportedDriverExtension, match="it tells none"):
+    with pytest.raises(errors.UnsupportedDriverExtension, match="it reports none"):
         FIRMWARE.cache_firmware_components(conftest.task_of(served))
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import firmware
+from ironic_lite.drivers.redfish.firmware import interface
 from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 
-FIRMWARE = firmware.RedfishFirmware()
+FIRMWARE = interface.RedfishFirmware()
 CLEAN = base.StepKind.CLEAN
 URL = "http://images.example.org/{}.bin"
 UPDATE = "POST /redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate"
@@ -36,10 +36,10 @@ def begin(task: doubles.FakeTask, *images: dict[str, Any]) -> None:
 
 def later(task: doubles.FakeTask, seconds: float) -> None:
     """Let time pass for what is kept on the node."""
-    note = task.recall(firmware.NOTE)
+    note = task.recall(interface.NOTE)
     for name in ("began", "since", "silent"):
         note[name] = note[name] and note[name] - seconds
-    task.keep(firmware.NOTE, note)
+    task.keep(interface.NOTE, note)
 
 
 def poll(task: doubles.FakeTask, *images: dict[str, Any]) -> base.Outcome:
@@ -52,11 +52,11 @@ def finish(task: doubles.FakeTask, *images: dict[str, Any]) -> doubles.FakeTask:
     """Poll to the end, each time as if another conductor had the node; return that one's task."""
     for _ in range(80):
         if poll(task, *images) is base.DONE:
-            assert task.recall(firmware.NOTE) is None
+            assert task.recall(interface.NOTE) is None
             return task
         timers, task = task.timers, task.elsewhere()
         task.timers = timers
-    raise AssertionError(task.recall(firmware.NOTE))
+    raise AssertionError(task.recall(interface.NOTE))
 
 
 def failure(task: doubles.FakeTask, *images: dict[str, Any]) -> str:
@@ -65,9 +65,9 @@ def failure(task: doubles.FakeTask, *images: dict[str, Any]) -> str:
         try:
             assert poll(task, *images) is base.WAIT
         except errors.StepFailed as why:
-            assert task.recall(firmware.NOTE) is None
+            assert task.recall(interface.NOTE) is None
             return str(why.facts["reason"])
-    raise AssertionError(task.recall(firmware.NOTE))
+    raise AssertionError(task.recall(interface.NOTE))
 
 
 def versions(machine: bmc.Machine) -> dict[str, str]:
@@ -80,4 +80,4 @@ def orders(machine: bmc.Machine) -> list[Any]:
 
 
 def phase(task: doubles.FakeTask) -> str:
-    return str(task.recall(firmware.NOTE)["phase"])
+    return str(task.recall(interface.NOTE)["phase"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironic_lite import config
+from ironic_lite.core import config
 from tests.emulators import bmc
 
 

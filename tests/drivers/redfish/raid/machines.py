@@ -8,7 +8,8 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import management, power, raid
+from ironic_lite.drivers.redfish import management, power
+from ironic_lite.drivers.redfish.raid import interface
 from tests.drivers import doubles
 from tests.drivers.redfish.conftest import BmcTask
 from tests.emulators import bmc
@@ -25,7 +26,7 @@ def node_at(machine: bmc.Machine, *disks: Json, **columns: Any) -> BmcTask:
     driver = dataclasses.replace(
         doubles.FAKE,
         power=power.RedfishPower(),
-        raid=raid.RedfishRAID(),
+        raid=interface.RedfishRAID(),
         management=management.RedfishManagement(),
     )
     node = doubles.node(
@@ -46,7 +47,7 @@ def finish(task: BmcTask, outcome: base.Outcome | None, polls: int = 60) -> BmcT
     one's task."""
     while outcome is base.WAIT:
         polls -= 1
-        assert polls, (task.timers, task.recall(raid.NOTE))
+        assert polls, (task.timers, task.recall(interface.NOTE))
         task = elsewhere(task)
         outcome = poll(task)
     assert outcome is base.DONE

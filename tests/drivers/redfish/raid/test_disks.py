@@ -43,7 +43,7 @@ def drives(machine: bmc.Machine, *numbers: int) -> Json:
     return {"Drives": [found[number] for number in numbers]}
 
 
-LOCKED = "it is encrypted, and cannot be read here"
+LOCKED = "it is encrypted and locked"
 FOREIGN = {"Oem": {"Dell": {"DellPhysicalDisk": {"RaidStatus": "Foreign"}}}}
 
 
@@ -105,7 +105,7 @@ def test_a_volume_that_tells_none_of_its_disks_may_be_on_any(machine: bmc.Machin
     add_volume(machine, "7", RAIDType="RAID5")
     text = refusal(machine, ROOT)
     assert "RAID 1 needs 2 free disks of one kind, there are 0. Not free: 0: it may be in " in text
-    assert "volume Volume 7, which tells no disk" in text
+    assert "volume Volume 7, which lists no disk" in text
     create(node_at(machine, ROOT), delete_existing=True)
     assert there(machine) == [("RAID1", ["0", "1"])]
 
@@ -113,7 +113,7 @@ def test_a_volume_that_tells_none_of_its_disks_may_be_on_any(machine: bmc.Machin
 def test_a_volume_whose_disks_have_other_paths_may_be_on_any(machine: bmc.Machine) -> None:
     elsewhere = {"Drives": [{"@odata.id": "/redfish/v1/Chassis/1/Drives/0"}]}
     add_volume(machine, "7", RAIDType="RAID0", Links=elsewhere)
-    assert "0: it may be in volume Volume 7, which tells no disk" in refusal(machine, ROOT)
+    assert "0: it may be in volume Volume 7, which lists no disk" in refusal(machine, ROOT)
 
 
 def test_a_disk_in_a_volume_that_is_not_listed_is_left_alone(machine: bmc.Machine) -> None:

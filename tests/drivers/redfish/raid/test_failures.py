@@ -6,9 +6,11 @@ import time
 
 import pytest
 
-from ironic_lite import clock, config, errors
+from ironic_lite import errors
+from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import connection, jobs, orders, raid, storage
+from ironic_lite.drivers.redfish.bmc import connection, jobs
+from ironic_lite.drivers.redfish.raid import interface, storage, volume_changes
 from tests.drivers import doubles
 from tests.drivers.redfish.raid.machines import (
     DATA,
@@ -72,7 +74,7 @@ def test_a_volume_whose_task_was_done_and_that_is_not_there_fails(machine: bmc.M
     task = begun(machine)
     assert poll(task) is base.WAIT
     machine.tasks[0].effect = lambda: None
-    assert failure(task).startswith("the BMC said that it did create RAID 1 on disks 0, 1")
+    assert failure(task).startswith("the BMC reported success of: create RAID 1 on disks 0, 1")
 
 
 def test_a_volume_whose_deletion_was_done_and_that_is_there_still_fails(
@@ -84,7 +86,7 @@ def test_a_volume_whose_deletion_was_done_and_that_is_there_still_fails(
     assert poll(task) is base.WAIT
     machine.tasks[-1].effect = lambda: None
     said = failure(task)
-    assert "to delete volume system of controller RAID1 any more, or calls it done, and" in said
+    assert "to delete volume system of controller RAID1, or reports it as done, but" in said
     assert task.node.raid_config != {}
 
 
@@ -106,7 +108,7 @@ def test_a_task_that_waits_for_a_restart_nobody_told_of_gets_one(machine: bmc.Ma
     task = begun(machine)
     assert poll(task) is base.WAIT
     machine.tasks[0].state = "Pending"
-    for _ in range(orders.PATIENT_LOOKS):
+    for _ in range(volume_changes.PATIENT_LOOKS):
         assert poll(task) is base.WAIT
         assert machine.sent == []
     assert poll(task) is base.WAIT
@@ -122,7 +124,7 @@ def test_a_task_that_the_bmc_forgot_without_doing_it_fails(machine: bmc.Machine)
     assert poll(task) is base.WAIT
     machine.tasks.clear()
     said = failure(task)
-    assert "the BMC does not know its task /redfish/v1/TaskService/Tasks/1 to create RAID 1" in said
+    assert "the BMC no longer knows its task /redfish/v1/TaskService/Tasks/1 to create" in said
 
 
 def test_a_volume_that_came_out_too_small_fails(machine: bmc.Machine) -> None:
@@ -130,7 +132,7 @@ def test_a_volume_that_came_out_too_small_fails(machine: bmc.Machine) -> None:
     task = begun(machine)
     assert poll(task) is base.WAIT
     machine["Volumes/1"]["CapacityBytes"] = 50 * 1024**3
-    assert failure(task) == "volume system has 50 GiB, not 100. Ask for less, or for more disks"
+    assert failure(task) == "volume system has 50 GiB, not 100. Request less, or more disks"
 
 
 @pytest.mark.parametrize("status", [503, 0])
@@ -142,10 +144,10 @@ def test_a_bmc_that_restarts_in_mid_task_is_waited_for(machine: bmc.Machine, sta
     assert poll(task) is base.WAIT
     machine.restart()
     assert poll(task) is base.WAIT
-    assert task.recall(raid.NOTE)["silent"] is not None
+    assert task.recall(interface.NOTE)["silent"] is not None
     machine.silent_for = 0
     assert poll(task) is base.WAIT
-    assert task.recall(raid.NOTE)["silent"] is None
+    assert task.recall(interface.NOTE)["silent"] is None
     finish(task, base.WAIT)
     assert there(machine) == [("RAID1", ["0", "1"])]
     assert changes(machine) == ["POST Volumes"]
@@ -163,7 +165,7 @@ def test_a_bmc_that_died_in_mid_task_fails_the_step_in_the_end(
     said = failure(task, polls=1)
     assert said.startswith("no usable answer of the BMC for 90")
     assert "while it was to create RAID 1 on disks 0, 1 of controller RAID1: Cannot reach" in said
-    assert said.endswith("look at the volumes of the machine, and run the step again")
+    assert said.endswith("check the volumes of the machine, and run the step again")
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["the order", "a look"])
@@ -212,7 +214,7 @@ def test_an_order_whose_answer_was_lost_is_not_sent_twice(machine: bmc.Machine) 
     machine.tricks[title] = loses
     assert poll(task) is base.WAIT
     del machine.tricks[title]
-    assert task.recall(raid.NOTE)["orders"][0]["state"] == orders.NEW
+    assert task.recall(interface.NOTE)["orders"][0]["state"] == volume_changes.NEW
     finish(task, base.WAIT)
     assert changes(machine) == ["POST Volumes"]
     assert len(machine.tasks) == 1
@@ -266,9 +268,9 @@ def test_an_order_whose_sending_could_not_be_saved_is_looked_for_by_the_same_con
 ) -> None:
     """The database was away for a moment; the timer rings again, with the plan of before."""
     task = begun(machine)
-    kept = task.recall(raid.NOTE)
+    kept = task.recall(interface.NOTE)
     assert poll(task) is base.WAIT
-    task.keep(raid.NOTE, kept)
+    task.keep(interface.NOTE, kept)
     finish(task, base.WAIT)
     assert changes(machine) == ["POST Volumes"]
     assert len(machine.tasks) == 1
@@ -324,7 +326,7 @@ def test_a_server_error_at_a_deletion_is_no_quirk_elsewhere(machine: bmc.Machine
     machine.tricks[f"DELETE {machine.places.volumes}/1"] = bmc.says(500, answer)
     assert doubles.clean(task, "raid.delete_configuration") is base.WAIT
     assert poll(task) is base.WAIT
-    assert task.recall(raid.NOTE)["silent"] is not None
+    assert task.recall(interface.NOTE)["silent"] is not None
     assert changes(machine)[-1] == "DELETE 1"
 
 
@@ -342,8 +344,8 @@ def test_controllers_in_a_collection_of_their_own_are_read(machine: bmc.Machine)
 
 def test_a_plan_survives_as_json(machine: bmc.Machine) -> None:
     task = begun(machine, ROOT, DATA)
-    kept = task.recall(raid.NOTE)
-    assert orders.Work.of(kept).saved() == kept
+    kept = task.recall(interface.NOTE)
+    assert volume_changes.Work.of(kept).saved() == kept
 
 
 # -- which volume came of which order ----------------------------------------------------------
@@ -363,8 +365,8 @@ def test_of_volumes_on_the_same_disks_each_is_known_by_its_size(
     ]
     body = {"RAIDType": "RAID1", "Links": {"Drives": [{"@odata.id": path} for path in paths]}}
     size = {} if asked is None else {"CapacityBytes": asked}
-    order = orders.Order(orders.CREATE, "/Volumes", "create", {**body, **size})
-    work = orders.Work(orders=[order], until=0.0, before=[], disks=[])
-    volume = orders.find(work, order, made)
+    order = volume_changes.Order(volume_changes.CREATE, "/Volumes", "create", {**body, **size})
+    work = volume_changes.Work(orders=[order], until=0.0, before=[], disks=[])
+    volume = volume_changes.find(work, order, made)
     assert volume is not None
     assert volume.path == found

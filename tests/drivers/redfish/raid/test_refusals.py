@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ironic_lite import errors
-from ironic_lite.drivers.redfish import raid
+from ironic_lite.drivers.redfish.raid import interface
 from tests.drivers import doubles
 from tests.drivers.redfish.raid.machines import (
     DATA,
@@ -24,8 +24,8 @@ from tests.emulators import bmc
     [
         ({"raid_level": "2"}, "raid_level: 2 is not possible by Redfish; possible are 0, 1, 5, 6"),
         ({"raid_level": "JBOD"}, "raid_level: JBOD is not possible by Redfish"),
-        ({"size_gb": 0}, "size_gb: a volume has 1 GiB at least"),
-        ({"interface_type": "scsi"}, "interface_type: disks known by Redfish are sata or sas"),
+        ({"size_gb": 0}, "size_gb: a volume has at least 1 GiB"),
+        ({"interface_type": "scsi"}, "interface_type: Redfish disks are sata or sas"),
         (
             {"physical_disks": [{"size": 1}, {"size": 1}], "controller": "software"},
             "physical_disks: must be names; hints are for software RAID",
@@ -36,7 +36,7 @@ from tests.emulators import bmc
 def test_what_redfish_cannot_do_is_refused_when_it_is_written(disk: Json, said: str) -> None:
     config = {"logical_disks": [ROOT, {**DATA, **disk}]}
     with pytest.raises(errors.InvalidParameter) as refusal:
-        raid.RedfishRAID().validate_raid_config(doubles.FakeTask(), config)
+        interface.RedfishRAID().validate_raid_config(doubles.FakeTask(), config)
     assert refusal.value.message.startswith(f"logical_disks/1/{said}")
 
 
@@ -49,7 +49,7 @@ def test_what_redfish_cannot_do_is_refused_when_it_is_written(disk: Json, said: 
         ({"controller": "X"}, "logical_disks/0/controller: there is no 'X'; the RAID controllers"),
         (
             {"controller": "RAID1", "physical_disks": ["0", "9"]},
-            "logical_disks/0/physical_disks/1: '9' is not there; controller RAID1 has: 0, 1, 2, 3",
+            "logical_disks/0/physical_disks/1: '9' does not exist; controller RAID1 has: 0",
         ),
     ],
 )
@@ -98,7 +98,7 @@ def test_disks_of_volumes_that_are_there_are_only_taken_when_told_so(machine: bm
         ({"Status": {"State": "Absent"}}, "its state is Absent"),
         ({"Status": {"State": "Enabled", "Health": "Critical"}}, "its health is Critical"),
         ({"HotspareType": "Global"}, r"it is a hot spare \(Global\)"),
-        ({"CapacityBytes": None}, "the BMC does not say its size"),
+        ({"CapacityBytes": None}, "the BMC does not report its size"),
     ],
 )
 def test_disks_in_trouble_are_not_used(machine: bmc.Machine, change: Json, said: str) -> None:

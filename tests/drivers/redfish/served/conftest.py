@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ironic_lite import config
-from ironic_lite.db.session import Database
-from ironic_lite.drivers import restart
-from ironic_lite.drivers.redfish import connection, logins, power
+from ironic_lite.core import config
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers import bmc_reset
+from ironic_lite.drivers.redfish import power
+from ironic_lite.drivers.redfish.bmc import retries, sessions
 from tests.drivers.redfish.served.service import RedfishOperator
 from tests.drivers.redfish.served.spoils import USERS
 from tests.emulators import bmc
@@ -44,10 +45,10 @@ def operator(serve: Callable[..., RedfishOperator]) -> RedfishOperator:
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Pauses and limits of fractions of a second."""
-    monkeypatch.setattr(connection, "BUSY_SECONDS", 0.001)
+    monkeypatch.setattr(retries, "BUSY_SECONDS", 0.001)
     # What happens in that minute is the subject of test_refusals.
-    monkeypatch.setattr(logins, "REFUSED_SECONDS", 0.0)
-    monkeypatch.setattr(restart, "PAUSE", 0.01)
+    monkeypatch.setattr(sessions, "REFUSED_SECONDS", 0.0)
+    monkeypatch.setattr(bmc_reset, "PAUSE", 0.01)
     monkeypatch.setattr(power, "SILENCE_SECONDS", 0.01)
     config.CONF.set_override("power_state_change_timeout", 2, group="conductor")
     yield

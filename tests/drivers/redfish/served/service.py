@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ironic_lite.db.session import Database
+from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators import bmc
 from tests.flows.rig import configure

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 
 Spoil = Callable[[bmc.Machine], None]
@@ -47,8 +48,10 @@ def _breaks(machine: bmc.Machine) -> None:
     machine.tricks["*"] = bmc.says(500)
 
 
-def _falls_silent(machine: bmc.Machine) -> None:
-    machine.tricks["*"] = bmc.silent
+def falls_silent(machine: bmc.Machine, title: str = "*", trick: bmc.Trick = bmc.silent) -> None:
+    """Let requests have no whole answer, for which nobody waits for long any more."""
+    conftest.wait_for_answers(1)
+    machine.tricks[title] = trick
 
 
 def _hangs_up_on_changes(machine: bmc.Machine) -> None:
@@ -64,7 +67,7 @@ BAD_POWER: dict[str, tuple[Spoil, tuple[str, ...]]] = {
     "never changes": (_stuck, ("not reached within 2 s", "last showed the state Off")),
     "is refused": (_refuses, ("refused On", "The door is open")),
     "breaks the BMC": (_breaks, ("has an internal error: HTTP 500",)),
-    "silences the BMC": (_falls_silent, ("no complete answer within 1 s",)),
+    "silences the BMC": (falls_silent, ("no complete answer within 1 s",)),
     "gets no answer": (_hangs_up_on_changes, ("hung up without an answer",)),
     "is forbidden": (_changes_its_password, ("refused the credentials of user root",)),
 }
@@ -74,6 +77,7 @@ BAD_POWER: dict[str, tuple[Spoil, tuple[str, ...]]] = {
 def mend(machine: bmc.Machine) -> None:
     """Let a spoiled machine be good again."""
     machine.tricks.clear()
+    conftest.wait_for_answers(60)
     machine.habits.power_stuck = False
     machine.users.update(USERS)
 

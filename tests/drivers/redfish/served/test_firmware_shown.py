@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.work.task import Task
 from tests.drivers.redfish.served.service import RedfishOperator
 from tests.emulators import bmc
 from tests.flows.rig import wait_for
@@ -98,7 +98,7 @@ def test_a_setting_that_the_machine_ignores_fails_the_clean_by_name(
     node = enroll(operator, machine)
     clean(operator, node, "bios.apply_configuration", {"name": "BootMode", "value": "Bios"})
     operator.rig.reaches(node, "clean failed")
-    assert "not as they were asked for: BootMode" in operator.shows(node)["last_error"]
+    assert "these settings differ from the request: BootMode" in operator.shows(node)["last_error"]
 
 
 READ = ("", "/states", "/runs", "/runs/current", "/history")

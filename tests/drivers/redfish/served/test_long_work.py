@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.conductor.task import Task
+from ironic_lite.conductor.work.task import Task
 from tests.drivers.redfish.served.jobs import JOBS, Job
 from tests.drivers.redfish.served.service import RedfishOperator
 from tests.drivers.redfish.served.spoils import USERS, Spoil, nothing_held, says
@@ -137,10 +137,12 @@ def test_another_conductor_goes_on_with_it(
     machine.habits.task_polls = 1_000_000
     machine.habits.power_polls = 2
     first = serve()
-    after_first(machine, JOBS[title].asked, lambda machine: first.rig.service.desk.stopping.set())
+    after_first(
+        machine, JOBS[title].asked, lambda machine: first.rig.service.runtime.stopping.set()
+    )
     node = starts(first, machine, JOBS[title])
     first.rig.bury()
-    assert first.rig.service.desk.workers.wait_idle(10)
+    assert first.rig.service.runtime.workers.wait_idle(10)
     machine.habits.task_polls = 1
     for task in machine.tasks:
         task.polls = 1

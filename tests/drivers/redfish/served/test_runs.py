@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ironic_lite.drivers import restart
+from ironic_lite.drivers import bmc_reset
 from tests.drivers.redfish.served.service import RedfishOperator
 from tests.drivers.redfish.served.spoils import (
     BAD_POWER,
@@ -128,7 +128,7 @@ def test_a_bmc_that_is_restarted_is_waited_for(
 def test_a_bmc_that_does_not_come_back_fails_the_clean(
     operator: RedfishOperator, machine: bmc.Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restart, "SECONDS", 0.1)
+    monkeypatch.setattr(bmc_reset, "SECONDS", 0.1)
     machine.habits.restart_requests = 1_000_000
     node = operator.at(machine)
     operator.asks(node, "clean", clean_steps=RESET_BMC)

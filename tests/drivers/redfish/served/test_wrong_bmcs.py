@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from tests.drivers.redfish.served.service import RedfishOperator
-from tests.drivers.redfish.served.spoils import BAD_POWER, USERS, nothing_held, says
+from tests.drivers.redfish.served.spoils import (
+    BAD_POWER,
+    USERS,
+    falls_silent,
+    mend,
+    nothing_held,
+    says,
+)
 from tests.emulators import bmc, redfish
 from tests.ports import free_port
 
@@ -29,7 +36,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "no login": (
         {"redfish_username": None, "redfish_password": None},
-        ("wants a login", "Set redfish_username"),
+        ("requires a login", "Set redfish_username"),
     ),
     "basic password": (
         {"redfish_password": "wrong", "redfish_auth_type": "basic"},
@@ -53,7 +60,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "scheme": (
         {"redfish_address": "https://{host}"},
-        ("No TLS with the BMC", "scheme and port of redfish_address"),
+        ("TLS with the BMC", "scheme and port of redfish_address"),
     ),
 }
 
@@ -136,10 +143,10 @@ SPOILED: dict[str, tuple[bmc.Trick, tuple[str, ...]]] = {
     "404": (bmc.says(404), ("no Redfish service",)),
     "403": (
         bmc.says(403, {"error": {"message": "You shall not."}}),
-        ("does not allow this to user root", "You shall not", "rights of an administrator"),
+        ("does not allow this to user root", "You shall not", "administrator rights"),
     ),
     "truncated JSON": (bmc.cuts_short, ("is not JSON", "content type application/json")),
-    "truncated answer": (bmc.ends_early, ("ends in the middle",)),
+    "truncated answer": (bmc.ends_early, ("answer is truncated",)),
     "a page for people": (bmc.speaks_html, ("is not JSON", "content type text/html")),
     "hang-ups": (bmc.hangs_up, ("hung up without an answer",)),
     "silence": (bmc.silent, ("no complete answer within 1 s",)),
@@ -154,12 +161,14 @@ def test_a_broken_bmc_leads_back_to_enroll(
     operator: RedfishOperator, machine: bmc.Machine, what: str
 ) -> None:
     trick, words = SPOILED[what]
+    if trick in {bmc.silent, bmc.drips_body}:
+        falls_silent(machine, trick=trick)
     machine.tricks["*"] = trick
     node = operator.at(machine, "enroll")
     shown = operator.provision(node, "manage")
     assert (shown["provision_state"], nothing_held(shown)) == ("enroll", True)
     assert says(shown, "Failed to verify node", *words)
-    machine.tricks.clear()
+    mend(machine)
     assert operator.provision(node, "manage")["provision_state"] == "manageable"
 
 

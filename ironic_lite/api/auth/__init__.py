@@ -1,0 +1,1 @@
+"""Identification of callers, and limits for requests without a login."""

@@ -1,0 +1,201 @@
+"""A file of users and bcrypt hashes, as written by ``htpasswd -B``."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import os
+import pathlib
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+import bcrypt
+
+from ironic_lite import errors
+from ironic_lite.api.auth import check_queue, failures
+from ironic_lite.api.wire import client_address
+from ironic_lite.core import config, log_lines
+
+LOG = logging.getLogger(__name__)
+
+_HASH = re.compile(rb"\$2[yab]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
+_LONGEST = 72  # bytes: bcrypt reads no more, and refuses longer input
+_KEPT_SECONDS = 600.0
+_MOST_KEPT = 1024
+_CHECKS = 2
+_MOST_WAITING = 48
+_DOUBTFUL = 20
+"""Failures of a network within a minute that make its next check doubtful."""
+_RIGHT_LATELY = 86_400.0
+"""Seconds for which a user that logged in from a network has precedence from there."""
+PATIENCE = 5.0
+"""Seconds that a password waits for its check before its request is refused."""
+
+
+class PasswordFile:
+    """Checks passwords; the file may change at any time.
+
+    A hash takes long to compute, on purpose. A right password is remembered until it has not been
+    used for ten minutes, as a hash under a key that only this process has. A change of the user's
+    line ends that at once. A remembered password needs no slot of the few concurrent checks. Others
+    wait in a queue: first users that logged in lately from the same network, then callers with the
+    fewest failures. So a flood of wrong passwords keeps out neither users who are logged in nor
+    users from other networks.
+
+    :param now: seconds of a monotonic clock.
+    :param most: most hashes computed at once.
+    :param patience: seconds that others wait for a slot, by default `PATIENCE`.
+    :raises config.ConfigError: the file cannot be read, or has a malformed line.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        most: int = _CHECKS,
+        patience: float | None = None,
+    ) -> None:
+        self._path = pathlib.Path(path)
+        self._now = now
+        self._most = most
+        patience = PATIENCE if patience is None else patience
+        self._queue = check_queue.CheckQueue(most, _MOST_WAITING, patience)
+        self._failures = failures.Failures(now)
+        self._throttle = log_lines.LogThrottle()
+        self._key = secrets.token_bytes(32)
+        self._guard = threading.Lock()
+        self._right: dict[bytes, float] = {}
+        self._lately: dict[bytes, float] = {}
+        try:
+            self._stamp = self._file_stamp()
+            self._users, faults = _read(self._path)
+        except OSError as why:
+            raise config.ConfigError(
+                reason=f"[DEFAULT]http_basic_auth_user_file: cannot read {path}: {why.strerror}"
+            ) from None
+        if faults:
+            raise config.ConfigError(reason=f"[DEFAULT]http_basic_auth_user_file: {faults[0]}")
+        self._warn()
+
+    def check(self, user: str, password: bytes, source: str = "") -> bool:
+        """Return whether this is the user's password; an unknown user takes as long.
+
+        :param source: the client address.
+        :raises errors.Unavailable: the file cannot be read any more.
+        :raises errors.TooManyRequests: too many passwords are being checked.
+        """
+        users = self._current()
+        known = users.get(user)
+        # The costliest hash of the file, so that response times do not reveal user names.
+        against = known or max(users.values(), key=_cost, default=None)
+        if against is None:
+            return False
+        proof = self._digest(user.encode(), against, password)
+        if known is not None and self._kept(proof):
+            return True
+        place = client_address.network(source)
+        here, pair = (self._digest(user.encode(), each.encode()) for each in (place, source))
+        rank = (not self._was_right(here), self._failures.count(pair), self._failures.count(place))
+        new, _, failed = rank
+        try:
+            with self._queue.place(rank, doubtful=new and failed >= _DOUBTFUL):
+                # An equal password may have been checked while this one waited.
+                right = self._kept(proof) or (_same(password, against) and known is not None)
+                if right:  # kept before the next in the queue looks
+                    self._keep(proof, here)
+        except check_queue.Full:
+            raise errors.TooManyRequests(limit=self._most, option="max_password_checks") from None
+        if not right:
+            self._failures.note(pair, place)
+        return right
+
+    def _digest(self, *parts: bytes) -> bytes:
+        told = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        return hmac.digest(self._key, told, "sha256")
+
+    def _kept(self, proof: bytes) -> bool:
+        """Return whether a password is remembered; if so, remember it for longer."""
+        with self._guard:
+            if self._right.get(proof, 0.0) <= self._now():
+                return False
+            _put(self._right, proof, self._now() + _KEPT_SECONDS)
+            return True
+
+    def _was_right(self, here: bytes) -> bool:
+        return self._lately.get(here, 0.0) > self._now()
+
+    def _keep(self, proof: bytes, here: bytes) -> None:
+        with self._guard:
+            _put(self._right, proof, self._now() + _KEPT_SECONDS)
+            _put(self._lately, here, self._now() + _RIGHT_LATELY)
+
+    def _file_stamp(self) -> tuple[int, int, int]:
+        found = os.stat(self._path)
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _warn(self) -> None:
+        if not self._users:
+            LOG.warning("No user can log in: %s contains no user", self._path)
+
+    def _current(self) -> dict[str, bytes]:
+        """Return the users of the file in its current state."""
+        try:
+            with self._throttle:
+                stamp = self._file_stamp()
+                if stamp != self._stamp:
+                    users, faults = _read(self._path)
+                    for fault in faults:
+                        LOG.error("A user cannot log in: %s", fault)
+                    self._users, self._stamp = users, stamp
+                    self._warn()
+        except OSError as why:
+            if self._throttle.new(str(why.strerror)):
+                LOG.error("No user can log in: cannot read %s: %s", self._path, why.strerror)
+            raise errors.Unavailable(
+                "Logins cannot be checked; the service's log says why."
+            ) from why
+        return self._users
+
+
+def _put(known: dict[bytes, float], key: bytes, until: float) -> None:
+    """Store a key as the newest; drop the oldest keys if the table is full."""
+    known.pop(key, None)
+    while len(known) >= _MOST_KEPT:
+        del known[next(iter(known))]
+    known[key] = until
+
+
+def _same(password: bytes, hashed: bytes) -> bool:
+    try:
+        return bcrypt.checkpw(password[:_LONGEST], hashed)
+    except ValueError:
+        return False
+
+
+def _read(path: pathlib.Path) -> tuple[dict[str, bytes], list[str]]:
+    """Return the hashes by user, and the faults; the first line of a user counts.
+
+    :raises OSError: the file cannot be read.
+    """
+    users: dict[str, bytes] = {}
+    faults = []
+    lines = path.read_bytes().decode(errors="replace").splitlines()
+    for number, line in enumerate(map(str.strip, lines), 1):
+        user, colon, told = line.partition(":")
+        if not colon:
+            continue
+        # Fields after the hash are ignored, as in a line of passwd(5).
+        hashed = told.partition(":")[0].strip().encode()
+        if _HASH.fullmatch(hashed):
+            users.setdefault(user, hashed)
+        else:
+            faults.append(f"{path}, line {number}: no bcrypt hash of {user!r}; use htpasswd -B")
+    return users, faults
+
+
+def _cost(hashed: bytes) -> bytes:
+    return hashed[4:6]

@@ -1,1 +1,0 @@
-"""Who asks: one way for each [api]auth_strategy, and bounds for those who need no login."""

@@ -1,0 +1,111 @@
+"""Find the node that a path names: by UUID, or since 1.5 by name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.api.policy.access import OWNERS
+from ironic_lite.api.service import Service
+from ironic_lite.api.validation import rules as forms
+from ironic_lite.api.wire.request import Request
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import nodes
+
+NAMES_SINCE = 5
+_LONGEST = 255
+_BELOW = "/nodes/"
+_GENERATION = "generation"
+
+
+def node(request: Request, ident: str) -> str:
+    """Return ``ident`` in the database's form.
+
+    :raises errors.InvalidParameter: neither a UUID nor a valid name.
+    :raises errors.NodeNotFound: a name in a version before 1.5.
+    """
+    known = forms.ident(ident, "node")
+    if request.version < NAMES_SINCE and not forms.uuid_like(ident):
+        raise errors.NodeNotFound(node=ident)
+    return known
+
+
+def tag(row: Mapping[str, Any]) -> str:
+    """Return the entity tag (RFC 9110, 8.8.3) of a node: its generation, which counts changes.
+
+    :param row: with ``generation``.
+    """
+    return f'"{row[_GENERATION]}"'
+
+
+def fetch(
+    service: Service,
+    request: Request,
+    ident: str,
+    columns: Sequence[str] | None = None,
+    *,
+    with_traits: bool = False,
+    rules: Sequence[str] = (),
+    enough: Callable[..., bool] = all,
+) -> dict[str, Any]:
+    """Return a node's columns (None for all), read by one statement, if the caller may see them.
+
+    :param with_traits: adds the key ``traits``, a sorted list.
+    :param rules: replace the rule of the route; ``enough=any`` if one passed rule suffices.
+    :raises errors.NodeNotFound: the node does not exist, or the caller may not see it.
+    :raises errors.Forbidden: the caller may see the node, but a rule forbids the operation.
+    :raises errors.PreconditionFailed: the node has changed since the tag in If-Match.
+    """
+    known = node(request, ident)
+    wanted = request.if_match if request.path.startswith(_BELOW) else frozenset()
+    needed = (*(OWNERS if request.access.limited else ()), *((_GENERATION,) if wanted else ()))
+    more = [] if columns is None else [name for name in needed if name not in columns]
+    read = columns if columns is None else (*columns, *more)
+    names = (f"{known}{request.suffix}", known) if request.path == f"{_BELOW}{ident}" else (known,)
+
+    def find(name: str) -> dict[str, Any]:
+        found = service.database.read(
+            lambda conn: nodes.get(conn, name, read, with_traits=with_traits)
+        )
+        request.access.node(found, errors.NodeNotFound(node=known), *rules, enough=enough)
+        return found
+
+    row = _first(names, find)
+    if wanted and "*" not in wanted and tag(row) not in wanted:
+        tags = ", ".join(sorted(wanted))[:_LONGEST]
+        raise errors.PreconditionFailed(node=known, tag=tag(row), wanted=tags)
+    for name in more:
+        del row[name]
+    return row
+
+
+def present(service: Service, request: Request, ident: str) -> None:
+    """Refuse a node that does not exist, or that the caller may not use in this way.
+
+    :raises errors.NotFound, errors.Forbidden, errors.InvalidParameter: as `fetch`.
+    """
+    fetch(service, request, ident, ("uuid",))
+
+
+def _first(names: Sequence[str], find: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """Return the first node that the caller can see; try each name once."""
+    *others, last = dict.fromkeys(names)
+    for name in others:
+        with contextlib.suppress(errors.NodeNotFound):
+            return find(name)
+    return find(last)
+
+
+def judge(
+    conn: Connection, request: Request, node_uuid: str, missing: errors.Error, *rules: str
+) -> None:
+    """Check the caller's rights on an object of a node; one statement if rules bind the caller.
+
+    :param missing: the error of a missing object, raised if the caller may not see this one.
+    :param rules: replace the rule of the route.
+    :raises errors.Forbidden: the caller may see the object, but a rule forbids the operation.
+    """
+    if request.access.limited:
+        request.access.node(nodes.get(conn, node_uuid, OWNERS), missing, *rules)

@@ -1,0 +1,183 @@
+"""The conductor of a node, found by cached membership rows and `ring`.
+
+A conductor that did not answer is doubted: other conductors are asked until its next heartbeat.
+Doubt changes only the choice of a conductor to ask. The owner of a node, and the owner that the API
+shows, stay the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_lite import errors
+from ironic_lite.db.engine.session import Database
+from ironic_lite.db.queries import conductors
+from ironic_lite.membership import ring
+from ironic_lite.membership.members import Membership, members
+
+LOG = logging.getLogger(__name__)
+
+
+_NONE_ALIVE = (
+    "No conductor is alive. It may still be starting: GET /readyz shows when one is alive; "
+    "retry then."
+)
+
+
+class ConductorRouter:
+    """The living conductors as this process last read them; one serves all threads."""
+
+    def __init__(self, database: Database, conf: cfg.ConfigOpts) -> None:
+        self._database = database
+        self._conf = conf
+        self._members: tuple[ring.Member, ...] = ()
+        self._read_at = float("-inf")
+        self._roster = Membership(conf.conductor.heartbeat_timeout)
+        self._reading = threading.Lock()
+        self._signs: dict[str, Any] = {}
+        self._doubted: dict[str, Any] = {}  # by host: its last heartbeat before it did not answer
+
+    def members(self) -> tuple[ring.Member, ...]:
+        """Return the living conductors, at most hash_ring_reset_interval seconds old."""
+        if time.monotonic() - self._read_at >= self._conf.conductor.hash_ring_reset_interval:
+            self.refresh()
+        return self._members
+
+    def refresh(self) -> None:
+        """Read the membership again."""
+        with self._reading:
+            try:
+                rows = self._database.read(conductors.members)
+            except errors.Error:
+                self._roster.blind()
+                raise
+            self._members = self._roster.living(rows)
+            self._signs = {row["hostname"]: row["updated_at"] for row in rows}
+            self._doubted = {
+                host: sign for host, sign in self._doubted.items() if self._signs.get(host) == sign
+            }
+            self._read_at = time.monotonic()
+
+    def doubt(self, host: str) -> None:
+        """Record that a conductor did not answer, until its next heartbeat."""
+        if host in self._doubted:
+            return
+        # A heartbeat written before now does not end the doubt.
+        with contextlib.suppress(errors.Error):
+            self.refresh()
+        with self._reading:
+            self._doubted = {**self._doubted, host: self._signs.get(host)}
+        LOG.warning("Conductor %s does not answer; other conductors are asked until it does", host)
+
+    def trusted(self, hosts: Iterable[str]) -> str:
+        """Return the first of these hosts without doubt, or the first if all are doubted."""
+        some = list(hosts)
+        return next((host for host in some if host not in self._doubted), some[0])
+
+    def _preferred(self, able: list[ring.Member]) -> list[ring.Member]:
+        """Return the able conductors without doubt, or all of them if all are doubted."""
+        doubted = self._doubted
+        return [one for one in able if one.host not in doubted] or able
+
+    def lives(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a conductor is alive, by its row as read now.
+
+        :param row: with hostname, online and updated_at.
+        """
+        return self._roster.lives(row)
+
+    def living(self, rows: Iterable[Mapping[str, Any]]) -> tuple[ring.Member, ...]:
+        """Return the living conductors, by their rows as read now.
+
+        :param rows: of ``db.queries.conductors.members``.
+        """
+        return self._roster.living(rows)
+
+    def owners(self) -> Callable[[Mapping[str, Any]], str | None]:
+        """Return a function that returns owners, for many nodes at one moment.
+
+        Its argument has at least a node's ``uuid``, ``driver`` and ``conductor_group``.
+        """
+        members = self.members()
+        able: dict[tuple[str, str], list[ring.Member]] = {}
+
+        def owner(node: Mapping[str, Any]) -> str | None:
+            driver, group = node["driver"], node["conductor_group"]
+            some = able.get((driver, group))
+            if some is None:
+                some = able[driver, group] = ring.candidates(members, group, driver)
+            # One conductor is the common case and needs no hash.
+            return some[0].host if len(some) == 1 else ring.owner(some, group, driver, node["uuid"])
+
+        return owner
+
+    def owner(self, driver: str, group: str, node_uuid: str) -> str | None:
+        """Return the host that owns a node (field `conductor`), None without one."""
+        return ring.owner(self.members(), group, driver, node_uuid)
+
+    def host_for(self, node: Mapping[str, Any]) -> str:
+        """Return the host to call about a node: its owner, or the next on the ring.
+
+        :param node: at least its ``uuid``, ``driver`` and ``conductor_group``.
+        :raises errors.NoConductor: the able conductors are away, or none is alive.
+        :raises errors.NotFound: the living conductors do not have its driver.
+        """
+        driver, group, uuid = node["driver"], node["conductor_group"], node["uuid"]
+        able = self._able(driver, group)
+        host = ring.owner(self._preferred(able), group, driver, uuid)
+        if host is not None:
+            return host
+        why = self._missing(driver, group)
+        if isinstance(why, errors.NoValidHost):
+            raise errors.NotFound(why.message, **why.facts)
+        raise why
+
+    def any_host(self, driver: str, group: str) -> str:
+        """Return a host that can check a node of this driver and group.
+
+        :raises errors.NoConductor: the able conductors are away, or none is alive.
+        :raises errors.NoValidHost: the living conductors do not have this driver.
+        """
+        able = self._able(driver, group)
+        if not able:
+            raise self._missing(driver, group)
+        return self._preferred(able)[0].host
+
+    def some_host(self) -> str:
+        """Return one of the living hosts, for work that any conductor can do.
+
+        :raises errors.NoConductor: no conductor is alive.
+        """
+        living = self.members()
+        if not living:
+            self.refresh()
+            living = self.members()
+        if not living:
+            raise errors.NoConductor(_NONE_ALIVE, host="any", reason="none is alive")
+        return random.choice(self._preferred(list(living))).host  # spreads the work; no secret
+
+    def _able(self, driver: str, group: str) -> list[ring.Member]:
+        """Return the living conductors for such nodes; without any, read them again."""
+        able = ring.candidates(self.members(), group, driver)
+        if not able:
+            self.refresh()
+            able = ring.candidates(self.members(), group, driver)
+        return able
+
+    def _missing(self, driver: str, group: str) -> errors.Error:
+        registered = members(self._database.read(conductors.members))
+        away = ring.candidates(registered, group, driver)
+        if away:
+            return errors.NoConductor(host=", ".join(sorted(one.host for one in away)))
+        if not self._members:
+            # The first conductor is starting, and its drivers are not known yet.
+            return errors.NoConductor(_NONE_ALIVE, host="any", reason="none is alive")
+        return errors.NoValidHost(driver=driver, group=group)

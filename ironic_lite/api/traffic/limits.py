@@ -1,0 +1,123 @@
+"""Concurrency limits of a process, one for each cause of waiting.
+
+A request may wait for its body, for a conductor, or for the database. Each kind has a limit of its
+own, above which requests get 503, so that waiting requests of one kind do not block the others.
+Nodes can be read while no conductor answers, and changes are accepted while ten thousand agents
+send heartbeats. Each connection has a thread, so no request waits where it could not be refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_lite import errors
+from ironic_lite.rpc import interface
+
+READS = "reads"
+CHANGES = "changes"
+AGENTS = "agents"
+QUESTIONS = "questions"
+
+_OPTIONS: Mapping[str, str] = {
+    # kind of request: the option of [api] with its limit
+    READS: "max_reads",
+    CHANGES: "max_changes",
+    AGENTS: "max_agent_requests",
+    QUESTIONS: "max_questions",
+}
+_OF_AGENTS = ("/lookup", "/heartbeat", "/continue_inspection")
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+PATIENCE = 1.0
+"""Seconds that a request waits for a free slot before it is refused."""
+
+
+def room_of(method: str, path: str) -> str:
+    """Return the concurrency limit that a request counts against.
+
+    :param path: below ``/v1``.
+    """
+    if path.startswith(_OF_AGENTS):
+        return AGENTS
+    return READS if method in _READING else CHANGES
+
+
+class ConcurrencyLimits:
+    """The slots of one process; one object serves all its threads.
+
+    :param patience: seconds to wait for a slot, by default `PATIENCE`.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts, *, patience: float | None = None) -> None:
+        self._limits = {name: int(conf.api[option]) for name, option in _OPTIONS.items()}
+        self._places = {name: threading.BoundedSemaphore(n) for name, n in self._limits.items()}
+        self._patience = PATIENCE if patience is None else patience
+        self._here = threading.local()
+
+    @contextlib.contextmanager
+    def enter(self, room: str) -> Iterator[None]:
+        """Hold a slot for the length of the block.
+
+        :raises errors.TooManyRequests: no slot became free in time.
+        """
+        places = self._places[room]
+        if not places.acquire(timeout=self._patience):
+            raise errors.TooManyRequests(limit=self._limits[room], option=_OPTIONS[room])
+        before, self._here.room = getattr(self._here, "room", None), room
+        try:
+            yield
+        finally:
+            self._here.room = before
+            places.release()
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[None]:
+        """Hold a second slot for a conductor call, if the request is a read.
+
+        :raises errors.TooManyRequests: as `enter`.
+        """
+        if getattr(self._here, "room", None) != READS:
+            yield
+            return
+        with self.enter(QUESTIONS):
+            yield
+
+
+class Client:
+    """Calls conductors for requests, within the concurrency limit.
+
+    :param inner: `rpc.client.Client`, or a stand-in of a test.
+    """
+
+    def __init__(self, inner: Any, rooms: ConcurrencyLimits) -> None:
+        self._inner = inner
+        self._rooms = rooms
+
+    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
+        """Return the conductor ``host``, or any living conductor if None."""
+        more = {} if timeout is None else {"timeout": timeout}
+        found: Any = _LimitedConductor(self._inner.conductor(host, **more), self._rooms)
+        return found  # type: ignore[no-any-return]  # it has the methods of the contract
+
+
+class _LimitedConductor:
+    """A conductor whose methods run with a slot held."""
+
+    __slots__ = ("_inner", "_rooms")
+
+    def __init__(self, inner: Any, rooms: ConcurrencyLimits) -> None:
+        self._inner = inner
+        self._rooms = rooms
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._rooms.asking():
+                return method(*args, **kwargs)
+
+        return call

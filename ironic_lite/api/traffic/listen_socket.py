@@ -1,0 +1,84 @@
+"""The address of the API: its reservation, its certificate, its URL.
+
+Separate from `server`, because callers need it before they import large modules.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+from oslo_config import cfg
+
+from ironic_lite import errors
+from ironic_lite.core import config
+
+Address = tuple[str, int]
+"""An IP address and a port."""
+MOST_WAITING = 2**31 - 1
+"""Backlog of connections; listen(2) reduces it to net.core.somaxconn."""
+
+
+def reserve(conf: cfg.ConfigOpts) -> socket.socket:
+    """Reserve the address of [api]host and port; return the socket that holds it.
+
+    Each process of the API opens its own socket there with SO_REUSEPORT, so that they share the
+    address. A second service of the same user could do that too and take part of the connections.
+    Therefore this socket, which never listens, is bound first and alone. It sets SO_REUSEPORT only
+    when it has the address. From then on a second service fails to bind, also while no process
+    listens.
+
+    :raises errors.OpenError: the address is in use, not of this machine, or not permitted.
+    """
+    host, port = conf.api.host, conf.api.port
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, address = found[0]
+        keeper = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            # Ignores closing connections; another bound socket still counts as in use.
+            keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            keeper.bind(address)
+            keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+            keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        except OSError:
+            keeper.close()
+            raise
+    except OSError as error:
+        why = error.strerror or error
+        raise errors.OpenError(
+            reason=f"[api]host, port: cannot listen on {host} port {port}: {why}"
+        ) from None
+    return keeper
+
+
+def address(keeper: socket.socket) -> Address:
+    """Return the address that `reserve` has bound."""
+    host, port, *_ = keeper.getsockname()
+    return str(host), int(port)
+
+
+def check_tls(conf: cfg.ConfigOpts) -> None:
+    """Check that certificate and key, if configured, are valid and belong together.
+
+    :raises config.ConfigError: they are not usable.
+    """
+    certificate, key = conf.api.ssl_cert_file, conf.api.ssl_key_file
+    if not certificate:
+        return
+    try:
+        # Without the last argument, OpenSSL would ask for a password on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, lambda: "")
+    except (ssl.SSLError, OSError, ValueError) as error:
+        why = getattr(error, "reason", None) or error
+        raise config.ConfigError(
+            reason=f"[api]ssl_cert_file, ssl_key_file: {certificate} and {key} are not a PEM "
+            f"certificate and its unencrypted key: {why}"
+        ) from None
+
+
+def url(conf: cfg.ConfigOpts, address: Address) -> str:
+    """Return the URL at which the API listens."""
+    host = f"[{conf.api.host}]" if ":" in conf.api.host else conf.api.host
+    scheme = "https" if conf.api.ssl_cert_file else "http"
+    return f"{scheme}://{host}:{address[1]}"

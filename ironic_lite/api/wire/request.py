@@ -1,0 +1,272 @@
+"""Small classes for a request and its answer, which Pecan makes for every call.
+
+Pecan's own classes are WebOb's. They parse much that this service does not use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import re
+from collections.abc import Callable, Iterable
+from functools import cached_property, lru_cache
+from http import HTTPStatus
+from typing import Any
+
+from oslo_config import cfg
+
+from ironic_lite.api.policy.access import Access
+from ironic_lite.api.wire import parsing, refusals
+from ironic_lite.core import log_lines, metrics
+from ironic_lite.core.context import Context
+from ironic_lite.domain.versions import Version
+
+LOG = logging.getLogger(__name__)
+
+Environ = dict[str, Any]
+StartResponse = Callable[..., Any]
+_EVERYTHING = Access()
+CALL = "ironic_lite.call"
+"""The key of the `Call` in the WSGI environment, set by `middleware`."""
+
+_HOST = re.compile(r"[A-Za-z0-9._~-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
+_LONGEST_HOST = 253 + len(":65535")
+"""Characters of a name (RFC 1035, 3.1) and a port."""
+_REQUEST_ID = re.compile(r"req-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_PREFIX = re.compile(r"(/[\w.~%-]+)*", re.ASCII)
+_JSON = ("Content-Type", "application/json")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_READING = frozenset({"GET", "HEAD"})
+_PHRASES = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+
+@dataclasses.dataclass(slots=True)
+class Call:
+    """The facts about a request that are collected before and during routing.
+
+    ``path`` starts below ``/v1`` and has no trailing slash; ``headers`` go on every answer.
+    ``route`` is the matching path of the table, once found. ``public`` means that no login is
+    needed, ``admitted`` that the caller has been identified; ``access`` holds the caller's rights.
+    ``found`` is set by routing, and ``body`` once it has been received. ``suffix`` has been taken
+    off the path.
+    """
+
+    path: str
+    version: Version
+    who: Context
+    headers: tuple[tuple[str, str], ...]
+    conf: cfg.ConfigOpts
+    route: str = "none"
+    watch: metrics.Watch = dataclasses.field(default_factory=metrics.Watch)
+    public: bool = False
+    admitted: bool = False
+    access: Access = _EVERYTHING
+    found: Any = None
+    refused: Exception | None = None
+    body: bytes = b""
+    suffix: str = ""
+
+
+class _NoArguments:
+    """WebOb's interface to arguments, for Pecan's own reads."""
+
+    @staticmethod
+    def mixed() -> dict[str, Any]:
+        """Return no arguments: handlers read query and body by their own types."""
+        return {}
+
+
+class Request:
+    """The request as handlers use it.
+
+    It has the part of WebOb's interface that Pecan uses; its path leads to `app.Root`.
+    """
+
+    path_info = "/"
+    accept = None
+    content_type = ""
+    GET = params = _NoArguments()
+
+    def __init__(self, environ: Environ) -> None:
+        call: Call = environ[CALL]
+        # A copy, because Pecan stores the request in the environment it was made of. That cycle
+        # would keep request and body until a full run of the garbage collector.
+        self.environ = environ.copy()
+        self._found = call.found
+        self._refused = call.refused
+        self._body, call.body = call.body, b""
+        self.size = len(self._body)
+        """Length of the body in bytes."""
+        self.method: str = environ["REQUEST_METHOD"]
+        self.path = call.path
+        self.version = call.version.minor
+        self.asked = call.version.explicit
+        """Whether the client has named a version."""
+        self.suffix = call.suffix
+        """``.json`` if the version takes it off the path and the path had it; names may end so."""
+        self.who = call.who
+        self.access = call.access
+        self.answer: Answer = _NOWHERE
+
+    def handle(self) -> Any:
+        """Return the result of the route's handler.
+
+        :raises errors.Forbidden: the rule of the route refuses the caller.
+        """
+        if self._refused is not None:
+            self._found.route.examine(self, self._found.words)
+            raise self._refused
+        return self._found.handler(self, *self._found.words)
+
+    @cached_property
+    def query(self) -> dict[str, str]:
+        """The arguments of the query string by `parsing.query`; raises InvalidRequest."""
+        return parsing.query(self.environ.get("QUERY_STRING") or "")
+
+    @cached_property
+    def json(self) -> Any:
+        """The JSON value of the body, None for an empty body. Raises as `parsing.parse`."""
+        # Numbers in an agent's report about its machine may be rounded.
+        exact = not self.environ[CALL].public
+        value = parsing.parse(self._body, self.environ.get("CONTENT_TYPE") or "", exact=exact)
+        self._body = b""
+        return value
+
+    @cached_property
+    def if_match(self) -> frozenset[str]:
+        """The entity tags of If-Match (RFC 9110, 13.1.1); ``*`` matches any.
+
+        Empty without the header, and for a GET.
+        """
+        if self.method == "GET":
+            return frozenset()
+        given = str(self.environ.get("HTTP_IF_MATCH") or "").split(",")
+        return frozenset(tag.strip() for tag in given if tag.strip())
+
+    @cached_property
+    def base(self) -> str:
+        """Start of every link: scheme, host and prefix, without a slash at the end."""
+        api = self.environ[CALL].conf.api
+        if api.public_endpoint:
+            return str(api.public_endpoint).rstrip("/")
+        return _base(self.environ, proxied=api.enable_proxy_headers_parsing)
+
+
+def anonymous(environ: Environ, request_id: str) -> Context:
+    """Return the context of a caller without login, with the caller's request id."""
+    theirs = environ.get("HTTP_X_OPENSTACK_REQUEST_ID") or ""
+    known = theirs if _REQUEST_ID.fullmatch(theirs) else None
+    return Context(request_id=request_id, global_request_id=known)
+
+
+def _base(environ: Environ, *, proxied: bool) -> str:
+    scheme = environ["wsgi.url_scheme"]
+    host = environ.get("HTTP_HOST") or ""
+    prefix = environ.get("SCRIPT_NAME") or ""
+    if proxied:
+        scheme = _first(environ, "HTTP_X_FORWARDED_PROTO") or scheme
+        host = _first(environ, "HTTP_X_FORWARDED_HOST") or host
+        prefix = _first(environ, "HTTP_X_FORWARDED_PREFIX") or prefix
+    if not _is_host(host):
+        host = f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
+    if scheme not in {"http", "https"}:
+        scheme = "http"
+    return f"{scheme}://{host}{prefix.rstrip('/') if _PREFIX.fullmatch(prefix) else ''}"
+
+
+def _first(environ: Environ, name: str) -> str:
+    """Return the value added by the outermost of several proxies."""
+    return str(environ.get(name) or "").split(",", maxsplit=1)[0].strip()
+
+
+def _is_host(host: str) -> bool:
+    return len(host) <= _LONGEST_HOST and _fits(host)
+
+
+@lru_cache(maxsize=256)
+def _fits(host: str) -> bool:
+    return _HOST.fullmatch(host) is not None
+
+
+class Answer:
+    """The answer that Pecan fills in and then calls as a WSGI application."""
+
+    # Pecan reads these two to detect an empty answer.
+    charset = None
+    app_iter: Iterable[bytes] = ()
+
+    def __init__(self) -> None:
+        self.status_int: int = HTTPStatus.OK
+        self.body = b""
+        self.headers: list[tuple[str, str]] = []
+        self.content_type: str | None = None
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+        return self.status_int
+
+    @status.setter
+    def status(self, code: int) -> None:
+        self.status_int = int(code)
+
+    def __call__(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
+        """Send the answer."""
+        return send(environ, start_response, self.status_int, self.body, self.headers)
+
+
+_NOWHERE = Answer()
+
+
+def send(
+    environ: Environ,
+    start_response: StartResponse,
+    status: int,
+    body: bytes,
+    headers: Iterable[tuple[str, str]] = (),
+) -> list[bytes]:
+    """Start a WSGI answer with the headers every answer has, and return its body."""
+    call: Call = environ[CALL]
+    _count(call, environ["REQUEST_METHOD"], status)
+    _log(call, environ, status)
+    start_response(_PHRASES[status], _headers(call, status, body, headers))
+    return [body] if body and environ["REQUEST_METHOD"] != "HEAD" else []
+
+
+def _headers(
+    call: Call, status: int, body: bytes, headers: Iterable[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    shown = [*headers, *call.headers]
+    if body and not any(name == _JSON[0] for name, _ in shown):
+        shown.append(_JSON)
+    if status != HTTPStatus.NO_CONTENT:
+        shown.append(("Content-Length", str(len(body))))
+    return shown
+
+
+def _count(call: Call, method: str, status: int) -> None:
+    # Clients may invent methods; these must not create series.
+    known = method if method in _METHODS else "other"
+    metrics.BOARD.count("http_requests_total", known, call.route, str(status))
+    metrics.BOARD.observe("http_request_seconds", call.watch.seconds, known, call.route)
+
+
+def _log(call: Call, environ: Environ, status: int) -> None:
+    """Log a change or a failure at INFO; log all else at DEBUG.
+
+    Requests of agents and of unidentified callers are too frequent for INFO. The query is left out,
+    because it may be secret.
+    """
+    method = environ["REQUEST_METHOD"]
+    failed = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    quiet = call.public or not call.admitted or (method in _READING and not failed)
+    level = logging.DEBUG if quiet else logging.INFO
+    if LOG.isEnabledFor(level):
+        asked = ascii(log_lines.path(f"{method} {environ.get('PATH_INFO')}"))
+        who, seconds = environ.get("REMOTE_ADDR"), call.watch.seconds
+        LOG.log(level, "%s from %s: %s in %.3f s", asked, who, status, seconds)
+
+
+def refuse(environ: Environ, start_response: StartResponse, why: refusals.Refusal) -> list[bytes]:
+    """Send a refusal."""
+    return send(environ, start_response, why.status, why.body, why.headers)

@@ -1,0 +1,94 @@
+"""Errors of flows: conversion to our own classes, and failures of clean-up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ironic_lite import errors
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
+from ironic_lite.drivers.base import POWER_OFF
+
+LOG = logging.getLogger(__name__)
+
+_SENTENCES = (errors.StepFailed, errors.TimedOut, errors.Aborted)
+
+
+def as_error(why: Exception) -> errors.Error:
+    """Return an error of ours for any exception, without internals."""
+    if isinstance(why, errors.Error):
+        return why
+    return errors.Error(f"Unexpected {type(why).__name__}; see the conductor's log for details.")
+
+
+def led_by(what: str, why: errors.Error) -> errors.Error:
+    """Return the same error with ``what`` before its message."""
+    return type(why)(f"{what}: {why.message}", **why.facts)
+
+
+def cannot(verb: str, task: Task, why: errors.Error) -> errors.Error:
+    """Return ``why`` as "Cannot <verb> node ...", unless it names a step or a wait."""
+    if isinstance(why, _SENTENCES):
+        return why
+    return led_by(f"Cannot {verb} node {task.node.uuid}", why)
+
+
+def besides(
+    task: Task, why: errors.Error, what: str, act: Callable[[Task], object]
+) -> errors.Error:
+    """Clean up after ``why``; add a further failure to its message and continue.
+
+    :param what: the action's name for the sentence, such as "tearing down cleaning".
+    :raises errors.LockLost: another conductor now has the machine.
+    """
+    task.confirm()
+    try:
+        act(task)
+    except errors.LockLost:
+        raise
+    except Exception as more:  # drivers may raise anything, and the node must reach its fail state
+        unknown = None if isinstance(more, errors.Error) else more
+        LOG.warning("Node %s: %s failed: %s", task.node.uuid, what, more, exc_info=unknown)
+        why.message = f"{why.message} Also, {what} failed: {as_error(more).message}"
+    return why
+
+
+def switch_off(task: Task, why: errors.Error, *, wanted: bool) -> errors.Error:
+    """Switch a machine off after ``why``, if configuration and node allow it.
+
+    :raises errors.LockLost: as `besides`.
+    """
+    if not wanted or task.node.disable_power_off or task.driver.power.in_band:
+        return why
+    return besides(task, why, "switching the machine off", _switch_off)
+
+
+def _switch_off(task: Task) -> None:
+    task.driver.power.set_power_state(task, POWER_OFF)
+    task.node.power_state = POWER_OFF
+
+
+def set_aside(task: Task, fault: str, why: errors.Error) -> None:
+    """Put a node into maintenance for a fault; an existing reason stays."""
+    if not task.node.maintenance or task.node.maintenance_reason is None:
+        task.node.maintenance_reason = why.message
+    task.node.maintenance = True
+    task.node.fault = fault
+
+
+def forget(task: Task) -> None:
+    """Forget an earlier failure, unless the node is still in its fail state."""
+    if task.state is not State.ERROR and states.kind(task.state) is not Kind.FAIL:
+        task.node.last_error = None
+
+
+def cut_short(why: Exception, look_at: str) -> str:
+    """Return the reason of an interrupted request for the sentence in last_error.
+
+    :param look_at: shows how far the request came, such as ``power_state``.
+    """
+    if isinstance(why, errors.Stopping):
+        return f"the conductor was stopped meanwhile. Check {look_at} and repeat the request."
+    return as_error(why).message

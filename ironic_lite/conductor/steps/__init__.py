@@ -1,0 +1,1 @@
+"""Steps: the lists of steps, and the engine that runs them."""

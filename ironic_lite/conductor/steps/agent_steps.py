@@ -1,0 +1,59 @@
+"""Steps and versions that a ramdisk's agent reports, and their storage.
+
+The deploy interface asks the agent. Flows call this module when an agent may have started, and
+``stepper`` calls it when an agent other than before has refused a step.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ironic_lite.conductor.work import bounds
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import clock
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.steps import StepKind
+
+LOG = logging.getLogger(__name__)
+
+Listed = dict[str, list[dict[str, Any]]]
+
+
+def record_agent_steps(task: Task, kind: StepKind) -> None:
+    """Store the steps and hardware manager versions of the agent, if one runs.
+
+    The steps of this kind are kept until the ramdisk goes (S1.35, S2.29). Clean steps are also
+    copied to a permanent place (S1.25, C29). The caller's next save writes them.
+
+    :raises errors.HardwareError: the agent does not reply, or its reply is invalid.
+    """
+    report = task.driver.deploy.agent_steps(task, kind)
+    if report is None:
+        return
+    found = {
+        each: _runnable(task, steps.from_agent(listed)) for each, listed in report.steps.items()
+    }
+    bounds.check(agent_steps=found, hardware_manager_version=report.version)
+    now = clock.now()
+    task.notes.take_agent_steps(kind, found.get(kind, {}), at=now.isoformat())
+    task.notes.manager_version = dict(report.version)
+    if StepKind.CLEAN in found:
+        task.copy_agent_steps(found[StepKind.CLEAN], at=now)
+
+
+def _runnable(task: Task, listed: Listed) -> Listed:
+    """Leave out steps with the name of one of the service's own steps."""
+    for one in (
+        one for some in listed.values() for one in some if one["step"] in step_planning.RESERVED
+    ):
+        LOG.warning(
+            "Node %s: %s of its agent is left out: the service has a step of this name",
+            task.node.uuid,
+            steps.title(one),
+        )
+    kept = {
+        interface: [one for one in some if one["step"] not in step_planning.RESERVED]
+        for interface, some in listed.items()
+    }
+    return {interface: some for interface, some in kept.items() if some}

@@ -1,0 +1,80 @@
+"""The steps that a node offers: those of its interfaces and of its agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import Step, StepKind
+
+_BOOTS = 60  # seconds after which a booting agent may have listed its steps
+_BOOTING = (State.CLEANING, State.CLEANWAIT)
+
+
+def offered(task: Task, kind: StepKind, *, ramdisk: bool = True) -> list[Step]:
+    """Return all steps of a kind: those of the interfaces and of this run's agent.
+
+    :param ramdisk: False if this run boots none: steps that only an agent lists are left out.
+    :raises errors.StepsUnavailable: an interface can list its steps only after an agent has run
+        (S1.26).
+    """
+    told = task.notes.agent_steps(kind) or {}
+    found: list[Step] = []
+    for name in step_planning.RANKS[kind]:
+        own, missing = _own(task, kind, name)
+        if missing is not None and name not in told and ramdisk:
+            raise missing
+        agents = told.get(name, ()) if missing or _uses_agent(task, name) else ()
+        found += _joined(own, agents)
+    return found
+
+
+def known(task: Task) -> list[Step]:
+    """Return all clean steps that need no running agent; some are the last agent's.
+
+    :raises errors.StepsUnavailable: no agent has listed its steps yet (S1.25, S1.26).
+    """
+    copy: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    found: list[Step] = []
+    for name in step_planning.RANKS[StepKind.CLEAN]:
+        own, missing = _own(task, StepKind.CLEAN, name)
+        if missing is not None or _uses_agent(task, name):
+            copy = task.copied_agent_steps() if copy is None else copy
+            if copy is None or (missing is not None and name not in copy):
+                raise missing or _not_yet(task)
+            own = _joined(own, copy.get(name, ()))
+        found += own
+    return found
+
+
+def _own(
+    task: Task, kind: StepKind, name: str
+) -> tuple[list[Step], errors.StepsUnavailable | None]:
+    """Return the steps an interface lists itself, and its error if it cannot."""
+    interface = task.driver.interface(name)
+    try:
+        listed = getattr(interface, f"get_{kind}_steps")(task)
+    except errors.StepsUnavailable as missing:
+        return [], missing
+    return [steps.from_dict(one) for one in listed], None
+
+
+def _uses_agent(task: Task, name: str) -> bool:
+    return task.driver.interface(name).uses_agent(task)
+
+
+def _joined(own: list[Step], agents: Sequence[Mapping[str, Any]]) -> list[Step]:
+    """Add an agent's steps; the interface's own wins, else the first."""
+    found = {step.name: step for step in own}
+    for step in map(steps.from_dict, agents):
+        found.setdefault(step.name, step)
+    return list(found.values())
+
+
+def _not_yet(task: Task) -> errors.StepsUnavailable:
+    seconds = _BOOTS if task.state in _BOOTING else -1
+    return errors.StepsUnavailable(node=task.node.uuid, seconds=seconds)

@@ -1,0 +1,178 @@
+"""Steps on the children of a node, one after the other, instead of on the node.
+
+The conductor that works on the parent runs the step, whichever conductor owns a child. The child's
+lock, held during its step, excludes all others. A child keeps its provision state; its power state
+and its history show the step and its result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.conductor.steps import step_execution
+from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import nodes
+from ironic_lite.domain import history, states, step_planning, steps
+from ironic_lite.domain.states import Kind, State
+from ironic_lite.domain.steps import StepKind
+from ironic_lite.records import Node
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+_GOES_ON = (
+    "the step continues asynchronously, which a child's step may only do with "
+    "[conductor]permit_child_node_step_async_result"
+)
+_LOOK = 1.0  # seconds between two polls of a child whose lock holder may be dead
+_PAGE = 500
+
+
+def of(task: Task) -> list[Node]:
+    """Return all children of a node, the oldest first."""
+    found: list[Json] = []
+    page = None
+    while page is None or len(page) == _PAGE:
+        marker = found[-1]["uuid"] if found else None
+        question = functools.partial(_page, parent=task.node.uuid, marker=marker)
+        page = task.runtime.database.read(question)
+        found += page
+    return [Node.of(row) for row in found]
+
+
+def _page(conn: Connection, *, parent: str, marker: str | None) -> list[Json]:
+    where = {"parent_node": parent}
+    return nodes.page(conn, columns=None, where=where, marker_id=marker, limit=_PAGE)
+
+
+def chosen(step: Json, children: list[Node]) -> list[Node]:
+    """Return the children for a step: those it names, or all."""
+    limit = {str(one).lower() for one in step.get(step_planning.LIMIT) or ()}
+    return [child for child in children if not limit or child.uuid in limit]
+
+
+def unfit(child: Node) -> str | None:
+    """Return the reason why a child cannot be used now; None: it can."""
+    if child.maintenance:
+        return "it is in maintenance"
+    state = State(child.provision_state)
+    if states.kind(state) in (Kind.BUSY, Kind.WAIT, Kind.HELD):
+        return f'it is busy in state "{state}"'
+    return None
+
+
+def rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
+    """Return whether a step may run again after a crash, on each of its children."""
+    found = (task.others.view(task.context, child) for child in chosen(step, of(task)))
+    return all(step_execution.rerunnable(child, kind, step) for child in found)
+
+
+def execute(task: Task, phase: Phase, step: Json) -> None:
+    """Run a step on each of its children; the first failure ends it.
+
+    Without children there is nothing to do, which is no error: one list serves machines with and
+    without children. After a crash the step runs again on all children.
+
+    :param task: of the parent, during ``phase``.
+    :raises errors.HardwareError: naming the child.
+    :raises errors.LockLost: another conductor now has the parent.
+    :raises errors.Stopping: the service stops; the whole step runs again later.
+    """
+    found = chosen(step, of(task))
+    if not found:
+        LOG.warning("Node %s has no child for %s", task.node.uuid, steps.title(step))
+    for child in found:
+        task.confirm_lock()  # a new owner of the parent runs the step on all children again
+        try:
+            with _held(task, child.uuid) as child_task:
+                _run(child_task, phase, step, parent=task.node.uuid)
+        except errors.Stopping:
+            raise
+        except Exception as why:  # also a lost lock of the child, which is not the parent's
+            text = _text(why)
+            LOG.info("Child node %s: %s failed", child.uuid, steps.title(step), exc_info=why)
+            raise errors.HardwareError(reason=f"on child node {child.uuid}: {text}") from why
+
+
+def _run(task: Task, phase: Phase, step: Json, *, parent: str) -> None:
+    """Run the step on one child under its lock and record it in the child's history."""
+    reason = _no_child_of(task.node, parent) or unfit(task.node)
+    if reason is not None:
+        raise errors.HardwareError(reason=reason)
+    about = {"step": steps.title(step), "parent": parent}
+    task.journal.event("step_started", event=history.FOR_PARENT, data=about)
+    task.save()
+    try:
+        if step_execution.perform(task, phase, step) is not None and not _async_permitted(task):
+            raise errors.HardwareError(reason=_GOES_ON)
+    except (errors.LockLost, errors.Stopping):
+        raise
+    except Exception as why:
+        _ended(task, {**about, "error": _text(why)})
+        raise
+    _ended(task, about)
+
+
+def _ended(task: Task, about: Json) -> None:
+    task.node.wake_at = None  # a child does not wait, because nothing would poll it
+    task.journal.event("step_ended", event=history.FOR_PARENT, data=about)
+    task.save()
+
+
+def _no_child_of(child: Node, parent: str) -> str | None:
+    return None if child.parent_node == parent else "it is no child of this node any more"
+
+
+def _async_permitted(task: Task) -> bool:
+    return bool(task.runtime.conf.conductor.permit_child_node_step_async_result)
+
+
+def _text(why: Exception) -> str:
+    if isinstance(why, errors.StepFailed):
+        return str(why.facts.get("reason") or why.message)
+    if isinstance(why, errors.Error):
+        return why.message
+    return f"unexpected {type(why).__name__}: {why}"
+
+
+# -- a child's lock --------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _held(task: Task, child_uuid: str) -> Iterator[Task]:
+    """Hold a child's lock, which a conductor that died in this step may still have.
+
+    :raises errors.NodeLocked: another task works on the child, after all retries.
+    :raises errors.Stopping: the service stops.
+    """
+    settings = task.runtime.conf.conductor
+    left = settings.node_locked_retry_attempts
+    with contextlib.ExitStack() as stack:
+        while True:
+            child = _look(task, child_uuid)
+            stale = task.others.left(child)
+            lock = task.others.lock(task.context, child_uuid, patient=False, stale=stale)
+            try:
+                held = stack.enter_context(lock)
+                break
+            except errors.NodeLocked:
+                left -= 0 if task.others.running_out(child) else 1
+                if left <= 0:
+                    raise
+            task.pause(settings.node_locked_retry_interval or _LOOK)
+        if held.held is not None:
+            held.held.above = task.held  # work on the child is progress of the parent
+        yield held
+
+
+def _look(task: Task, child_uuid: str) -> Node:
+    found: Node = task.runtime.database.read(lambda conn: nodes.load(conn, child_uuid))
+    return found

@@ -1,0 +1,152 @@
+"""Firmware facts that drivers report, written with the node's next save.
+
+No flow fails because a BMC reports nothing, or nonsense.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import clock, masking
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import bios_settings, firmware_components
+from ironic_lite.drivers import base
+
+LOG = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+_LONGEST = 255  # characters of a key or a word; values may be longer
+_LARGEST = 2**63 - 1
+_FLAGS = frozenset({"read_only", "reset_required", "unique"})
+_NUMBERS = frozenset({"lower_bound", "upper_bound", "min_length", "max_length"})
+_PASSWORD = "Password"
+_TEXTS = frozenset({None, "String"})
+"""Types of settings that may be passwords; None: the BMC reports no type."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of interface with firmware facts: its query, conversion and storage."""
+
+    ask: Callable[[Task], Iterable[Any]]
+    row: Callable[[Any], Row | None]
+    key: str
+    put: Callable[..., None]
+
+
+def after(task: Task, step: Mapping[str, Any]) -> None:
+    """Ask again for facts that a step may have changed; an empty reply counts, too."""
+    if step["interface"] in _KINDS:
+        _ask(task, step["interface"], empty=True)
+
+
+def refresh(task: Task) -> None:
+    """Ask for all facts; an empty reply keeps the stored ones.
+
+    A missing reply ends the queries.
+    """
+    for kind in _KINDS:
+        if not _ask(task, kind, empty=False):
+            return
+
+
+def _ask(task: Task, name: str, *, empty: bool) -> bool:
+    """Ask one kind and add its facts to the next save; return False without a reply."""
+    kind = _KINDS[name]
+    try:
+        found = [row for one in kind.ask(task) if (row := kind.row(one)) is not None]
+    except (errors.LockLost, errors.Stopping):
+        raise
+    except errors.UnsupportedDriverExtension as why:
+        LOG.debug("Node %s: %s", task.node.uuid, why)
+        return True
+    except Exception as why:  # a driver may raise anything; the flow continues
+        text = "Node %s: its firmware facts (%s) could not be read: %s"
+        LOG.warning(text, task.node.uuid, name, why)
+        return not isinstance(why, errors.BmcUnreachable)
+    rows = {row[kind.key]: row for row in found}
+    if not rows and not empty:
+        return True
+    at = clock.now()
+
+    def write(conn: Connection) -> None:
+        kind.put(conn, task.node.uuid, list(rows.values()), at=at)
+
+    task.add_write(write)
+    return True
+
+
+# -- rows that every database takes -----------------------------------------------------------
+
+
+def _setting(told: base.BiosSetting) -> Row | None:
+    """Return a setting as stored; None if its name cannot be a key."""
+    name = _word(told.name)
+    if not name or name != told.name:
+        LOG.debug("A firmware setting named %.80r cannot be stored.", told.name)
+        return None
+    row: Row = {"name": name, "attribute_type": _word(told.attribute_type)}
+    by_name = told.attribute_type in _TEXTS and masking.secret(name)
+    secret = told.attribute_type == _PASSWORD or by_name
+    row["value"] = None if secret else _text(told.value)
+    row |= {flag: _flag(getattr(told, flag)) for flag in _FLAGS}
+    row |= {number: _number(getattr(told, number)) for number in _NUMBERS}
+    words = told.allowable_values
+    row["allowable_values"] = None if words is None else [str(_text(word)) for word in words]
+    return row
+
+
+def _component(told: base.FirmwareComponent) -> Row | None:
+    """Return a component as stored; None without a name or a version."""
+    row = {"component": _word(told.component), "current_version": _word(told.version)}
+    if not all(row.values()):
+        return None
+    return {**row, **{name: _word(getattr(told, name)) for name in firmware_components.IDENTITY}}
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        text = value
+    else:
+        plain = isinstance(value, bool | int | float)
+        text = str(value) if plain else json.dumps(value, default=str, sort_keys=True)
+    return None if text is None else text.replace("\0", "").encode(errors="replace").decode()
+
+
+def _word(value: Any) -> str | None:
+    """Return text that fits a column; databases do not distinguish trailing blanks."""
+    text = _text(value)
+    return None if text is None else text.strip()[:_LONGEST]
+
+
+def _flag(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _number(value: Any) -> int | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool)
+    # Compared before int(), which fails on NaN and infinity.
+    return int(value) if fits and -_LARGEST <= value <= _LARGEST else None
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "bios": _Kind(
+        lambda task: task.driver.bios.cache_bios_settings(task),
+        _setting,
+        "name",
+        bios_settings.put,
+    ),
+    "firmware": _Kind(
+        lambda task: task.driver.firmware.cache_firmware_components(task),
+        _component,
+        "component",
+        firmware_components.put,
+    ),
+}

@@ -1,0 +1,158 @@
+"""Checks of requested step lists that depend on the node and its children.
+
+``domain.step_planning`` checks a list against the steps that drivers offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.conductor.steps import available, children
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain.steps import StepKind
+from ironic_lite.records import Node
+
+Json = dict[str, Any]
+
+_STAYS = ("hold", "wait")  # reserved steps that stop a run; a child has no run
+
+# -- at the request --------------------------------------------------------------------------
+
+
+def admit(task: Task, kind: StepKind, wanted: Sequence[Json]) -> None:
+    """Refuse invalid steps for child nodes while the client waits.
+
+    :raises errors.InvalidParameter: naming the place: a limit without the flag, a limit that is no
+        child of this node, a step that only stops a run, or a child in maintenance.
+    """
+    if not any(
+        step_planning.for_children(step) or step.get(step_planning.LIMIT) for step in wanted
+    ):
+        return
+    known = children.of(task)
+    for place, step in enumerate(wanted):
+        _admit(step, known, f"{kind}_steps/{place}")
+
+
+def _admit(step: Json, known: list[Node], path: str) -> None:
+    limit = f"{path}/{step_planning.LIMIT}"
+    if not step_planning.for_children(step):
+        if step.get(step_planning.LIMIT):
+            raise _wrong(limit, "needs execute_on_child_nodes to be true")
+        return
+    if step["step"] in _STAYS:
+        raise _wrong(f"{path}/step", f"{step['step']} is for the node itself, not for its children")
+    uuids = {child.uuid for child in known}
+    for place, one in enumerate(step.get(step_planning.LIMIT) or ()):
+        if str(one).lower() not in uuids:
+            raise _wrong(
+                f"{limit}/{place}", f"{str(one)!r} is not the UUID of a child of this node"
+            )
+    for child in children.chosen(step, known):
+        if child.maintenance:
+            reason = (
+                f"child node {child.uuid} is in maintenance; end it, or name the other children"
+            )
+            raise _wrong(limit if step.get(step_planning.LIMIT) else path, reason)
+
+
+def _wrong(path: str, reason: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path=path, reason=reason)
+
+
+def refuse(kind: StepKind, faults: Sequence[str]) -> None:
+    """Refuse a request if faults were found in it.
+
+    :raises errors.InvalidParameter: with all faults.
+    """
+    if faults:
+        raise errors.InvalidParameter("; ".join(faults), path=f"{kind}_steps", reason=list(faults))
+
+
+def needs_ramdisk(task: Task, kind: StepKind, wanted: Sequence[Json]) -> bool:
+    """Return whether a requested run must boot the ramdisk.
+
+    It need not if each step is known without a ramdisk and is marked to need none. Steps of the
+    service itself, and steps for children, need no ramdisk, except a step that waits for a
+    heartbeat.
+    """
+    own = [step for step in wanted if not step_planning.for_children(step)]
+    named = [step for step in own if step["step"] not in step_planning.RESERVED]
+    waits = any(
+        step["step"] == "wait" and "seconds" not in (step.get("args") or {}) for step in own
+    )
+    if waits or not named:
+        return True
+    try:
+        offered = available.offered(task, kind)
+    except errors.Error:  # the error is reported when the list is made
+        return True
+    without = {step.title for step in offered if not step.requires_ramdisk}
+    return any(steps.title(step) not in without for step in named)
+
+
+# -- when the list is made -------------------------------------------------------------------
+
+
+def complete(
+    task: Task,
+    kind: StepKind,
+    wanted: Sequence[Json],
+    *,
+    overrides: step_planning.Overrides | None = None,
+    ramdisk: bool = True,
+) -> list[Json]:
+    """Return a requested list as stored, after checking it as a whole.
+
+    Requirement S1.16.
+
+    :param wanted: the steps of the request.
+    :param overrides: configured priorities, by ``interface.step``.
+    :param ramdisk: as in ``step_planning.requested``.
+    :raises errors.InvalidParameter: with every fault of the whole list.
+    """
+    offered = available.offered(task, kind, ramdisk=ramdisk)
+    known = step_planning.overridden(offered, overrides or {})
+    own = [step for step in wanted if not step_planning.for_children(step)]
+    faults = [*power_faults(task.node, kind, own), *_children_faults(task, kind, wanted)]
+    return step_planning.requested(wanted, known, kind, ramdisk=ramdisk, besides=faults)
+
+
+def power_faults(node: Node, kind: StepKind, wanted: Iterable[Json]) -> list[str]:
+    """Return a sentence for each step that would break ``disable_power_off``."""
+    if not node.disable_power_off:
+        return []
+    return [
+        f"{kind} step {steps.title(step)} is not possible while the node's disable_power_off is set"
+        for step in wanted
+        if step["step"] == "power_off"
+    ]
+
+
+def _children_faults(task: Task, kind: StepKind, wanted: Sequence[Json]) -> list[str]:
+    """Return the faults that the children's drivers find in the steps for children."""
+    theirs = [step for step in wanted if step_planning.for_children(step)]
+    known = children.of(task) if theirs else []
+    found = []
+    for child in known:
+        mine = [step for step in theirs if child in children.chosen(step, known)]
+        for fault in _child_faults(task, child, kind, mine):
+            found.append(f"on child node {child.uuid}: {fault}")
+    return found
+
+
+def _child_faults(task: Task, child: Node, kind: StepKind, mine: Sequence[Json]) -> list[str]:
+    if not mine:
+        return []
+    try:
+        offered = available.offered(task.others.view(task.context, child), kind)
+    except errors.Error as why:  # an interface that is not loaded, or cannot list its steps
+        return [why.message]
+    found = power_faults(child, kind, mine)
+    for step in mine:
+        if step["step"] not in step_planning.RESERVED:  # their arguments are the same on every node
+            found += step_planning.step_faults(step, offered, kind)
+    return found

@@ -1,0 +1,332 @@
+"""The engine that runs the steps of all phases.
+
+Intent before effect: the step is saved as running before its driver is called, so a crash costs at
+most this step (S2.13, S2.24). Only the engine moves the node; a step returns DONE, WAIT or raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.conductor.steps import (
+    agent_steps,
+    children,
+    firmware_cache,
+    maintenance,
+    poll_timeout,
+    step_execution,
+)
+from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import clock
+from ironic_lite.db.queries import runs
+from ironic_lite.domain import states, step_planning, steps
+from ironic_lite.domain.recovery import MOST_ATTEMPTS, CrashPoint
+from ironic_lite.domain.steps import WAIT, StepKind
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+_ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
+MOST_CHANGES = 3  # of the agent in one run; more changes are a fault
+
+
+def start(task: Task, phase: Phase, listed: list[Json]) -> None:
+    """Record a list of steps in the run, and run it from its first step."""
+    task.notes.enlist(phase.kind, listed)
+    _plan(task, phase, listed)
+    task.begin_flow(phase.kind, listed)
+    run(task, phase)
+
+
+def replace(task: Task, phase: Phase, done: int, listed: list[Json]) -> None:
+    """Replace the steps after the step with index ``done``, and continue.
+
+    The new steps take the ordinals of the old ones in the run's record. The record shows one list:
+    the steps done and the steps that remain.
+    """
+    known = task.notes.listed(phase.kind)
+    if known[done + 1 :] == listed:
+        return
+    _unplan(task, phase, done + 1)
+    task.notes.relist(phase.kind, [*known[: done + 1], *listed])
+    _plan(task, phase, listed, done + 1)
+
+
+def run(task: Task, phase: Phase, *, first: int = 0, attempt: int = 1) -> None:
+    """Run steps from index ``first`` until one must wait or all are done.
+
+    :param attempt: number of this attempt at the first step.
+    """
+    listed = task.notes.listed(phase.kind)
+    for index in range(first, len(listed)):
+        _begin(task, phase, index, attempt=attempt if index == first else 1)
+        try:
+            event = _perform(task, phase, listed[index])
+        except _ENGINE_ERRORS:
+            raise
+        except errors.AgentChanged as why:
+            _agent_changed(task, phase, index, why)
+            return
+        except Exception as why:  # a driver may raise anything; the step fails
+            _fail(task, phase, index, why)
+            return
+        if event is not None:
+            _note(task, phase, index, state="waiting")
+            task.move(event)
+            return
+        _ended(task, phase, index)
+    phase.finish(task)
+
+
+def resume(
+    task: Task, phase: Phase, *, poll: bool, changed: errors.AgentChanged | None = None
+) -> None:
+    """Continue a node in its wait state.
+
+    :param poll: a timer was due: ask the step's driver whether it has ended. False: an agent or an
+        unhold reports the end.
+    :param changed: the step has not ended, because another agent than before refused it.
+    """
+    index = task.notes.index(phase.kind)
+    if index is None:
+        task.move("resume")
+        phase.begin(task)
+        return
+    step = task.notes.listed(phase.kind)[index]
+    if poll and step["step"] not in step_planning.RESERVED:
+        try:
+            if not _polled(task, phase, index, step):
+                return
+        except errors.AgentChanged as why:
+            changed = why
+    if changed is None:
+        # The step's end is saved with the next move, so no crash can separate the two.
+        _ended(task, phase, index)
+    current = getattr(task.node, phase.column) if phase.column else None
+    if (current or {}).get("abort_after"):
+        phase.call_off(task)
+        task.notes.untidied = False  # saved with the last of the next line
+        phase.tidy(task)
+        return
+    if maintenance.forbids(task):
+        phase.give_up(task, maintenance.ended(str(phase.kind), steps.title(step)))
+        return
+    task.move("resume")
+    if changed is not None:
+        _agent_changed(task, phase, index, changed)
+        return
+    run_next(task, phase)
+
+
+def must_end(task: Task, phase: Phase) -> bool:
+    """Return whether the waiting step must not be interrupted."""
+    step = getattr(task.node, phase.column or "") or {}
+    free = not step or step.get("abortable", False) or step["step"] in step_planning.RESERVED
+    return not free and states.kind(task.state) is states.Kind.WAIT
+
+
+def moment(task: Task, phase: Phase) -> CrashPoint:
+    """Return the crash point: how far a lost conductor had come with the list."""
+    index = task.notes.index(phase.kind)
+    if index is None:
+        return CrashPoint.BEFORE
+    done = _recorded(task, phase, index).get("state") == "done"
+    return CrashPoint.AFTER if done else CrashPoint.DURING
+
+
+def run_next(task: Task, phase: Phase) -> None:
+    """Run the steps after the current one, which has ended."""
+    index = task.notes.index(phase.kind)
+    assert index is not None
+    phase.hear(task, index)
+    run(task, phase, first=index + 1)
+
+
+def rerun_step(task: Task, phase: Phase, *, harmless: bool) -> None:
+    """Run the current step again after a crash during it.
+
+    A step that must not run twice, or was begun too often, fails the phase.
+
+    :param harmless: True: every step of this kind may run twice; False: only marked steps may.
+    """
+    index = task.notes.index(phase.kind)
+    assert index is not None
+    step = task.notes.listed(phase.kind)[index]
+    attempt = _recorded(task, phase, index).get("attempt", 1)
+    if not (harmless or _rerunnable(task, phase.kind, step)):
+        why = (
+            f"the conductor was lost during the step, and {steps.title(step)} must not be run twice"
+        )
+        _fail(task, phase, index, errors.HardwareError(reason=why))
+    elif attempt >= MOST_ATTEMPTS:
+        why = (
+            f"{attempt} times a conductor was lost during this step. If no operator stopped them, "
+            "look into their logs for the effect of this step."
+        )
+        _fail(task, phase, index, errors.HardwareError(reason=why))
+    else:
+        LOG.info("Node %s: %s runs again", task.node.uuid, steps.title(step))
+        run(task, phase, first=index, attempt=attempt + 1)
+
+
+# -- another agent ---------------------------------------------------------------------------
+
+
+def _agent_changed(task: Task, phase: Phase, index: int, why: errors.AgentChanged) -> None:
+    """Ask a changed agent for its steps; run the new list, or the step once more.
+
+    An agent that keeps changing ends as a failure (S2.29).
+    """
+    if task.notes.agent_changes >= MOST_CHANGES:
+        reason = f"{why.message}, for the {MOST_CHANGES + 1}th time in this run"
+        _fail(task, phase, index, errors.HardwareError(reason=reason))
+        return
+    restarts = phase.restarts(task)
+    step = task.notes.listed(phase.kind)[index]
+    data = {**_about(task, index, step), "error": why.message}
+    LOG.info("Node %s: another agent refused %s", task.node.uuid, steps.title(step))
+    task.journal.event("agent_changed", run=task.node.run_uuid, event=phase.kind, data=data)
+    if restarts:
+        _start_over(task, phase, index, why)
+        return
+    attempt = _recorded(task, phase, index).get("attempt", 1) + 1
+    task.notes.count_change()
+    agent_steps.record_agent_steps(task, phase.kind)
+    run(task, phase, first=index, attempt=attempt)
+
+
+def _start_over(task: Task, phase: Phase, index: int, why: errors.AgentChanged) -> None:
+    """Make a new list; steps done of the old one stay before it in the run's record."""
+    about = {"code": why.code, "text": why.message, "retryable": why.retryable}
+    _note(task, phase, index, state="aborted", ended_at=clock.now(), error=about)
+    _unplan(task, phase, index + 1)
+    task.notes.place(_ordinal(task, index + 1))
+    task.notes.count_change()
+    phase.begin(task)
+
+
+def _unplan(task: Task, phase: Phase, index: int) -> None:
+    """Record, for the next save, that the steps from ``index`` on will not run."""
+    if task.node.run_uuid is not None:
+        first = _ordinal(task, index)
+        task.journal.unplan(task.node.run_uuid, phase.kind, first=first)
+
+
+# -- one step --------------------------------------------------------------------------------
+
+
+def _begin(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
+    step = task.notes.listed(phase.kind)[index]
+    task.notes.advance(phase.kind, index)
+    task.node.wake_at = None  # a timer of an earlier step must not end this one
+    if phase.column:
+        setattr(task.node, phase.column, step)
+    started = {"state": "running", "attempt": attempt, "started_at": clock.now()}
+    _note(task, phase, index, **started)
+    task.journal.event(
+        "step_started", run=task.node.run_uuid, event=phase.kind, data=_about(task, index, step)
+    )
+    task.save()
+
+
+def _recorded(task: Task, phase: Phase, index: int) -> Json:
+    """Return the run's record of a step; empty if there is no record."""
+    run_uuid = task.node.run_uuid
+    if run_uuid is None:
+        return {}
+    place = (phase.kind, _ordinal(task, index))
+    rows = task.runtime.database.read(lambda conn: runs.steps(conn, run_uuid))
+    return next((one for one in rows if (one["kind"], one["ordinal"]) == place), {})
+
+
+def _perform(task: Task, phase: Phase, step: Json) -> str | None:
+    """Run one step; return the event it leads to (wait, hold), None when it is done."""
+    if step_planning.for_children(step):
+        children.execute(task, phase, step)
+        return None
+    return step_execution.perform(task, phase, step)
+
+
+def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
+    """Ask the driver whether a waiting step has ended; handle failures and new waits."""
+    task.node.wake_at = None
+    interface = task.driver.interface(step["interface"])
+    try:
+        outcome = interface.poll_step(task, phase.kind, step)
+        if outcome is WAIT:
+            poll_timeout.goes_on(task)
+    except (*_ENGINE_ERRORS, errors.AgentChanged):
+        raise
+    except Exception as why:  # as in run: the step fails
+        _fail(task, phase, index, why)
+        return False
+    if outcome is WAIT:
+        task.resting = True
+        return False
+    return True
+
+
+def _ended(task: Task, phase: Phase, index: int) -> None:
+    """Record, for the next save, a step's end and its changes of firmware."""
+    _note(task, phase, index, state="done", ended_at=clock.now())
+    step = task.notes.listed(phase.kind)[index]
+    if not step_planning.for_children(step):
+        firmware_cache.after(task, step)
+    task.journal.event(
+        "step_ended", run=task.node.run_uuid, event=phase.kind, data=_about(task, index, step)
+    )
+
+
+def _fail(task: Task, phase: Phase, index: int, why: Exception) -> None:
+    step = task.notes.listed(phase.kind)[index]
+    failure = _failure(phase, step, why)
+    about = {"code": failure.code, "text": failure.message, "retryable": failure.retryable}
+    _note(task, phase, index, state="failed", ended_at=clock.now(), error=about)
+    data = {**_about(task, index, step), "error": failure.message}
+    task.journal.event("step_ended", run=task.node.run_uuid, event=phase.kind, data=data)
+    LOG.warning(
+        "Node %s: %s",
+        task.node.uuid,
+        failure.message,
+        exc_info=None if isinstance(why, errors.Error) else why,
+    )
+    phase.give_up(task, failure)
+
+
+def _failure(phase: Phase, step: Json, why: Exception) -> errors.StepFailed:
+    if isinstance(why, errors.Error):
+        text = why.facts.get("reason") if isinstance(why, errors.StepFailed) else None
+        text = text or why.message
+    else:
+        text = f"unexpected {type(why).__name__}: {why}"
+    sentence = f"{str(phase.kind).capitalize()} step {steps.title(step)} failed: {text}"
+    return phase.failure(sentence, step=steps.title(step), reason=text)
+
+
+def _rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
+    ask = children.rerunnable if step_planning.for_children(step) else step_execution.rerunnable
+    return ask(task, kind, step)
+
+
+def _note(task: Task, phase: Phase, index: int, **changes: Any) -> None:
+    if task.node.run_uuid is not None:
+        task.journal.step(task.node.run_uuid, phase.kind, _ordinal(task, index), **changes)
+
+
+def _plan(task: Task, phase: Phase, listed: list[Json], index: int = 0) -> None:
+    """Record, for the next save, the steps from ``index`` on."""
+    if task.node.run_uuid is not None:
+        first = _ordinal(task, index)
+        task.journal.plan(task.node.run_uuid, phase.kind, listed, first=first)
+
+
+def _ordinal(task: Task, index: int) -> int:
+    """Return the ordinal, in the run's record, of a step of the current list."""
+    return task.notes.first_ordinal + index
+
+
+def _about(task: Task, index: int, step: Json) -> Json:
+    return {"step": steps.title(step), "ordinal": _ordinal(task, index)}

@@ -1,0 +1,184 @@
+"""Sweep that rebuilds boot files of nodes that moved to this conductor.
+
+Boot files are on the conductor that wrote them. A node needs them here if its ramdisk runs, or if
+its instance boots from them each time, when the ring assigns the node to this conductor. Rebuilding
+may need a download, or a BMC's time. So some workers do it, beginning with the machine that may
+boot soonest. The same applies to a started console; ``consoles`` handles those with a program.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import functools
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ironic_lite import errors
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import context
+from ironic_lite.db.queries import nodes as db_nodes
+from ironic_lite.db.queries import sweeps
+from ironic_lite.domain import states
+from ironic_lite.domain.states import Kind, State
+from ironic_lite.drivers import base
+
+LOG = logging.getLogger(__name__)
+
+STATES = tuple(
+    sorted(
+        str(state)
+        for state in {*states.of_kind(Kind.WAIT), *states.of_kind(Kind.HELD)}
+        | {State.ACTIVE, State.RESCUE}
+    )
+)
+"""States in which a machine may boot again without a verb; verbs write all files again."""
+
+_PAGE = 100
+_LATER = (Kind.WAIT, Kind.HELD, Kind.STABLE, Kind.FAIL, Kind.BUSY)
+"""Sort order: machines that may boot soonest first, such as a booting or held ramdisk."""
+
+
+class Stamp(NamedTuple):
+    """Values that change when a node is moved or its console is started."""
+
+    moved: datetime.datetime | None
+    console: bool
+
+
+class LocalState:
+    """Remembers complete nodes, and checks each node once per owner and state.
+
+    At most [conductor]periodic_max_workers nodes are checked at once, so one slow BMC delays
+    neither the sweep nor the other nodes. A node under check is not begun again.
+
+    A node whose state has changed is checked again: while this conductor was silent, calls may have
+    gone to another one, which has written the boot files there.
+    """
+
+    def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
+        self._tasks = tasks
+        self._fleet = fleet
+        self._guard = threading.Lock()
+        self._settled: dict[str, Stamp] = {}
+        self._left: collections.deque[tuple[str, Stamp]] = collections.deque()
+        self._under_way: set[str] = set()
+        self._hands = 0  # workers that check nodes now
+        self._hosts: frozenset[str] = frozenset()
+
+    def follow(self) -> None:
+        """Sweep if a conductor has come or gone since the last check."""
+        hosts = frozenset(member.host for member in self._fleet.members())
+        if hosts != self._hosts:
+            self._hosts = hosts
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Have new nodes of this conductor checked, without waiting for the result."""
+        mine = [row for row in self._standing() if self._fleet.mine(row)]
+        mine.sort(key=_urgency)
+        seen = {row["uuid"]: _stamp(row) for row in mine}
+        with self._guard:
+            self._settled = {one: self._settled[one] for one in seen.keys() & self._settled.keys()}
+            self._left = collections.deque(
+                (uuid, stamp)
+                for uuid, stamp in seen.items()
+                if self._settled.get(uuid) != stamp and uuid not in self._under_way
+            )
+            most: int = self._tasks.runtime.conf.conductor.periodic_max_workers
+            wanted = min(len(self._left), most - self._hands)
+        for _ in range(wanted):
+            if not self._hire():
+                return  # all are busy: the next sweep finds the rest
+
+    def _hire(self) -> bool:
+        workers = self._tasks.runtime.workers
+        try:
+            workers.claim(reserved=False)
+            with self._guard:
+                self._hands += 1
+            workers.run(self._work_off)
+        except errors.NoFreeWorker as why:
+            LOG.info("Rebuilding the boot files of moved nodes continues later: %s", why)
+            return False
+        return True
+
+    def _work_off(self) -> None:
+        while (found := self._next()) is not None:
+            uuid, stamp = found
+            before = self._settled.get(uuid)
+            anew = before is None or not before.console
+            settled = self._settle(uuid, console=anew)
+            with self._guard:
+                self._under_way.discard(uuid)
+                if settled:
+                    self._settled[uuid] = stamp
+
+    def _next(self) -> tuple[str, Stamp] | None:
+        """Return the next node to check; None: this worker has ended."""
+        with self._guard:
+            if not self._left or self._tasks.runtime.draining.is_set():
+                self._hands -= 1
+                return None
+            found = self._left.popleft()
+            self._under_way.add(found[0])
+            return found
+
+    def _standing(self) -> Iterator[Mapping[str, Any]]:
+        after = 0
+        while not self._tasks.runtime.draining.is_set():
+            question = functools.partial(
+                sweeps.standing, states=STATES, after_id=after, limit=_PAGE
+            )
+            page = self._tasks.runtime.database.read(question)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1]["id"]
+
+    def _settle(self, uuid: str, *, console: bool) -> bool:
+        """Take a node over if its files are missing; return True if nothing is left.
+
+        :param console: the node has not been seen with a started console before.
+        """
+        who = context.internal("taking over")
+        database = self._tasks.runtime.database
+        try:
+            seen = self._tasks.view(who, database.read(lambda conn: db_nodes.load(conn, uuid)))
+            lacks = str(seen.state) in STATES and seen.driver.deploy.lacks_files(seen)
+            if not (lacks or (console and _reached(seen))):
+                return True
+            with self._tasks.lock(who, uuid, patient=False, reserved=False) as task:
+                if lacks and str(task.state) in STATES:
+                    task.driver.deploy.take_over(task)
+                if console and _reached(task):
+                    task.driver.console.start_console(task)
+                task.save()
+        except errors.Error as why:
+            LOG.warning(
+                "Node %s: its boot files or its console will be rebuilt later: %s", uuid, why
+            )
+            return False
+        except Exception:  # a driver's bug with one node must not stop the others
+            LOG.exception("Node %s: its boot files or its console could not be rebuilt", uuid)
+            return False
+        return True
+
+
+def _reached(task: Task) -> bool:
+    """Return whether this sweep must keep the node's console reachable."""
+    console = task.driver.console
+    can = type(console).start_console is not base.Console.start_console and not console.by_program
+    return bool(task.node.console_enabled) and can
+
+
+def _stamp(row: Mapping[str, Any]) -> Stamp:
+    return Stamp(row["provision_updated_at"], bool(row["console_enabled"]))
+
+
+def _urgency(row: Mapping[str, Any]) -> int:
+    return _LATER.index(states.kind(State(row["provision_state"])))

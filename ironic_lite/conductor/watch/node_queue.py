@@ -1,0 +1,319 @@
+"""Queues of nodes for few threads: a paced sweep, and a background queue.
+
+Doubtful nodes wait in the background queue. This module does not know the questions to the nodes.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from ironic_lite.records import Node
+
+LOG = logging.getLogger(__name__)
+
+Act = Callable[[Node], None]
+
+
+BORNE = 300.0
+"""Seconds after which an action is no longer waited for.
+
+Questions to machines have far lower limits, so a driver that takes longer hangs, perhaps for ever.
+"""
+
+
+class Pacer:
+    """Spreads actions over a time, so that they do not begin all at once.
+
+    :param count: number of actions; further actions begin at once.
+    :param seconds: of the whole time; each action begins at a random time in its own share.
+    """
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self._share = seconds / count if count else 0.0
+        self._next = time.monotonic()
+        self._left = count
+
+    def wait(self) -> float:
+        """Return the seconds until the next action shall begin; one thread at a time."""
+        if self._left <= 0:
+            return 0.0
+        self._left -= 1
+        # Jitter needs no cryptographic random generator.
+        begin = self._next + self._share * random.random()
+        self._next += self._share
+        return max(begin - time.monotonic(), 0.0)
+
+
+def go_through(
+    queue: Iterator[Node],
+    act: Act,
+    *,
+    most: int,
+    halted: threading.Event,
+    pace: Pacer | None = None,
+    hanging: set[str] | None = None,
+) -> None:
+    """Let threads take nodes from a queue until it is empty or the service stops.
+
+    A thread that hangs is abandoned, and another one replaces it.
+
+    :param queue: an error it raises, such as errors.Unavailable, is raised here when all threads
+        have ended; the queue is not read again.
+    :param act: its errors are logged.
+    :param most: threads; they start as long as there are nodes and the system allows threads.
+    :param hanging: nodes with a hung thread, of this or an earlier call; they are skipped until the
+        thread has ended.
+    :raises RuntimeError: not even one thread can start.
+    """
+    crew = _Workers(queue, act, most, halted, pace, set() if hanging is None else hanging)
+    with crew.guard:
+        crew.start()
+    while crew.threads:
+        crew.threads[0].join(_LOOK)
+        crew.look()
+    if crew.faults:
+        raise crew.faults[0]
+
+
+_LOOK = 0.5  # seconds
+
+
+@dataclasses.dataclass
+class _Workers:
+    """Threads of one queue; ``guard`` protects taking nodes and starting threads."""
+
+    queue: Iterator[Node]
+    act: Act
+    most: int
+    halted: threading.Event
+    pace: Pacer | None
+    hanging: set[str]
+    begun: dict[threading.Thread, tuple[str, float]] = dataclasses.field(default_factory=dict)
+    count: int = 0
+    guard: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    threads: list[threading.Thread] = dataclasses.field(default_factory=list)
+    faults: list[BaseException] = dataclasses.field(default_factory=list)
+    enough: bool = False
+
+    def start(self) -> None:
+        thread = threading.Thread(target=self._drain, name=f"power-{self.count}", daemon=True)
+        thread.start()
+        self.count += 1
+        self.threads.append(thread)
+
+    def look(self) -> None:
+        """Forget ended threads, and abandon hung ones."""
+        with self.guard:
+            stuck = [one for one in self.threads if self._hangs(one)]
+            self.threads = [one for one in self.threads if one.is_alive() and one not in stuck]
+            if stuck and not self.halted.is_set():
+                self._start_another()
+
+    def _hangs(self, thread: threading.Thread) -> bool:
+        node, begun = self.begun.get(thread, ("", time.monotonic()))
+        if time.monotonic() - begun < BORNE:
+            return False
+        self.hanging.add(node)
+        if thread not in self.begun:  # the thread has just ended
+            self.hanging.discard(node)
+            return False
+        LOG.error(
+            "Node %s: its driver has been hanging for %.0f s; the other nodes continue", node, BORNE
+        )
+        return True
+
+    def _drain(self) -> None:
+        while not self.halted.is_set():
+            with self.guard:
+                node = self._taken()
+                if node is None:
+                    return
+                pause = self.pace.wait() if self.pace is not None else 0.0
+                if len(self.threads) < self.most and not self.enough:
+                    self._start_another()
+            if pause and self.halted.wait(pause):
+                return
+            self._do(node)
+
+    def _do(self, node: Node) -> None:
+        if node.uuid in self.hanging:
+            return
+        thread = threading.current_thread()
+        self.begun[thread] = (node.uuid, time.monotonic())
+        try:
+            self.act(node)
+        except BaseException:  # such as sys.exit in a driver: the other nodes still wait
+            LOG.exception("Node %s: its action in a sweep failed", node.uuid)
+        finally:
+            del self.begun[thread]
+            self.hanging.discard(node.uuid)
+
+    def _taken(self) -> Node | None:
+        try:
+            return next(self.queue, None)
+        except BaseException as why:  # otherwise the thread's end would go unnoticed
+            self.faults.append(why)
+            return None
+
+    def _start_another(self) -> None:
+        try:
+            self.start()
+        except RuntimeError as why:
+            self.enough = True
+            had = len(self.threads)
+            LOG.warning("Only %d threads could start, %d were wanted: %s", had, self.most, why)
+
+
+class BackgroundQueue:
+    """A queue processed in the background by a few threads, which end when empty.
+
+    :param act: called with each node; its errors are logged.
+    :param halted: set when no action may begin any more.
+    """
+
+    def __init__(self, act: Act, *, most: int, halted: threading.Event) -> None:
+        self._act = act
+        self._most = most
+        self._halted = halted
+        self._queue: collections.deque[Node] = collections.deque()
+        self._known: set[str] = set()
+        self._begun: dict[str, float] = {}
+        self._threads = 0
+        self._changed = threading.Condition()
+
+    def put(self, node: Node) -> None:
+        """Add a node, unless it is already waiting or in progress."""
+        with self._changed:
+            if node.uuid in self._known:
+                return
+            now = time.monotonic()
+            stuck = sum(now - begun >= BORNE for begun in self._begun.values())
+            if self._threads - stuck < self._most:
+                # First: if no thread can start, the node must not be recorded.
+                threading.Thread(target=self._drain, name="power-doubtful", daemon=True).start()
+                self._threads += 1
+            self._known.add(node.uuid)
+            self._queue.append(node)
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait at most so many seconds until the queue is empty; return True if it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._threads, timeout)
+
+    def _drain(self) -> None:
+        while True:
+            with self._changed:
+                if self._halted.is_set() or not self._queue:
+                    self._threads -= 1
+                    self._changed.notify_all()
+                    return
+                node = self._queue.popleft()
+                self._begun[node.uuid] = time.monotonic()
+            try:
+                self._act(node)
+            except BaseException:  # a thread that ended here would never be replaced
+                LOG.exception("Node %s: its action in the background failed", node.uuid)
+            finally:
+                with self._changed:
+                    self._known.discard(node.uuid)
+                    del self._begun[node.uuid]
+
+
+# -- who is doubtful -------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(slots=True)
+class _Record:
+    failures: int = 0
+    doubt: int = 0
+    resets: int = 0
+    touched: float = 0.0
+
+
+class Records:
+    """Records of machines with missing or slow answers; other machines have none.
+
+    :param calm: quick answers in a row after which a machine is trusted again.
+    """
+
+    def __init__(self, calm: int) -> None:
+        self._calm = calm
+        self._records: dict[str, _Record] = {}
+        self._guard = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def doubtful(self, node: str) -> bool:
+        """Return whether a machine was recently silent or slow; this keeps its record."""
+        record = self._records.get(node)
+        if record is None:
+            return False
+        # Its turn in the queue may come much later; the record must last until then.
+        record.touched = time.monotonic()
+        return record.doubt > 0
+
+    def failed(self, node: str) -> int:
+        """Count a missing answer; return the number in a row."""
+        with self._guard:
+            record = self._of(node)
+            record.failures += 1
+            record.doubt = self._calm
+            return record.failures
+
+    def slow(self, node: str) -> None:
+        """Record a slow answer."""
+        with self._guard:
+            self._of(node).doubt = self._calm
+
+    def answered(self, node: str, *, quick: bool) -> None:
+        """Record an answer: failures in a row end, and a quick answer increases trust."""
+        with self._guard:
+            if quick and node not in self._records:
+                return
+            record = self._of(node)
+            record.failures = 0
+            record.doubt = max(record.doubt - 1, 0) if quick else self._calm
+            self._drop_clean(node, record)
+
+    def reset(self, node: str) -> int:
+        """Count a correction of a machine; return the number in a row."""
+        with self._guard:
+            record = self._of(node)
+            record.resets += 1
+            return record.resets
+
+    def settled(self, node: str) -> None:
+        """Record that a machine has the wanted state."""
+        with self._guard:
+            record = self._records.get(node)
+            if record is not None:
+                record.resets = 0
+                self._drop_clean(node, record)
+
+    def given_up(self, node: str) -> None:
+        """Record that the failures are handled elsewhere; the machine stays doubtful."""
+        with self._guard:
+            self._of(node).failures = 0
+
+    def forget(self, seconds: float) -> None:
+        """Forget machines not asked for a while: they are deleted or have another owner."""
+        before = time.monotonic() - seconds
+        with self._guard:
+            for node in [one for one, it in self._records.items() if it.touched < before]:
+                del self._records[node]
+
+    def _of(self, node: str) -> _Record:
+        record = self._records.setdefault(node, _Record())
+        record.touched = time.monotonic()
+        return record
+
+    def _drop_clean(self, node: str, record: _Record) -> None:
+        if not (record.failures or record.doubt or record.resets):
+            del self._records[node]

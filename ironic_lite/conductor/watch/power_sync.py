@@ -1,0 +1,289 @@
+"""Sweep that compares the stored power state with the machine's and corrects one.
+
+Many threads read power states at once without locks; only a difference takes a lock. Silent or slow
+machines are asked in a background queue of their own, so that others do not wait for them. A
+machine that cannot be read for some rounds goes into maintenance with the fault ``power failure``.
+The maintenance ends automatically when it can be read again.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.watch import node_queue
+from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import context
+from ironic_lite.db.queries import nodes, sweeps
+from ironic_lite.domain.states import State
+from ironic_lite.drivers import base, deadline
+from ironic_lite.records import Node
+
+LOG = logging.getLogger(__name__)
+FAULT = "power failure"
+SKIPPED = tuple(
+    str(state)
+    for state in (
+        State.ENROLL,
+        State.DEPLOYWAIT,
+        State.CLEANWAIT,
+        State.RESCUEWAIT,
+        State.INSPECTWAIT,
+        State.SERVICEWAIT,
+        State.ADOPTFAIL,
+    )
+)
+QUICK = 2.0
+"""Seconds in which a healthy BMC answers; slower BMCs are asked in the background queue."""
+CALM = 3
+"""Quick answers in a row after which a BMC is trusted again, so that flapping BMCs are not."""
+SPREAD = 0.2
+"""Share of the interval over which the questions of a sweep are spread."""
+_PAGE = 500
+_FORGOTTEN = 3600.0  # seconds
+
+
+class PowerSync:
+    """The power comparison of this conductor's nodes."""
+
+    def __init__(self, tasks: Tasks, fleet: Ownership) -> None:
+        self._tasks = tasks
+        self._fleet = fleet
+        self._who = context.internal("power sync")
+        self._hanging: set[str] = set()
+        self._records = node_queue.Records(CALM)
+        self._count = 0  # nodes of the last sweep
+        settings, halted = tasks.runtime.conf.conductor, tasks.runtime.draining
+        self._most = settings.sync_power_state_workers
+        self._few = max(1, self._most // 2)
+        self._doubtful, self._differing, self._lost = (
+            node_queue.BackgroundQueue(self._guarded(act), most=self._few, halted=halted)
+            for act in (self._compare_patiently, self._settle, self._recover_patiently)
+        )
+
+    def sweep(self) -> None:
+        """Compare all nodes once, ``[conductor]sync_power_state_workers`` at a time.
+
+        Doubtful nodes and nodes with a difference go to a background queue each, and may be handled
+        after the end of the sweep.
+        """
+        question = functools.partial(sweeps.for_power_sync, skip_states=SKIPPED)
+        seconds = self._tasks.runtime.conf.conductor.sync_power_state_interval * SPREAD
+        queue = self._counted(self._nodes(question))
+        pace = node_queue.Pacer(self._count, seconds) if seconds else None
+        halted = self._tasks.runtime.draining
+        act = self._guarded(self._compare_quickly)
+        node_queue.go_through(
+            queue, act, most=self._most, halted=halted, pace=pace, hanging=self._hanging
+        )
+        self._records.forget(_FORGOTTEN)
+
+    def settle(self, timeout: float) -> bool:
+        """Wait until the background queues are empty; return False if that takes longer."""
+        every = (self._doubtful, self._differing, self._lost)
+        return all(lane.wait_idle(timeout) for lane in every)
+
+    def recover(self) -> None:
+        """End the maintenance of nodes whose power can be read again.
+
+        Silent nodes go to a background queue, so that answering nodes do not wait for them.
+        """
+        question = functools.partial(sweeps.in_fault, fault=FAULT)
+        act, halted = self._guarded(self._recover_quickly), self._tasks.runtime.draining
+        node_queue.go_through(
+            self._nodes(question), act, most=self._few, halted=halted, hanging=self._hanging
+        )
+
+    # -- many nodes --------------------------------------------------------------------------
+
+    def _nodes(self, question: Callable[..., list[dict[str, Any]]]) -> Iterator[Node]:
+        """Yield this conductor's nodes, page by page: one statement for many nodes."""
+        after = 0
+        while True:
+            ask = functools.partial(question, after_id=after, limit=_PAGE)
+            page = self._tasks.runtime.database.read(ask)
+            yield from (Node.of(row) for row in page if self._fleet.mine(row))
+            if len(page) < _PAGE:
+                return
+            after = page[-1]["id"]
+
+    def _counted(self, found: Iterator[Node]) -> Iterator[Node]:
+        count = 0
+        for count, node in enumerate(found, 1):  # noqa: B007  # the last one counts
+            yield node
+        self._count = count
+
+    def _guarded(self, act: node_queue.Act) -> node_queue.Act:
+        """Return ``act`` without its exceptions: one node must not stop the others."""
+
+        def guarded(node: Node) -> None:
+            try:
+                act(node)
+            except errors.Error as why:
+                LOG.info("Node %s: its power will be checked again later: %s", node.uuid, why)
+            except Exception:
+                LOG.exception("Node %s: checking its power failed", node.uuid)
+
+        return guarded
+
+    # -- comparing ---------------------------------------------------------------------------
+
+    def _compare_quickly(self, node: Node) -> None:
+        """Compare a trusted node; move a slow one to the background queue."""
+        if self._records.doubtful(node.uuid):
+            self._doubtful.put(node)
+            return
+        begun = time.monotonic()
+        why = self._compare(node, QUICK)
+        if why is None:
+            return
+        if time.monotonic() - begun < QUICK:
+            self._count_failure(node.uuid, why)
+            return
+        # With more time it might have answered, so no failure is counted yet.
+        self._records.slow(node.uuid)
+        self._doubtful.put(node)
+
+    def _compare_patiently(self, old: Node) -> None:
+        """Compare a doubtful node with the full configured time-outs."""
+        # The node may have waited in the queue for minutes.
+        node = self._tasks.runtime.database.read(lambda conn: nodes.load(conn, old.uuid))
+        if node.reservation is not None or not watched(node):
+            return
+        why = self._compare(node, deadline.UNHURRIED)
+        if why is not None:
+            self._count_failure(node.uuid, why)
+
+    def _compare(self, node: Node, seconds: float) -> errors.Error | None:
+        """Read the power within this time and act on it; return the error if unreadable."""
+        task = self._tasks.view(self._who, node)
+        if not task.driver.power.supports_power_sync(task):
+            return None
+        begun = time.monotonic()
+        try:
+            task.driver.power.validate(task)
+            with deadline.limit(seconds):
+                actual = task.driver.power.get_power_state(task)
+        except Exception as why:  # a driver's fault counts like the machine's
+            return error_text.as_error(why)
+        self._records.answered(node.uuid, quick=time.monotonic() - begun < QUICK)
+        if actual is None:
+            return None  # between on and off, or unknown: nothing to compare
+        if actual == node.power_state:
+            self._records.settled(node.uuid)
+        else:
+            self._differing.put(node)
+        return None
+
+    def _settle(self, node: Node) -> None:
+        """Read again under the lock, then correct the difference, which may take minutes."""
+        node_uuid = node.uuid
+        with self._tasks.lock(self._who, node_uuid, patient=False, reserved=False) as task:
+            if not watched(task.node):
+                return
+            # The lock blocks clients, so a BMC that is silent now is left to the next sweep.
+            with deadline.limit(deadline.UNHURRIED):
+                actual = task.driver.power.get_power_state(task)
+            wanted = task.node.power_state
+            if actual is None or actual == wanted:
+                return
+            if wanted is not None and self._forced(task, wanted, actual):
+                return
+            LOG.warning("Node %s: its power is %s, not %s", node_uuid, actual, wanted)
+            task.node.power_state = actual
+            task.save()
+            self._records.settled(node_uuid)
+
+    def _forced(self, task: Task, wanted: str, actual: str) -> bool:
+        """Switch the machine to the stored state; return False if forbidden or failed."""
+        settings, node = self._tasks.runtime.conf.conductor, task.node
+        spared = wanted == base.POWER_OFF and node.disable_power_off
+        if spared or not settings.force_power_state_during_sync:
+            return False
+        if self._records.reset(node.uuid) > settings.power_state_sync_max_retries:
+            return False
+        # Before the request to the machine: if this conductor dies, history shows who switched it.
+        task.journal.event("power", event="start", before=actual, after=wanted)
+        task.save()
+        try:
+            task.driver.power.set_power_state(task, wanted)
+        except errors.LockLost:
+            raise
+        except Exception as why:  # drivers may raise anything; the next sweeps retry
+            LOG.warning("Node %s: its power cannot be reset", node.uuid, exc_info=why)
+            text = f"Failed to set power back to '{wanted}': {error_text.as_error(why).message}"
+            data = {"error": text, "wanted": wanted}
+            task.journal.event("power", event="fail", before=actual, after=actual, data=data)
+        else:
+            task.journal.event("power", event="reset", after=wanted)
+        task.save()
+        return True
+
+    def _count_failure(self, node_uuid: str, why: errors.Error) -> None:
+        count = self._records.failed(node_uuid)
+        limit = self._tasks.runtime.conf.conductor.power_state_sync_max_retries
+        said = "Node %s: power cannot be read (failure %d in a row, maintenance after %d): %s"
+        LOG.warning(said, node_uuid, count, limit, why)
+        if count <= limit:
+            return
+        with self._tasks.lock(self._who, node_uuid, patient=False, reserved=False) as task:
+            if not watched(task.node):
+                return
+            reason = f"Power state could not be read {count} times in a row: {why.message}"
+            task.node.maintenance = True
+            task.node.maintenance_reason = reason
+            task.node.fault = FAULT
+            task.node.last_error = reason
+            task.node.power_state = None
+            task.journal.event("fault", event=FAULT, data={"error": reason})
+            task.save()
+        LOG.warning("Node %s: in maintenance until its power can be read again", node_uuid)
+        self._records.given_up(node_uuid)
+
+    # -- recovering --------------------------------------------------------------------------
+
+    def _recover_quickly(self, node: Node) -> None:
+        """Try a node; move one that may need more time to the background queue."""
+        begun = time.monotonic()
+        try:
+            self._recover(node, QUICK)
+        except errors.HardwareError:
+            if time.monotonic() - begun < QUICK:
+                raise
+            self._lost.put(node)
+
+    def _recover_patiently(self, old: Node) -> None:
+        """Try a silent node after reading it again, as it may have waited for minutes."""
+        node = self._tasks.runtime.database.read(lambda conn: nodes.load(conn, old.uuid))
+        if node.reservation is None and node.fault == FAULT and not node.retired:
+            self._recover(node, deadline.UNHURRIED)
+
+    def _recover(self, node: Node, seconds: float) -> None:
+        """End the maintenance of a node if its power can be read within this time."""
+        task = self._tasks.view(self._who, node)
+        with deadline.limit(seconds):
+            actual = task.driver.power.get_power_state(task)
+        with self._tasks.lock(self._who, node.uuid, patient=False, reserved=False) as task:
+            if task.node.fault != FAULT:
+                return
+            if task.node.last_error == task.node.maintenance_reason:
+                task.node.last_error = None
+            task.node.maintenance = False
+            task.node.maintenance_reason = None
+            task.node.fault = None
+            task.node.power_state = actual
+            task.journal.event("fault", event="recovered", after=actual)
+            task.save()
+        LOG.info("Node %s: power can be read again, its maintenance has ended", node.uuid)
+
+
+def watched(node: Node) -> bool:
+    """Return whether the node, just read, still belongs to the power sweeps."""
+    return not (node.maintenance or node.retired or node.provision_state in SKIPPED)

@@ -1,0 +1,164 @@
+"""Timers of waiting nodes.
+
+Timers are stored in the column ``wake_at``, so they survive any conductor. Memory only has a heap
+of the timers set by this process. A slower query of the table finds all others.
+
+Timers of this process use the monotonic clock, so setting the system clock changes nothing. Timers
+of other processes use the system clock.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import heapq
+import logging
+import threading
+import time
+
+from ironic_lite import errors
+from ironic_lite.conductor.flows import failure
+from ironic_lite.conductor.flows.resume import resume
+from ironic_lite.conductor.tasks import Tasks
+from ironic_lite.conductor.watch.ownership import Ownership
+from ironic_lite.conductor.work import db_retry
+from ironic_lite.conductor.work.task import Task
+from ironic_lite.core import clock, context
+from ironic_lite.db.queries import sweeps
+
+LOG = logging.getLogger(__name__)
+
+_LOOK_EVERY = 5.0  # seconds between two queries for timers of other conductors
+_PAGE = 500
+_AGAIN = 1.0  # seconds until a retry for a node that could not be woken (locked, no worker)
+
+
+class Timers:
+    """One thread and one heap of timers: monotonic time, node, ``wake_at``."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, str, datetime.datetime]] = []
+        self._set: dict[str, tuple[float, datetime.datetime]] = {}
+        self._changed = threading.Condition()
+        self._stopped = False
+        self._told = db_retry.OutageLog(LOG)
+        # Monotonic: a system clock set back by an hour would stop the queries for an hour.
+        self._look_at = time.monotonic()
+
+    def set(self, node_uuid: str, when: datetime.datetime) -> None:
+        """Set a timer for this node at its ``wake_at``."""
+        self._ring_in((when - clock.now()).total_seconds(), node_uuid, when)
+
+    def _ring_in(self, seconds: float, node_uuid: str, when: datetime.datetime) -> None:
+        at = time.monotonic() + seconds
+        with self._changed:
+            heapq.heappush(self._heap, (at, node_uuid, when))
+            self._set[node_uuid] = (at, when)
+            self._changed.notify()
+
+    def start(self, tasks: Tasks, fleet: Ownership) -> None:
+        """Start."""
+        args = (tasks, fleet)
+        threading.Thread(target=self._run, args=args, name="alarm", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop; no more timers fire."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify()
+
+    def _run(self, tasks: Tasks, fleet: Ownership) -> None:
+        while True:
+            with self._changed:
+                if self._stopped:
+                    return
+                wait = self._left()
+                if wait > 0:
+                    self._changed.wait(wait)
+                    continue
+            try:
+                self._ring(tasks, fleet)
+            except errors.Unavailable as why:
+                self._told.away("Waking waiting nodes failed and will be retried: %s", why)
+            except Exception:
+                LOG.exception("Waking waiting nodes failed and will be retried")
+
+    def _left(self) -> float:
+        """Return the seconds until the next timer or query."""
+        first = min(self._look_at, self._heap[0][0]) if self._heap else self._look_at
+        return first - time.monotonic()
+
+    def _ring(self, tasks: Tasks, fleet: Ownership) -> None:
+        listed: dict[str, datetime.datetime] = {}
+        if time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_EVERY
+            listed = _listed(tasks, fleet, clock.now())
+            self._told.back("Waiting nodes are woken again")
+        due = self._rung()  # last: timers that are due must not be lost if the query fails
+        for node_uuid, when in listed.items():
+            if not self._to_come(node_uuid, when):
+                due.setdefault(node_uuid, when)
+        for node_uuid, when in due.items():
+            self._wake(tasks, node_uuid, when)
+
+    def _rung(self) -> dict[str, datetime.datetime]:
+        """Return the nodes whose timers of this process are due, each with its wake_at."""
+        now, due = time.monotonic(), {}
+        with self._changed:
+            while self._heap and self._heap[0][0] <= now:
+                at, node_uuid, when = heapq.heappop(self._heap)
+                if self._set.get(node_uuid) == (at, when):
+                    del self._set[node_uuid]
+                    due[node_uuid] = when
+        return due
+
+    def _to_come(self, node_uuid: str, when: datetime.datetime) -> bool:
+        """Return whether a seemingly due timer is later, as the clock was set forward."""
+        with self._changed:
+            known = self._set.get(node_uuid)
+        return known is not None and known[1] == when
+
+    def _wake(self, tasks: Tasks, node_uuid: str, when: datetime.datetime | None = None) -> None:
+        """Poll one node in a worker, if it is still due.
+
+        :param when: the wake_at that is due, even if a clock that was set back says otherwise.
+        """
+        try:
+            with tasks.lock(
+                context.internal("timer"),
+                node_uuid,
+                worker=True,
+                patient=False,
+                reserved=False,
+                whole=False,
+            ) as task:
+                wake_at = task.node.wake_at
+                if wake_at is not None and (wake_at == when or wake_at <= clock.now()):
+                    _go_on(task, tasks.lack(task.node))
+        except (errors.NodeLocked, errors.Unavailable):
+            self._ring_in(_AGAIN, node_uuid, when or clock.now())
+        except errors.NodeNotFound:
+            LOG.debug("Node %s was deleted before its timer rang", node_uuid)
+        except errors.Error as why:  # one node's driver must not block the others
+            LOG.warning("Node %s cannot be woken: %s", node_uuid, why)
+
+
+def _go_on(task: Task, lack: errors.Error | None) -> None:
+    """Poll the step; without the interface that began it, the step has failed."""
+    if lack is None:
+        task.hand_over(resume, poll=True)
+    else:
+        task.hand_over(failure.give_up, lack)
+
+
+def _listed(tasks: Tasks, fleet: Ownership, now: datetime.datetime) -> dict[str, datetime.datetime]:
+    """Return all due nodes of this conductor, whichever process set the timer."""
+    found: dict[str, datetime.datetime] = {}
+    seen = 0
+    while True:
+        question = functools.partial(sweeps.due, now=now, skip=seen, limit=_PAGE)
+        page = tasks.runtime.database.read(question)
+        found.update((row["uuid"], row["wake_at"]) for row in page if fleet.mine(row))
+        seen += len(page)
+        if len(page) < _PAGE:
+            return found

@@ -1,0 +1,1 @@
+"""Work on nodes: tasks, locks, leases and what all work shares."""

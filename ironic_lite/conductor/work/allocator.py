@@ -1,0 +1,183 @@
+"""Search of nodes for allocations by workers, after ``POST /v1/allocations``.
+
+The row of an allocation names the conductor that searches. That conductor has it ``under_way``; if
+it dies, the sweep ``watch.allocation_recovery`` of another one continues. Two searches for one
+allocation do no harm: see ``db.queries.allocations``.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import random
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.conductor.work import db_retry
+from ironic_lite.conductor.work.runtime import Runtime
+from ironic_lite.core import clock
+from ironic_lite.core.context import Context
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import allocations, events, nodes
+from ironic_lite.domain import allocations as core
+from ironic_lite.domain.allocations import Offer, State
+
+LOG = logging.getLogger(__name__)
+
+Row = dict[str, Any]
+
+
+class Allocator:
+    """The searches of one conductor."""
+
+    def __init__(self, runtime: Runtime, chance: random.Random | None = None) -> None:
+        self._desk = runtime
+        self._chance = chance or random.Random()  # not used for secrets
+        self._guard = threading.Lock()
+        self._under_way: set[str] = set()
+
+    @property
+    def under_way(self) -> frozenset[str]:
+        """The allocations for which this conductor is searching now."""
+        with self._guard:
+            return frozenset(self._under_way)
+
+    def begin(self, context: Context, row: Mapping[str, Any]) -> None:
+        """Add an allocation and let a worker search its node.
+
+        :param row: its columns; state and conductor are set here.
+        :raises errors.Duplicate: its uuid or name is taken.
+        :raises errors.NoFreeWorker: nothing has changed.
+        """
+        own = {**row, "state": State.ALLOCATING.value, "conductor": self._desk.host}
+
+        def insert(conn: Connection) -> bool:
+            allocations.insert(conn, own)
+            return True
+
+        self._start(context, row["uuid"], insert, reserved=True)
+
+    def resume(self, context: Context, uuid: str, before: str | None) -> None:
+        """Continue the search of a dead conductor, unless another conductor already does.
+
+        :raises errors.NoFreeWorker: nothing has changed.
+        """
+        take_over = functools.partial(
+            allocations.take_over, uuid=uuid, before=before or "", after=self._desk.host
+        )
+        self._start(context, uuid, take_over, reserved=False)
+
+    def _start(
+        self, context: Context, uuid: str, claim: Callable[[Connection], bool], *, reserved: bool
+    ) -> None:
+        self._desk.workers.claim(reserved=reserved)
+        # Recorded as ours before the insert, because the sweep may find the row at once.
+        with self._guard:
+            self._under_way.add(uuid)
+        try:
+            mine = self._desk.database.write(claim)
+        except BaseException:
+            self._end(uuid)
+            self._desk.workers.leave()
+            raise
+        if not mine:
+            self._end(uuid)
+            self._desk.workers.leave()
+            return
+        try:
+            self._desk.workers.run(lambda: self._work(context, uuid))
+        except errors.NoFreeWorker:  # the service has begun to stop: another conductor continues
+            self._end(uuid)
+
+    def _end(self, uuid: str) -> None:
+        with self._guard:
+            self._under_way.discard(uuid)
+
+    # -- on a worker -------------------------------------------------------------------------
+
+    def _work(self, context: Context, uuid: str) -> None:
+        try:
+            with db_retry.waiting_for_database():
+                self._search(context, uuid)
+        except errors.AllocationNotFound:
+            LOG.info("Allocation %s was settled or removed during its search for a node", uuid)
+        except errors.Stopping as why:
+            LOG.info("Allocation %s is left to another conductor: %s", uuid, why)
+        except Exception as why:  # otherwise the search would never end
+            ours = isinstance(why, errors.Error)
+            LOG.warning("Allocation %s: %s", uuid, why, exc_info=None if ours else why)
+            said = str(why) if ours else "an unexpected error; see the conductor's log"
+            self._fail(uuid, core.failed({"uuid": uuid}, said.rstrip(".")))
+        finally:
+            self._end(uuid)
+
+    def _search(self, context: Context, uuid: str) -> None:
+        conf = self._desk.conf.conductor
+        wanted = self._desk.database.read(lambda conn: allocations.get(conn, uuid))
+        offers: list[Offer] = []
+        for attempt in range(max(1, conf.node_locked_retry_attempts)):
+            if attempt and self._desk.stopping.wait(conf.node_locked_retry_interval):
+                raise errors.Stopping(host=self._desk.host)
+            found = self._desk.database.read(lambda conn: allocations.offers(conn, wanted))
+            offers = core.order(found, wanted["name"], self._chance)
+            if not offers:
+                break
+            for offer in offers:
+                if not offer.locked and self._took(context, wanted, offer):
+                    return
+        self._fail(uuid, self._why(wanted, offers))
+
+    def _why(self, wanted: Row, offers: list[Offer]) -> str:
+        if offers:
+            return core.why_locked(wanted, len(offers))
+        return core.why_none(
+            wanted, self._desk.database.read(lambda conn: allocations.tally(conn, wanted))
+        )
+
+    def _took(self, context: Context, wanted: Row, offer: Offer) -> bool:
+        """Give the allocation a node; return True if the allocation is settled."""
+        listened = self._desk.notifier.on
+        at = clock.now()
+        event = {
+            "at": at,
+            "node_uuid": offer.uuid,
+            "kind": "node_updated",
+            "conductor": self._desk.host,
+            "requester": context.user,
+            "request_id": context.request_id,
+            "data": {"fields": ["allocation_uuid", "instance_info", "instance_uuid"]},
+        }
+
+        def take(conn: Connection) -> Row:
+            ours = {"node_uuid": offer.uuid, "last_error": None}
+            if not allocations.settle(conn, wanted["uuid"], State.ACTIVE, **ours):
+                raise errors.AllocationNotFound(allocation=wanted["uuid"])
+            node = nodes.get(conn, offer.uuid, None if listened else ("instance_info",))
+            columns = {**core.taken(node, wanted), "updated_at": at}
+            nodes.edit(conn, offer.uuid, columns, generation=offer.generation)
+            events.add(conn, [event])
+            return {**node, **columns}
+
+        try:
+            node = self._desk.database.write(take)
+        except (
+            errors.Conflict,
+            errors.NodeNotFound,
+        ) as why:  # the node is locked, changed or deleted
+            if why.facts.get("key") == "instance_uuid":  # another node already has this instance
+                raise
+            LOG.debug("Allocation %s: %s", wanted["uuid"], why)
+            return False
+        if listened:
+            self._desk.notifier.tell(context, [event], node)
+        LOG.info("Allocation %s has got node %s", wanted["uuid"], offer.uuid)
+        return True
+
+    def _fail(self, uuid: str, text: str) -> None:
+        with db_retry.waiting_for_database():
+            self._desk.database.write(
+                lambda conn: allocations.settle(conn, uuid, State.ERROR, last_error=text)
+            )
+        LOG.warning("%s", text)

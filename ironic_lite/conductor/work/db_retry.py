@@ -1,0 +1,150 @@
+"""Retries of database access by workers while the database is unavailable.
+
+A worker's step has already had its effect on a machine. A restarted database or a full disk must
+neither lose the result nor fail the run. Only the statements are repeated; no driver is called
+twice. When the database answers again, the lock's token shows whether the node is still ours.
+
+All other callers (RPC calls, sweeps, the keepalive) get the error at once. `write_idempotent` is
+for changes whose reply was lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+from ironic_lite import errors
+from ironic_lite.db.engine.session import Connection, Database
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_FIRST_PAUSE = 0.1  # seconds
+_LONGEST_PAUSE = 5.0
+_local = threading.local()
+
+
+class OutageLog:
+    """Logs an outage once, and once more when it ends, however often it is reported.
+
+    So a full disk is not filled by its own log messages.
+
+    :param log: the logger to use.
+    """
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._since: float | None = None
+        self._guard = threading.Lock()
+
+    def away(self, line: str, *facts: object) -> None:
+        """Log an outage, unless one has been logged already."""
+        with self._guard:
+            again, self._since = self._since is not None, self._since or time.monotonic()
+        self._log.log(logging.DEBUG if again else logging.WARNING, line, *facts)
+
+    def back(self, line: str, *facts: object) -> None:
+        """Log the end and the length of an outage, if one has been logged."""
+        if self._since is None:
+            return
+        with self._guard:
+            since, self._since = self._since, None
+        if since is not None:
+            self._log.info(f"{line}, after %.1f s", *facts, time.monotonic() - since)
+
+
+@contextlib.contextmanager
+def waiting_for_database() -> Iterator[None]:
+    """Let this thread wait for an unavailable database within the block."""
+    _local.patient = True
+    try:
+        yield
+    finally:
+        _local.patient = False
+
+
+def write_idempotent(database: Database, work: Callable[[Connection], T]) -> T:
+    """Write; if the reply was lost, run ``work`` again to get the result.
+
+    :param work: must detect by itself whether it has already been done.
+    :raises errors.Unavailable: the fact ``doubtful`` says that the result is still unknown.
+    """
+    try:
+        return database.write(work)
+    except errors.Unavailable as why:
+        if not outcome_unknown(why):
+            raise
+        try:
+            return database.write(work)
+        except errors.Unavailable as more:
+            raise why from more
+
+
+def outcome_unknown(why: BaseException | None) -> bool:
+    """Return whether a change may have been made although this error was raised."""
+    return isinstance(why, errors.Unavailable) and bool(why.facts.get("doubtful"))
+
+
+class _Outlasting:
+    """A database for the threads of one conductor; its workers wait for it.
+
+    :param stopping: set when no thread may wait any longer.
+    """
+
+    def __init__(self, inner: Database, host: str, stopping: threading.Event) -> None:
+        self._inner = inner
+        self._host = host
+        self._stopping = stopping
+        self._told = OutageLog(LOG)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Read as ``Database.read``; a worker waits for an unavailable database.
+
+        :raises errors.Stopping: the database is unavailable, and the service stops.
+        """
+        return self._outlast(lambda: self._inner.read(work))
+
+    def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        """Write as ``Database.write``; a worker waits for an unavailable database.
+
+        ``work`` may find that it has already been done, because a commit can take effect although
+        its reply is lost.
+
+        :raises errors.Stopping: the database is unavailable, and the service stops.
+        """
+        if once:
+            return self._inner.write(work, once=True)
+        return self._outlast(lambda: self._inner.write(work))
+
+    def _outlast(self, act: Callable[[], T]) -> T:
+        if not getattr(_local, "patient", False):
+            return act()
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                found = act()
+            except errors.Unavailable as why:
+                self._told.away("Work waits for the database: %s", why)
+                # Jitter needs no cryptographic random generator.
+                if self._stopping.wait(pause * random.uniform(0.5, 1.0)):
+                    raise errors.Stopping(host=self._host) from why
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                continue
+            self._told.back("The database answers again, and work continues")
+            return found
+
+
+def retrying(inner: Database, host: str, stopping: threading.Event) -> Database:
+    """Return ``inner`` for a conductor, whose workers wait while it is unavailable.
+
+    :param stopping: set when workers must leave their nodes to the next owner.
+    """
+    return cast(Database, _Outlasting(inner, host, stopping))

@@ -1,0 +1,196 @@
+"""History of a task, written with its next save.
+
+The tables are ``runs``, ``run_steps`` and ``events``. Rows are collected here and written in the
+transaction that changes the node. So history can neither miss a change nor report one that did not
+happen (invariants 1 and 3).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from ironic_lite.conductor.work.run_metrics import METER
+from ironic_lite.core import clock
+from ironic_lite.core.context import Context
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import events, runs
+from ironic_lite.domain import history
+from ironic_lite.records import Node
+
+Row = dict[str, Any]
+
+
+class Journal:
+    """The unwritten history of one task on one node."""
+
+    def __init__(self, context: Context, host: str, node: Node) -> None:
+        self._node = node
+        self._stood: Row | None = None
+        self._who: Row = {
+            "node_uuid": node.uuid,
+            "conductor": host,
+            "requester": context.user,
+            "request_id": context.request_id,
+        }
+        self._project = context.project
+        self._forget()
+
+    def look(self) -> None:
+        """Take the node's current state for events added before the next save."""
+        self._stood = history.standing(self._node)
+
+    def settle(self) -> None:
+        """Count and forget the committed rows."""
+        for row in self._new_steps:
+            METER.step(row["run_uuid"], row["kind"], row["ordinal"], row)
+        for run_uuid, known in self._steps.items():
+            for (kind, at), new in known.items():
+                METER.step(run_uuid, kind, at, new)
+        if self._new_run is not None:
+            METER.run(self._new_run["uuid"], self._new_run)
+        for run_uuid, changes in self._runs.items():
+            METER.run(run_uuid, changes)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._stood = None
+        self._once = False
+        self._events: list[Row] = []
+        self._new_run: Row | None = None
+        self._runs: dict[str, Row] = {}
+        self._dropped: list[Row] = []
+        self._new_steps: list[Row] = []
+        self._steps: dict[str, dict[tuple[str, int], Row]] = {}
+
+    @property
+    def events(self) -> list[Row]:
+        """The unwritten events."""
+        return self._events
+
+    @property
+    def pending(self) -> bool:
+        """True if any row waits to be written."""
+        gathered = (self._events, self._runs, self._dropped, self._new_steps, self._steps)
+        return self._new_run is not None or any(gathered)
+
+    def event(self, kind: str, *, run: str | None = None, **facts: Any) -> None:
+        """Add an event; ``facts`` are columns of the table (event, before, after, data).
+
+        An event that becomes an entry of the node's history also stores the node's state in its
+        data.
+        """
+        row: Row = {"event": None, "before": None, "after": None, "data": None, **facts}
+        if history.told(kind, row["event"]):
+            stands = self._stood or history.standing(self._node)
+            row["data"] = {**stands, "project": self._project, **(row["data"] or {})}
+        self._events.append({**self._who, "at": clock.now(), "kind": kind, "run_uuid": run, **row})
+
+    def once(self) -> None:
+        """Refuse the next save if this request has already changed the node.
+
+        Used for requests that open no run; opening a run checks this anyway.
+        """
+        self._once = True
+
+    def refuse_again(self, conn: Connection) -> None:
+        """Refuse a repeated request now, for work that is done before it is recorded.
+
+        :raises errors.Conflict: the request has already changed this node.
+        """
+        events.refuse_again(conn, self._who["node_uuid"], self._who["request_id"])
+
+    # -- the run -----------------------------------------------------------------------------
+
+    def start_run(self, verb: str) -> str:
+        """Open a run and return its UUID."""
+        run_uuid = str(uuid.uuid4())
+        self._new_run = {
+            **self._who,
+            "uuid": run_uuid,
+            "verb": verb,
+            "project": self._project,
+            "state": "running",
+            "started_at": clock.now(),
+            "ended_at": None,
+            "error": None,
+        }
+        return run_uuid
+
+    def run(self, run_uuid: str, **changes: Any) -> None:
+        """Change a run: state, ended_at, error, conductor."""
+        if self._new_run is not None and self._new_run["uuid"] == run_uuid:
+            self._new_run.update(changes)
+        else:
+            self._runs.setdefault(run_uuid, {}).update(changes)
+
+    # -- its steps ---------------------------------------------------------------------------
+
+    def plan(self, run_uuid: str, kind: str, listed: list[Row], *, first: int = 0) -> None:
+        """Add the steps of a new list, all pending; ``first`` is the first ordinal."""
+        self._new_steps += [
+            {
+                "run_uuid": run_uuid,
+                "ordinal": ordinal,
+                "kind": kind,
+                "interface": step["interface"],
+                "step": step["step"],
+                "args": step.get("args"),
+                "priority": float(step.get("priority") or 0),
+                "abortable": bool(step.get("abortable", False)),
+                "state": "pending",
+                "attempt": 0,
+                "started_at": None,
+                "ended_at": None,
+                "error": None,
+            }
+            for ordinal, step in enumerate(listed, first)
+        ]
+
+    def unplan(self, run_uuid: str, kind: str, *, first: int) -> None:
+        """Remove the pending steps from ordinal ``first`` on; other steps replace them."""
+        self._dropped.append({"run_uuid": run_uuid, "kind": kind, "first": first})
+
+    def step(self, run_uuid: str, kind: str, ordinal: int, **changes: Any) -> None:
+        """Change one step: state, attempt, started_at, ended_at, error."""
+        for row in self._new_steps:
+            if (row["run_uuid"], row["kind"], row["ordinal"]) == (run_uuid, kind, ordinal):
+                row.update(changes)
+                return
+        known = self._steps.setdefault(run_uuid, {})
+        known.setdefault((kind, ordinal), {}).update(changes)
+
+    # -- writing -----------------------------------------------------------------------------
+
+    def write(self, conn: Connection) -> None:
+        """Write the collected rows, one statement per kind.
+
+        Call ``settle`` after the commit.
+
+        :raises errors.Conflict: the request that begins a run has one already, or repeats an action
+            that is done once.
+        """
+        if self._once:
+            self.refuse_again(conn)
+        if self._new_run is not None:
+            runs.refuse_again(conn, self._new_run["node_uuid"], self._new_run["request_id"])
+            runs.insert(conn, self._new_run)
+        for run_uuid, changes in self._runs.items():
+            runs.update(conn, run_uuid, changes)
+        for gone in self._dropped:
+            runs.drop_pending(conn, **gone)
+        if self._new_steps:
+            runs.insert_steps(conn, self._new_steps)
+        for run_uuid, known in self._steps.items():
+            rows = [{"kind": kind, "ordinal": at, **new} for (kind, at), new in known.items()]
+            runs.update_steps(conn, run_uuid, rows)
+        self._end_steps(conn)
+        if self._events:
+            events.add(conn, self._events)
+
+    def _end_steps(self, conn: Connection) -> None:
+        """End the steps that a failed run leaves running or pending."""
+        for run_uuid, changes in self._runs.items():
+            if changes.get("state") in ("failed", "aborted"):
+                why = {"state": changes["state"], "error": changes.get("error")}
+                runs.end_steps(conn, run_uuid, at=changes["ended_at"], **why)

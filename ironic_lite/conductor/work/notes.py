@@ -1,0 +1,399 @@
+"""Accessors for ``driver_internal_info``; no other module touches the column.
+
+Its keys are Ironic's, because old clients read them. ``agent_changes``, ``order``, ``untidied``,
+``begun``, ``polled_since`` and ``cleaning_runbook`` are ours. Whole dictionaries are assigned, so
+that the record notices the change.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import hmac
+import secrets
+from typing import Any
+
+import orjson
+
+from ironic_lite.conductor.work import bounds
+from ironic_lite.core import clock
+from ironic_lite.domain.steps import StepKind
+from ironic_lite.drivers.base import Agent
+from ironic_lite.records import Node
+
+Json = dict[str, Any]
+
+_AGENT_KEYS = (
+    "agent_url",
+    "agent_version",
+    "agent_last_heartbeat",
+    "agent_verify_ca",
+)
+_MACHINE = "agent_secret_machine"  # ours
+_TOKEN_KEYS = ("agent_secret_token", "agent_secret_token_pregenerated", _MACHINE)
+_SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+_TOKEN_BYTES = 32  # 43 characters of URL-safe text; the agent ignores anything below 32
+_LISTS = tuple(
+    f"agent_cached_{kind}_steps{end}"
+    for kind in (StepKind.CLEAN, StepKind.DEPLOY, StepKind.SERVICE)
+    for end in ("", "_refreshed")
+)
+_CHANGES = "agent_changes"  # {"count": of the run, "first": ordinal of the list's first step}
+_TEMPLATES = "deploy_templates"  # ours
+_ORDER = "order"  # ours
+_UNTIDIED = "untidied"  # ours
+_POLLED = "polled_since"  # ours
+_RUNBOOK = "cleaning_runbook"  # ours
+_BEGUN = "begun"  # ours: {"work": name, "times": count}; set on the first begin
+_KEPT = "driver_notes"  # values that drivers store through ``Task.keep``
+
+
+class Notes:
+    """A typed view of one node's ``driver_internal_info``."""
+
+    __slots__ = ("_node",)
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def _get(self, key: str, default: Any = None) -> Any:
+        return self._node.driver_internal_info.get(key, default)
+
+    def _put(self, **values: Any) -> None:
+        self._node.driver_internal_info = {**self._node.driver_internal_info, **values}
+
+    def _drop(self, *keys: str) -> None:
+        held = self._node.driver_internal_info
+        if any(key in held for key in keys):
+            self._node.driver_internal_info = {
+                key: value for key, value in held.items() if key not in keys
+            }
+
+    # -- the list under way ------------------------------------------------------------------
+
+    def listed(self, kind: StepKind) -> list[Json]:
+        """Return the steps of the run under way, as stored."""
+        return list(self._get(f"{kind}_steps") or [])
+
+    def index(self, kind: StepKind) -> int | None:
+        """Return the index of the running step; None before the first."""
+        index: int | None = self._get(f"{kind}_step_index")
+        return index
+
+    def enlist(self, kind: StepKind, listed: list[Json]) -> None:
+        """Store a new list with no step begun."""
+        self._put(**{f"{kind}_steps": listed, f"{kind}_step_index": None})
+
+    def relist(self, kind: StepKind, listed: list[Json]) -> None:
+        """Replace the list; steps already done stay at its start."""
+        self._put(**{f"{kind}_steps": listed})
+
+    def advance(self, kind: StepKind, index: int) -> None:
+        """Record that step ``index`` runs."""
+        self._put(**{f"{kind}_step_index": index})
+
+    def settle_steps(self, kind: StepKind, *, forget_list: bool, tidied: bool = True) -> None:
+        """Remove a run's index and flags; the list becomes null or stays readable.
+
+        :param tidied: False if clean-up happens later: `settle_ramdisk` follows then.
+        """
+        self._drop(f"{kind}_step_index", _CHANGES, *_FLAGS[kind])
+        if tidied:
+            self.settle_ramdisk(kind)
+        if forget_list:
+            self._put(**{f"{kind}_steps": None})
+
+    def settle_ramdisk(self, kind: StepKind) -> None:
+        """Forget whether a ramdisk was booted, because clean-up is done."""
+        self._drop(*_NO_RAMDISK.get(kind, ()))
+
+    def forget_steps(self, kind: StepKind) -> None:
+        """Remove list, index and flags."""
+        self.settle_steps(kind, forget_list=False)
+        self._drop(f"{kind}_steps")
+
+    # -- what was asked for ------------------------------------------------------------------
+
+    def request_clean(
+        self, steps: list[Json] | None = None, *, ramdisk: bool = True, runbook: str | None = None
+    ) -> None:
+        """Store a clean request and forget the one before; no ``steps``: the drivers'.
+
+        :param runbook: the source of an automated clean's steps.
+        """
+        self.settle_steps(StepKind.CLEAN, forget_list=True)
+        self._put(clean_step_index=None)
+        if steps is not None:
+            self._put(
+                clean_steps=steps,
+                declarative_cleaning=True,
+                cleaning_disable_ramdisk=not ramdisk,
+            )
+        if runbook is not None:
+            self._put(**{_RUNBOOK: runbook})
+
+    @property
+    def listed_clean(self) -> list[Json] | None:
+        """The steps that an operator or a runbook listed; None if drivers list them."""
+        return self.listed(StepKind.CLEAN) if self._get("declarative_cleaning") else None
+
+    @property
+    def manual_clean(self) -> bool:
+        """True if an operator asked for this clean and its steps."""
+        return self.listed_clean is not None and self._get(_RUNBOOK) is None
+
+    @property
+    def clean_ramdisk(self) -> bool:
+        """True if this clean boots the ramdisk."""
+        return not self._get("cleaning_disable_ramdisk", False)
+
+    def request_service(self, steps: list[Json], *, ramdisk: bool) -> None:
+        """Store the body of a service request and forget the one before."""
+        self.settle_steps(StepKind.SERVICE, forget_list=True)
+        self._put(service_steps=steps, service_step_index=None, service_disable_ramdisk=not ramdisk)
+
+    @property
+    def service_ramdisk(self) -> bool:
+        """True if this service run boots the ramdisk."""
+        return not self._get("service_disable_ramdisk", False)
+
+    def request_deploy(self, user_steps: list[Json], templates: list[Json]) -> None:
+        """Start a deployment with fresh notes."""
+        self.forget_deploy()
+        self._put(user_deploy_steps=user_steps)
+        if templates:
+            self._put(**{_TEMPLATES: templates})
+
+    @property
+    def deploy_templates(self) -> list[Json]:
+        """The templates of this deployment, each with ``name`` and ``steps``."""
+        return list(self._get(_TEMPLATES) or [])
+
+    @property
+    def user_deploy_steps(self) -> list[Json]:
+        """The deploy steps of the request."""
+        return list(self._get("user_deploy_steps") or [])
+
+    def forget_deploy(self) -> None:
+        """Remove the notes of a deployment.
+
+        Requirement C34.
+        """
+        self._drop("user_deploy_steps", _TEMPLATES, "deploy_steps", "deploy_step_index")
+        self._drop("steps_validated", _CHANGES)
+
+    @property
+    def deploy_validated(self) -> bool:
+        """True if the deploy steps have been checked with those of the agent."""
+        return bool(self._get("steps_validated"))
+
+    def validate_deploy(self) -> None:
+        """Record this check."""
+        self._put(steps_validated=True)
+
+    def switched(self) -> None:
+        """Record the time of an operator's power change."""
+        self._put(last_power_state_change=clock.now().isoformat())
+
+    @property
+    def automatic_lessee(self) -> bool:
+        """True if the deployment set the node's lessee; it is removed with the instance."""
+        return bool(self._get("automatic_lessee"))
+
+    @automatic_lessee.setter
+    def automatic_lessee(self, value: bool) -> None:
+        if value:
+            self._put(automatic_lessee=True)
+        else:
+            self._drop("automatic_lessee")
+
+    # -- the agent ---------------------------------------------------------------------------
+
+    @property
+    def token(self) -> str | None:
+        """The secret shared with the running ramdisk."""
+        token: str | None = self._get("agent_secret_token")
+        return token
+
+    def new_token(self, *, before_boot: bool = False) -> str:
+        """Make a new token.
+
+        :param before_boot: the token is part of the ramdisk's boot media instead of sent to the
+            agent.
+        """
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._drop(*_TOKEN_KEYS)
+        self._put(**{"agent_secret_token": token, _MACHINE: self._machine(token)})
+        if before_boot:
+            self._put(agent_secret_token_pregenerated=True)
+        return token
+
+    @property
+    def agent_url(self) -> str | None:
+        """The agent's URL."""
+        url: str | None = self._get("agent_url")
+        return url
+
+    @property
+    def agent(self) -> Agent | None:
+        """The agent that has sent a heartbeat since its ramdisk booted."""
+        url, token, at = self.agent_url, self.token, self._get("agent_last_heartbeat")
+        if not (url and token and at):
+            return None
+        heard_at = datetime.datetime.fromisoformat(at)
+        about = (self._get("agent_verify_ca"), self._get("agent_version"), heard_at)
+        return Agent(url, token, *about, moved=self._get(_MACHINE) != self._machine(token))
+
+    def _machine(self, token: str) -> str:
+        """Return an identifier of the agent's machine that does not reveal its settings."""
+        about = orjson.dumps([self._node.driver, self._node.driver_info], option=_SORTED)
+        return hmac.new(token.encode(), about, hashlib.sha256).hexdigest()
+
+    def heard(self, *, url: str, version: str | None, at: str, verify_ca: str | None) -> None:
+        """Store a heartbeat."""
+        given = {"agent_version": version, "agent_verify_ca": verify_ca}
+        known = {key: value for key, value in given.items() if value}
+        self._put(agent_url=url, agent_last_heartbeat=at, **known)
+
+    def forget_agent(self, *, keep_token: bool = False) -> None:
+        """Forget address, token and steps of the agent, because its ramdisk is gone.
+
+        :param keep_token: keep a token that is part of the ramdisk's boot media.
+        """
+        kept = keep_token and self._get("agent_secret_token_pregenerated")
+        self._drop(*_AGENT_KEYS, *_LISTS, *(() if kept else _TOKEN_KEYS))
+
+    def take_agent_steps(self, kind: StepKind, steps: dict[str, list[Json]], *, at: str) -> None:
+        """Store the agent's steps by interface, as long as its ramdisk runs.
+
+        Requirement S1.35.
+        """
+        key = f"agent_cached_{kind}_steps"
+        self._put(**{key: steps, f"{key}_refreshed": at})
+
+    def agent_steps(self, kind: StepKind) -> dict[str, list[Json]] | None:
+        """Return the running agent's steps by interface; None before it has listed them."""
+        steps: dict[str, list[Json]] | None = self._get(f"agent_cached_{kind}_steps")
+        return steps
+
+    @property
+    def manager_version(self) -> Any:
+        """The versions of the agent's hardware managers, as last reported.
+
+        Requirement S2.29.
+        """
+        return self._get("hardware_manager_version")
+
+    @manager_version.setter
+    def manager_version(self, value: Any) -> None:
+        self._put(hardware_manager_version=value)
+
+    @property
+    def agent_changes(self) -> int:
+        """Number of changes to another agent in this run."""
+        count: int = (self._get(_CHANGES) or {}).get("count", 0)
+        return count
+
+    @property
+    def first_ordinal(self) -> int:
+        """The ordinal, in the run's record, of the current list's first step."""
+        first: int = (self._get(_CHANGES) or {}).get("first", 0)
+        return first
+
+    def forget_changes(self) -> None:
+        """Forget the agent changes, because the run is over."""
+        self._drop(_CHANGES)
+
+    def count_change(self) -> None:
+        """Count a change of the agent."""
+        self._put(**{_CHANGES: {"count": self.agent_changes + 1, "first": self.first_ordinal}})
+
+    def place(self, first: int) -> None:
+        """Store the ordinal at which the current list begins, after earlier lists."""
+        self._put(**{_CHANGES: {"count": self.agent_changes, "first": first}})
+
+    # -- an order outside of any verb --------------------------------------------------------
+
+    @property
+    def order(self) -> str | None:
+        """An operator's request that a worker carries out, such as "attach a cdrom"."""
+        order: str | None = self._get(_ORDER)
+        return order
+
+    @order.setter
+    def order(self, value: str | None) -> None:
+        if value is None:
+            self._drop(_ORDER)
+        else:
+            self._put(**{_ORDER: value})
+
+    # -- what a conductor that goes away leaves ---------------------------------------------
+
+    @property
+    def untidied(self) -> bool:
+        """True if an abort has moved the node and clean-up is still to be done."""
+        return bool(self._get(_UNTIDIED))
+
+    @untidied.setter
+    def untidied(self, value: bool) -> None:
+        if value:
+            self._put(**{_UNTIDIED: True})
+        else:
+            self._drop(_UNTIDIED)
+
+    def begin_again(self, work: str) -> int:
+        """Count an attempt to begin the same work; return the number including the first.
+
+        :param work: names it; the count of other work is forgotten.
+        """
+        known = self._get(_BEGUN) or {}
+        times = known["times"] + 1 if known.get("work") == work else 2
+        self._put(**{_BEGUN: {"work": work, "times": times}})
+        return times
+
+    def forget_beginnings(self) -> None:
+        """Forget the attempts, because the work has ended."""
+        self._drop(_BEGUN)
+
+    # -- a wait that is asked about ---------------------------------------------------------
+
+    def polled_since(self, now: datetime.datetime) -> datetime.datetime:
+        """Return the time of this wait's first poll; store ``now`` if this is the first."""
+        known = self._get(_POLLED)
+        if known is None:
+            self._put(**{_POLLED: now.isoformat()})
+            return now
+        return datetime.datetime.fromisoformat(known)
+
+    def forget_polls(self) -> None:
+        """Forget the polls, because the wait is over."""
+        self._drop(_POLLED)
+
+    # -- drivers' own ------------------------------------------------------------------------
+
+    def recall(self, key: str, default: Any) -> Any:
+        """Return a driver's stored value."""
+        return (self._get(_KEPT) or {}).get(key, default)
+
+    def keep(self, key: str, value: Any) -> None:
+        """Store a driver's value; None removes it. Raises as `bounds.check`."""
+        kept = {**(self._get(_KEPT) or {}), key: value}
+        if value is None:
+            del kept[key]
+        bounds.check(driver_internal_info=kept)
+        if kept:
+            self._put(**{_KEPT: kept})
+        else:
+            self._drop(_KEPT)
+
+
+_FLAGS: dict[StepKind, tuple[str, ...]] = {
+    StepKind.CLEAN: ("declarative_cleaning", _RUNBOOK),
+    StepKind.DEPLOY: ("steps_validated",),
+    StepKind.SERVICE: (),
+    StepKind.VERIFY: (),
+}
+_NO_RAMDISK: dict[StepKind, tuple[str, ...]] = {
+    StepKind.CLEAN: ("cleaning_disable_ramdisk",),
+    StepKind.SERVICE: ("service_disable_ramdisk",),
+}

@@ -1,0 +1,1 @@
+"""Configuration, clock, threads and other services that every layer uses."""

@@ -1,0 +1,348 @@
+"""HTTP/1.1 requests to checked addresses, with limits on time and response size.
+
+http.client parses the responses. This module makes the sockets, of the public classes
+``socket.socket`` and ``ssl.SSLSocket``. Each receive gets the time that is left for the whole
+exchange, because a socket's own timeout starts anew with each byte. A name is resolved once, and
+the checked address is the one connected to. Proxies of the environment are not used, redirections
+are not followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import http.client
+import re
+import socket
+import ssl
+import time
+import urllib.parse
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import certifi
+import orjson
+
+PUBLIC_AUTHORITIES = certifi.where()
+"""The file with the certificates of public authorities."""
+
+Judge = Callable[[str], None]
+"""Checks each IP address before the connection; raises `AddressRefused`."""
+
+MOST_MARKS = 1_000_000
+"""Limit of the characters ``{``, ``[`` and ``,`` in a JSON body.
+
+Each may cost a hundred bytes of memory once parsed, so the size of a body alone is no sufficient
+bound.
+"""
+
+_CHUNK = 64 * 1024
+_WITHOUT_BODY = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+_SAFE = "!#$%&'()*+,/:;=?@[]~"
+"""Characters of a path and query that are sent as they are (RFC 3986, 2.2)."""
+_LENGTH = re.compile(r"[0-9]{1,18}")
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
+
+
+class AddressRefused(OSError):
+    """An address must not be connected to; nothing was sent."""
+
+
+class ConnectTimeout(TimeoutError):
+    """No connection was made in time, TLS included."""
+
+
+class NoConnection(OSError):
+    """The system reports why no connection can be made."""
+
+
+class AnswerTooLarge(http.client.HTTPException):
+    """A response exceeds its limit of bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the answer is larger than {limit // 1024**2} MiB")
+
+
+class TooManyValues(ValueError):
+    """A JSON body would take too much memory."""
+
+    def __init__(self) -> None:
+        super().__init__(f"JSON with more than {MOST_MARKS} of the characters {{, [ and ,")
+
+
+class AnswerCutOff(http.client.HTTPException):
+    """An answer ended before its announced length."""
+
+    def __init__(self, count: int, promised: int) -> None:
+        self.told = f"broke off after {count} of {promised} bytes"
+        super().__init__(f"it {self.told}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one exchange.
+
+    ``connect``: seconds until there is a connection, TLS included; ``whole``: seconds for the
+    request to be sent, and then for the answer to be read; ``size``: bytes of an answer with its
+    headers. ``head``: seconds for the headers, None: ``whole``. ``silence``: seconds without a
+    byte, None: ``whole``.
+    """
+
+    connect: float
+    whole: float
+    size: int
+    head: float | None = None
+    silence: float | None = None
+
+
+class _Budget:
+    """Remaining time and bytes of an exchange."""
+
+    __slots__ = ("_begin", "_end", "_left", "limits")
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._left = limits.size
+        self.start()
+
+    def start(self, seconds: float | None = None) -> None:
+        """Begin a new span of ``seconds``, or of the whole exchange without it."""
+        self._begin = time.monotonic()
+        self._end = self._begin + (self.limits.whole if seconds is None else seconds)
+
+    def go_on(self) -> None:
+        """Continue with the time of the whole exchange, after the headers have arrived."""
+        self._end = self._begin + self.limits.whole
+
+    def seconds(self) -> float:
+        """Return the longest wait for the next byte.
+
+        :raises TimeoutError: the time is over.
+        """
+        left = self._end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the exchange took too long")
+        silence = self.limits.silence
+        return left if silence is None else min(left, silence)
+
+    def take(self, count: int) -> int:
+        """Count received bytes.
+
+        :raises AnswerTooLarge: they exceed the limit.
+        """
+        self._left -= count
+        if self._left < 0:
+            raise AnswerTooLarge(self.limits.size)
+        return count
+
+
+class _Socket(socket.socket):
+    budget: _Budget
+
+    def recv_into(self, *args: Any, **kwargs: Any) -> int:
+        self.settimeout(self.budget.seconds())
+        return self.budget.take(super().recv_into(*args, **kwargs))
+
+    def sendall(self, *args: Any, **kwargs: Any) -> None:
+        self.settimeout(self.budget.seconds())  # for all of it
+        super().sendall(*args, **kwargs)
+
+
+class _TlsSocket(ssl.SSLSocket):
+    budget: _Budget
+
+    def recv_into(self, *args: Any, **kwargs: Any) -> int:
+        self.settimeout(self.budget.seconds())
+        return self.budget.take(super().recv_into(*args, **kwargs))
+
+    def send(self, *args: Any, **kwargs: Any) -> int:
+        # This class's sendall is a loop of send.
+        self.settimeout(self.budget.seconds())
+        return super().send(*args, **kwargs)
+
+
+def tls_context() -> ssl.SSLContext:
+    """Return settings for a `Connection` that trust no certificate yet."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslsocket_class = _TlsSocket
+    return context
+
+
+class Connection(http.client.HTTPConnection):
+    """A connection for one exchange."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int | None,
+        *,
+        limits: Limits,
+        judge: Judge | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Prepare; nothing is resolved or connected yet.
+
+        :param tls: of `tls_context`; None speaks plain HTTP.
+        """
+        usual = http.client.HTTP_PORT if tls is None else http.client.HTTPS_PORT
+        super().__init__(host, port or usual)
+        self.limits = limits
+        self.judge = judge
+        self.tls = tls
+        self.budget = _Budget(limits)
+
+    def connect(self) -> None:
+        """Resolve the host, check its addresses, connect.
+
+        :raises AddressRefused: no address of the host may be connected to.
+        :raises ConnectTimeout: it took too long.
+        :raises socket.gaierror: the host cannot be resolved.
+        :raises ConnectionError: it is refused.
+        :raises ssl.SSLError: no TLS.
+        :raises NoConnection: another reason.
+        """
+        end = time.monotonic() + self.limits.connect
+        try:
+            plain = _reached(self.host, self.port, end, self.judge)
+            plain.budget = self.budget
+            self.sock = plain if self.tls is None else self._secured(plain, self.tls, end)
+        except TimeoutError as why:
+            seconds = self.limits.connect
+            raise ConnectTimeout(f"no connection within {seconds:g} s") from why
+        self.budget.start()
+
+    def _secured(self, plain: _Socket, tls: ssl.SSLContext, end: float) -> ssl.SSLSocket:
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(plain)
+            plain.settimeout(_left(end))
+            name = self.host.partition("%")[0].rstrip(".")
+            found = tls.wrap_socket(plain, server_hostname=name)
+            if not isinstance(found, _TlsSocket):
+                raise TypeError("the TLS settings are not those of tls_context()")
+            found.budget = self.budget
+            opened.pop_all()
+        return found
+
+    def exchange(
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> http.client.HTTPResponse:
+        """Send a request and return its response with the body unread.
+
+        :param target: path and query.
+        :raises OSError: no connection, or no headers of a response in time.
+        :raises http.client.HTTPException: the response is not HTTP, or too large.
+        """
+        host = f"[{self.host.partition('%')[0]}]" if ":" in self.host else self.host
+        usual = http.client.HTTP_PORT if self.tls is None else http.client.HTTPS_PORT
+        named = host if self.port == usual else f"{host}:{self.port}"
+        self.request(method, quoted(target), body=body, headers={"Host": named, **headers})
+        self.budget.start(self.limits.head)
+        answer = self.getresponse()
+        self.budget.go_on()
+        return answer
+
+
+def quoted(target: str) -> str:
+    """Return a path and query as sent: without a fragment, in ASCII."""
+    return urllib.parse.quote(target.partition("#")[0], safe=_SAFE) or "/"
+
+
+def parts(answer: http.client.HTTPResponse, size: int = _CHUNK) -> Iterator[bytes]:
+    """Yield the body of a response as it arrives, still compressed.
+
+    :raises AnswerCutOff: it ended before its announced length.
+    :raises OSError, http.client.HTTPException: it broke off, or exceeds its limit.
+    """
+    promised = answer.headers.get("Content-Length", "")
+    chunked = "chunked" in answer.headers.get("Transfer-Encoding", "").lower()
+    whole = chunked or answer.status in _WITHOUT_BODY or not _LENGTH.fullmatch(promised)
+    count = 0
+    while part := answer.read1(size):
+        count += len(part)
+        yield part
+    # http.client takes the end of a connection for the end of the body.
+    if not whole and count < int(promised):
+        raise AnswerCutOff(count, int(promised))
+
+
+def content(answer: http.client.HTTPResponse, limit: int) -> bytes:
+    """Return the whole body of a response, decompressed if necessary.
+
+    :param limit: bytes of the decompressed body.
+    :raises AnswerTooLarge: it has more.
+    :raises AnswerCutOff, OSError, http.client.HTTPException: see `parts`.
+    """
+    packing = answer.headers.get("Content-Encoding", "").strip().lower()
+    unpack = zlib.decompressobj(_GZIP_OR_ZLIB) if packing in {"gzip", "x-gzip", "deflate"} else None
+    body = bytearray()
+    for part in parts(answer):
+        try:
+            body += part if unpack is None else unpack.decompress(part, limit + 1 - len(body))
+        except zlib.error as why:
+            raise http.client.HTTPException(f"its body is not {packing}: {why}") from None
+        if len(body) > limit:
+            raise AnswerTooLarge(limit)
+    return bytes(body)
+
+
+def json_value(body: bytes) -> Any:
+    """Return the value of a JSON body.
+
+    :raises TooManyValues: it has more than `MOST_MARKS`.
+    :raises ValueError: it is not JSON.
+    """
+    if sum(map(body.count, (b"{", b"[", b","))) > MOST_MARKS:
+        raise TooManyValues
+    return orjson.loads(body)
+
+
+def _reached(host: str, port: int, end: float, judge: Judge | None) -> _Socket:
+    """Return a connection to the first address of a host that accepts one.
+
+    Each address gets its share of the remaining time, so that a silent one does not block the
+    others.
+    """
+    failure: OSError | None = None
+    found = _resolved(host, port)
+    for number, (family, kind, protocol, _, address) in enumerate(found):
+        try:
+            if judge is not None:
+                judge(str(address[0]))
+            share = _left(end) / (len(found) - number)
+            return _connected(_Socket(family, kind, protocol), address, share)
+        except OSError as why:
+            # The error of an address that was tried is more useful than a refusal.
+            failure = why if failure is None or not isinstance(why, AddressRefused) else failure
+    raise failure or NoConnection(errno.EADDRNOTAVAIL, "the host has no address")
+
+
+def _resolved(host: str, port: int) -> list[Any]:
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError as why:  # a label that no name can have
+        raise socket.gaierror(socket.EAI_NONAME, str(why)) from None
+
+
+def _connected(sock: _Socket, address: Any, seconds: float) -> _Socket:
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(sock)
+        sock.settimeout(seconds)
+        try:
+            sock.connect(address)
+        except (TimeoutError, ConnectionError):
+            raise
+        except OSError as why:  # no route, for instance
+            raise NoConnection(why.errno, why.strerror) from None
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.pop_all()
+    return sock
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("no connection in time")
+    return left

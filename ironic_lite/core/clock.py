@@ -1,0 +1,184 @@
+"""Time as naive UTC, as every column and comparison uses it.
+
+The wall clock may be set forward or back, by NTP or by hand. Durations inside one process are
+measured by the monotonic clock. Durations since a stamp in the database, such as a node's wait, are
+computed by `ago` and `lived`. Both leave out changes of the wall clock while this process ran, so a
+changed clock does not end a wait.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+_NOTICED = datetime.timedelta(seconds=1)
+"""Seconds; a smaller difference is the time between two readings, not a set clock."""
+
+_REMEMBERED = 100  # settings; a clock that is set again and again must not fill the memory
+
+
+class Span(NamedTuple):
+    """A time between two settings of the wall clock.
+
+    It has its first moment on the steady clock, and the wall time when the steady clock began.
+    """
+
+    begin: float
+    zero: datetime.datetime
+
+    def wall(self, steady: float) -> datetime.datetime:
+        """Return the wall time at a moment of the steady clock."""
+        return self.zero + datetime.timedelta(seconds=steady)
+
+    def steady(self, wall: datetime.datetime) -> float:
+        """Return the moment of the steady clock with this wall time."""
+        return (wall - self.zero).total_seconds()
+
+
+class Clock:
+    """A wall clock that notices when it was set.
+
+    :param wall: returns naive UTC.
+    :param steady: returns seconds from an arbitrary start, which cannot be set.
+    """
+
+    def __init__(self, wall: Callable[[], datetime.datetime], steady: Callable[[], float]) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._spans: tuple[Span, ...] = ()
+        self._reading = threading.Lock()
+
+    def now(self) -> datetime.datetime:
+        """Return the present moment; each call notices a set clock."""
+        return self._look()[0]
+
+    def _look(self) -> tuple[datetime.datetime, float]:
+        """Return the readings of both clocks."""
+        with self._reading:
+            now, steady = self._wall(), self._steady()
+            zero = now - datetime.timedelta(seconds=steady)
+            if not self._spans or abs(zero - self._spans[-1].zero) >= _NOTICED:
+                self._spans = (*self._spans, Span(steady, zero))[-_REMEMBERED:]
+            return now, steady
+
+    def ago(self, seconds: float) -> datetime.datetime:
+        """Return the latest stamp that, with all before it, is at least ``seconds`` old."""
+        _, steady = self._look()
+        then = steady - seconds
+        later = [one for one in self._spans if one.begin > then]
+        earlier = self._spans[: len(self._spans) - len(later)] or self._spans[:1]
+        # The clock may have shown a stamp twice; the later span counts.
+        begins = (one.wall(one.begin) - datetime.timedelta.resolution for one in later)
+        return min((earlier[-1].wall(then), *begins))
+
+    def lived(self, stamp: datetime.datetime) -> float:
+        """Return the seconds since a stamp, at least 0, without changes of the clock.
+
+        A time that the clock has shown twice counts from the second time, which is the shorter age.
+        """
+        _, steady = self._look()
+        spans, found = self._spans, float("-inf")
+        for number, one in enumerate(spans):
+            last = number + 1 == len(spans)
+            begin = one.begin if number else float("-inf")
+            end = float("inf") if last else spans[number + 1].begin
+            if begin <= (at := one.steady(stamp)) <= end:
+                found = max(found, at)
+            elif not last and at > end and spans[number + 1].steady(stamp) < end:
+                found = max(found, end)  # a stamp of another machine's clock
+        return max(0.0, steady - found)
+
+
+class Ahead:
+    """Seconds since a moment, by the clock that went further.
+
+    A paused virtual machine continues with all its clocks unchanged. When the wall clock is
+    corrected after that, this clock jumps with it. It never runs back.
+
+    :param wall: returns seconds, and may be set.
+    :param steady: returns seconds from an arbitrary start, which cannot be set.
+    """
+
+    def __init__(self, wall: Callable[[], float], steady: Callable[[], float]) -> None:
+        self._clocks = wall, steady
+        self._last = wall(), steady()
+        self._leapt = 0.0
+        self._reading = threading.Lock()
+
+    def read(self) -> float:
+        """Return the seconds."""
+        with self._reading:
+            wall, steady = (clock() for clock in self._clocks)
+            leap = (wall - self._last[0]) - (steady - self._last[1])
+            if leap >= _NOTICED.total_seconds():
+                self._leapt += leap
+            self._last = wall, steady
+            return steady + self._leapt
+
+
+def _utc() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+
+
+def steady() -> float:
+    """Return seconds from an arbitrary start, by a clock that cannot be set.
+
+    Unlike time.monotonic it continues while the machine sleeps, as the wall clock does.
+    """
+    return time.clock_gettime(_STEADY)
+
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_CLOCK = Clock(_utc, steady)
+_AHEAD = Ahead(time.time, steady)
+
+
+def ahead() -> float:
+    """Return seconds from an arbitrary start, by a clock that never lags: see `Ahead`."""
+    return _AHEAD.read()
+
+
+def now() -> datetime.datetime:
+    """Return the present moment as naive UTC with microseconds."""
+    return _CLOCK.now()
+
+
+def after(seconds: float) -> datetime.datetime:
+    """Return the moment ``seconds`` from now; negative: in the past, by wall clock."""
+    return now() + datetime.timedelta(seconds=seconds)
+
+
+def ago(seconds: float) -> datetime.datetime:
+    """Return the latest stamp that is at least ``seconds`` old.
+
+    Setting the clock forward does not make stamps older. A stamp that the clock has shown twice,
+    after it was set back, may count as younger.
+    """
+    return _CLOCK.ago(seconds)
+
+
+def lived(stamp: datetime.datetime) -> float:
+    """Return the seconds since a stamp as `ago` counts them, 0 for a future one."""
+    return _CLOCK.lived(stamp)
+
+
+def stamp() -> float:
+    """Return the present moment in seconds since 1970."""
+    return now().replace(tzinfo=datetime.UTC).timestamp()
+
+
+def lived_since(stamp: float) -> float:
+    """Return `lived` of a stamp in seconds since 1970, as in drivers' JSON notes."""
+    moment = datetime.datetime.fromtimestamp(stamp, datetime.UTC).replace(tzinfo=None)
+    return lived(moment)
+
+
+def over(until: float, limit: float) -> bool:
+    """Return whether ``limit`` seconds until ``until`` are over, as `lived` counts.
+
+    :param until: in seconds since 1970.
+    """
+    return lived_since(until - limit) > limit

@@ -1,0 +1,404 @@
+"""Load `options` from files, environment and command line; errors are one line.
+
+Every entry point calls `load`; all other code reads ``config.CONF.group.option``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import ipaddress
+import itertools
+import logging
+import os
+import pathlib
+import re
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+
+from oslo_config import cfg
+from oslo_log import log
+
+from ironic_lite import errors
+from ironic_lite.core import context, log_lines, options
+
+PROJECT = "ironic-lite"
+API = "ironic-lite-api"
+"""Console script of the API, which is warned about an open address."""
+_PAIR = ("ssl_cert_file", "ssl_key_file")
+_TLS_PAIRS = (("api", ""), ("deploy", "http_"))
+"""Groups with a certificate and its key, and the prefix of their options."""
+_SERVES_API = (API, "ironic-lite")
+
+LOG = logging.getLogger(__name__)
+
+_LOG_LEVELS = (
+    "alembic=WARNING",
+    "amqp=WARNING",
+    "amqplib=WARNING",
+    "keystonemiddleware=ERROR",  # which warns of each token that is not valid
+    "oslo.messaging=INFO",
+    "oslo_messaging=INFO",
+    "oslo_messaging._drivers.pool=ERROR",  # which warns of each call of a crowd that waits a moment
+    "sqlalchemy=WARNING",
+    "stevedore=INFO",
+    "sushy=INFO",
+    "urllib3.connectionpool=WARNING",
+)
+_LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
+
+_CONTEXT_FORMAT = _LOG_FORMAT.replace("%(name)s", "%(name)s [%(request_id)s]")
+"""Log format for lines written for a request, in any process."""
+
+_NOT_VALID = re.compile(
+    r"Value for option (?P<name>\S+) from LocationInfo\(.*detail='(?P<source>.*)'\) "
+    r"is not valid: (?P<reason>.*)",
+    re.DOTALL,
+)
+"""The form in which oslo.config reports a bad value."""
+
+_PLAIN = (
+    (r"invalid literal for int\(\) with base 10: (.*)", r"\1 is not a whole number"),
+    (r"could not convert string to float: (.*)", r"\1 is not a number"),
+    (r"\(.*URIReference.*", "not a URL of http or https"),
+    (r"Value (.*) doesn't match regex (.*)", r"\1 is not of the form \2"),
+)
+"""Messages of oslo.config's types, and their plain wording."""
+
+_EPILOG = "Options of the configuration file: see ironic-lite.conf.sample, at {path}"
+
+_VARIABLE = re.compile(r"OS_(?P<group>[A-Z0-9_]+?)__(?P<name>[A-Z0-9_]+)")
+"""The form in which oslo.config names an option in the environment."""
+
+_TYPO = 1.5
+"""Letters in which a misspelt option name may differ from a known one."""
+
+
+class ConfigError(errors.Error):
+    """The configuration cannot be used. A main prints it as one line and exits with status 2."""
+
+    text = "{reason}"
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Register all options with ``conf``; repeated calls are harmless."""
+    for group, opts in options.GROUPS.items():
+        conf.register_opts(opts, group=None if group == "DEFAULT" else group)
+
+
+CONF: cfg.ConfigOpts = cfg.CONF
+register(CONF)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return (group, options) pairs for oslo-config-generator."""
+    ours = [
+        (group, [*opts, *(options.LIBRARY if group == "DEFAULT" else ())])
+        for group, opts in options.GROUPS.items()
+    ]
+    return [*ours, ("oslo_messaging_notifications", list(options.LIBRARY_NOTIFICATIONS))]
+
+
+def version() -> str:
+    """Return the version of the installed package."""
+    return importlib.metadata.version("ironic_lite")
+
+
+def load(
+    prog: str,
+    argv: Sequence[str],
+    *,
+    description: str | None = None,
+    cli_opts: Sequence[cfg.Opt] = (),
+    conf: cfg.ConfigOpts = CONF,
+) -> cfg.ConfigOpts:
+    """Read command line, environment and files, check every value, and set up logging.
+
+    ``prog`` is the name of the console script, which also names its own file: without
+    ``--config-file``, ironic-lite.conf and ``prog``.conf are read from ~/.ironic-lite, ~,
+    /etc/ironic-lite and /etc. ``cli_opts`` are further options of this program, sub-commands too.
+
+    Returns ``conf``. Raises ConfigError with one line that names file, option and reason, and
+    errors.OpenError if the state path or the log cannot be opened.
+    --help and --version end the process, as does a wrong command line, with status 2.
+    """
+    conf.clear()
+    register(conf)
+    log.register_options(conf)
+    log.set_defaults(default_log_levels=list(_LOG_LEVELS))
+    conf.set_default("logging_default_format_string", _LOG_FORMAT)
+    conf.set_default("logging_context_format_string", _CONTEXT_FORMAT)
+    conf.register_cli_opts(cli_opts)
+    try:
+        conf(
+            list(argv),
+            project=PROJECT,
+            prog=prog,
+            version=version(),
+            description=description,
+            epilog=_EPILOG.format(path=sample_path()),
+        )
+    except cfg.ConfigFileParseError as error:
+        raise ConfigError(reason=str(error).replace("\n", " ")) from None
+    except (cfg.Error, OSError, UnicodeDecodeError) as error:
+        where = _not_text(prog, argv) if isinstance(error, UnicodeDecodeError) else ""
+        raise ConfigError(reason=f"cannot read the configuration: {where}{error}") from None
+    except SystemExit as stop:
+        # oslo.config has already printed its line about a file's bad value.
+        raise SystemExit(2 if stop.code else 0) from None
+    _check_values(conf)
+    unknown = _check_names(conf)
+    _check_together(conf)
+    _start_logging(conf, prog)
+    for name in unknown:
+        LOG.warning("The configuration sets %s, which this version does not know.", name)
+    _warn(conf, prog)
+    return conf
+
+
+def _not_text(prog: str, argv: Sequence[str]) -> str:
+    """Return the path of the configuration file that is not text.
+
+    The decoder's error does not name the file.
+    """
+    named = [word.partition("=")[2] or word for word in argv]
+    found = (cfg.find_config_files(PROJECT, prog), cfg.find_config_dirs(PROJECT, prog), named)
+    for place in map(pathlib.Path, itertools.chain(*found)):
+        for path in (place, *sorted(place.glob("*.conf"))):
+            try:
+                path.read_text()  # in the encoding in which oslo.config has read it
+            except UnicodeDecodeError:
+                return f"{path}: "
+            except OSError:
+                continue
+    return ""
+
+
+def _warn(conf: cfg.ConfigOpts, prog: str) -> None:
+    """Log settings that are allowed but perhaps not intended."""
+    api = conf.api
+    if prog == API and api.auth_strategy == "noauth" and not is_loopback(api.host):
+        LOG.warning("Every client that reaches %s controls the machines: no login.", api.host)
+    secret = api.auth_strategy != "noauth" and not is_loopback(api.host)
+    if prog in _SERVES_API and secret and not api.ssl_cert_file:
+        LOG.warning(
+            "Passwords and tokens reach %s in plain text: set [api]ssl_cert_file.", api.host
+        )
+    doubt = _doubt(conf) if prog in _SERVES_API else None
+    if doubt is not None:
+        LOG.warning("%s", doubt)
+
+
+def sample_path() -> pathlib.Path:
+    """Return where this installation keeps ironic-lite.conf.sample."""
+    return pathlib.Path(__file__).parents[1] / "etc" / PROJECT / "ironic-lite.conf.sample"
+
+
+def state_path(conf: cfg.ConfigOpts = CONF) -> pathlib.Path:
+    """Return [DEFAULT]state_path as a writable folder, made with mode 0700 if missing.
+
+    :raises ConfigError: its name is not absolute.
+    :raises errors.OpenError: it cannot be made, or is not writable.
+    """
+    path = pathlib.Path(conf.state_path)
+    if not path.is_absolute():
+        # The path must be absolute: a service started in another folder would not find its state.
+        raise ConfigError(reason=f"[DEFAULT]state_path: {conf.state_path!r} does not begin with /")
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.OpenError(
+            reason=f"[DEFAULT]state_path: cannot make {path}: {error.strerror}; make it for the "
+            "user of the service, or name another folder"
+        ) from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        reason = f"{path} is not writable; give it to the user of the service"
+        raise errors.OpenError(reason=f"[DEFAULT]state_path: {reason}")
+    return path
+
+
+def database_url(conf: cfg.ConfigOpts = CONF) -> str:
+    """Return [database]connection, or the URL of the SQLite file in the state path."""
+    return conf.database.connection or f"sqlite:///{state_path(conf)}/ironic-lite.sqlite"
+
+
+def priorities(lines: Iterable[Mapping[str, float]] | None) -> dict[str, float]:
+    """Return a repeatable option as one ``{"interface.step": priority}``; the last line wins."""
+    return {step: priority for line in lines or () for step, priority in line.items()}
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server that listens on ``host``."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+# -- checks ----------------------------------------------------------------------------------
+
+
+def _check_values(conf: cfg.ConfigOpts) -> None:
+    """Read every value once: oslo.config converts values only on reading."""
+    for group, opts in options.GROUPS.items():
+        values = conf if group == "DEFAULT" else conf[group]
+        for opt in opts:
+            try:
+                values[opt.dest]
+            except (cfg.Error, ValueError) as error:
+                raise ConfigError(reason=f"[{group}]{opt.name}: {_explain(error)}") from None
+
+
+def _explain(error: Exception) -> str:
+    """Return oslo.config's message about a value in plain words."""
+    if isinstance(error, cfg.NoSuchOptError | cfg.TemplateSubstitutionError):
+        return "a $name in it is no option; write $$ for a dollar sign"
+    found = _NOT_VALID.fullmatch(str(error))
+    if not found:
+        return str(error)
+    reason = found["reason"]
+    for theirs, ours in _PLAIN:
+        reason = re.sub(f"^{theirs}$", ours, reason, flags=re.DOTALL)
+    return f"{reason} (in {found['source']})"
+
+
+def _check_names(conf: cfg.ConfigOpts) -> list[str]:
+    """Refuse misspelt options of our groups; return the unknown ones of ours."""
+    unknown = []
+    for place, group, name in _assignments(conf):
+        known = _known(conf, group)
+        if not known or name.replace("-", "_") in known:
+            continue
+        alike = max(0.6, 1 - _TYPO / len(name))
+        close = difflib.get_close_matches(name, known, n=1, cutoff=alike)
+        if close:
+            raise ConfigError(
+                reason=f"[{group}]{name}: no such option; did you mean {close[0]}? (in {place})"
+            )
+        if group != "DEFAULT":
+            unknown.append(f"[{group}]{name} (in {place})")
+    return unknown
+
+
+def _assignments(conf: cfg.ConfigOpts) -> list[tuple[str, str, str]]:
+    """Return (place, group, name) of every value set in files or the environment.
+
+    The place is a file's path, or a variable's name.
+    """
+    found = []
+    folders = [pathlib.Path(folder) for folder in conf.config_dirs]
+    files = [*conf.config_file, *(path for folder in folders for path in folder.glob("*.conf"))]
+    for path in map(str, files):
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(path, sections).parse()
+        found += [(path, group, name) for group, names in sections.items() for name in names]
+    for variable in os.environ:
+        named = _VARIABLE.fullmatch(variable)
+        if named:
+            group = named["group"] if named["group"] == "DEFAULT" else named["group"].lower()
+            found.append((variable, group, named["name"].lower()))
+    return found
+
+
+def _known(conf: cfg.ConfigOpts, group: str) -> set[str]:
+    """Return all names ``group`` may hold, old ones too; empty for a foreign group."""
+    if group not in options.GROUPS:
+        return set()
+    names = {old.name for opt in options.GROUPS[group] for old in opt.deprecated_opts}
+    names |= {opt.name for opt in options.GROUPS[group]}
+    if group == "DEFAULT":
+        moved = [o for opts in options.GROUPS.values() for opt in opts for o in opt.deprecated_opts]
+        names |= {opt.name for opt in options.LIBRARY} | set(conf)
+        names |= {old.name for old in moved if old.group == "DEFAULT"}
+    return {name.replace("-", "_") for name in names if name}
+
+
+def _check_together(conf: cfg.ConfigOpts) -> None:
+    """Check options that depend on each other."""
+    if not conf.database.connection:
+        state_path(conf)
+    for check in (_check_api, _check_tls, _check_conductor):
+        fault = check(conf)
+        if fault:
+            raise ConfigError(reason=fault)
+
+
+def _check_api(conf: cfg.ConfigOpts) -> str | None:
+    api = conf.api
+    open_to_all = api.auth_strategy == "noauth" and not is_loopback(api.host)
+    if open_to_all and not api.allow_unauthenticated_bind:
+        return (
+            "[api]host: with auth_strategy noauth the API listens on loopback only, not on "
+            f"{api.host}; to let every client that reaches it control the machines, set "
+            "[api]allow_unauthenticated_bind = true"
+        )
+    return None
+
+
+def _doubt(conf: cfg.ConfigOpts) -> str | None:
+    """Return a warning about an address, as a proxy may stand before the API."""
+    told = conf.service_catalog.endpoint_override
+    proxied = conf.api.enable_proxy_headers_parsing
+    if not told or proxied or not is_loopback(conf.api.host):
+        return None
+    if is_loopback(urllib.parse.urlsplit(told).hostname or ""):
+        return None
+    return (
+        f"Ramdisks are told to find the API at {told} ([service_catalog]endpoint_override), but it "
+        f"listens on {conf.api.host} only: unless a proxy passes requests on, set [api]host."
+    )
+
+
+def _check_tls(conf: cfg.ConfigOpts) -> str | None:
+    faults = (_pair_fault(conf, group, prefix) for group, prefix in _TLS_PAIRS)
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def _pair_fault(conf: cfg.ConfigOpts, group: str, prefix: str) -> str | None:
+    pair = {f"{prefix}{name}": conf[group][f"{prefix}{name}"] for name in _PAIR}
+    if not any(pair.values()):
+        return None
+    for name, path in pair.items():
+        if not path:
+            return f"[{group}]{name}: must be set too, TLS needs the certificate and its key"
+        try:
+            pathlib.Path(path).open("rb").close()
+        except OSError as error:
+            reason = f"[{group}]{name}: cannot read {path}: {error.strerror}"
+            raise errors.OpenError(reason=reason) from None
+    return None
+
+
+def _check_conductor(conf: cfg.ConfigOpts) -> str | None:
+    conductor = conf.conductor
+    if conductor.heartbeat_timeout < 2 * conductor.heartbeat_interval:
+        return (
+            "[conductor]heartbeat_timeout: must be at least twice heartbeat_interval "
+            f"({conductor.heartbeat_interval} s), or a living conductor counts as dead"
+        )
+    if conductor.periodic_max_workers >= conductor.workers_pool_size:
+        return (
+            "[conductor]workers_pool_size: must be larger than periodic_max_workers "
+            f"({conductor.periodic_max_workers})"
+        )
+    return None
+
+
+def _start_logging(conf: cfg.ConfigOpts, prog: str) -> None:
+    """Log to standard error unless the configuration names another place.
+
+    oslo.log would use standard output, which is for the output of commands.
+    """
+    elsewhere = conf.log_file or conf.log_dir or conf.use_journal
+    conf.set_default("use_stderr", not elsewhere)
+    try:
+        log.setup(conf, prog, version(), fix_eventlet=False)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(context.LogFilter())
+        log_lines.guard(logging.getLogger())
+    except OSError as error:
+        raise errors.OpenError(reason=f"[DEFAULT]log_file, log_dir: cannot log: {error}") from None
+    except (cfg.Error, ValueError, log.LogConfigError) as error:
+        found = _NOT_VALID.fullmatch(str(error))
+        what = f"[DEFAULT]{found['name']}" if found else "cannot set up logging"
+        raise ConfigError(reason=f"{what}: {_explain(error)}") from None

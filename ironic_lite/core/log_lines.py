@@ -1,0 +1,108 @@
+"""Log lines that stay one line, whatever text a client, BMC or agent sends.
+
+Such a text may have line ends, which would forge a line, and terminal control sequences. All log
+output passes here, so callers need no care.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+import time
+
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"  # Unicode's category Cc without tab and line feed
+_DECEIVING = "\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # invisible, or reorder text
+_NO_TEXT = "\ud800-\udfff"  # cannot be encoded
+_IN_BLOCK = re.compile(f"[{_CONTROLS}{_DECEIVING}{_NO_TEXT}]")
+_IN_LINE = re.compile(f"[\n{_CONTROLS}{_DECEIVING}{_NO_TEXT}]")
+LONGEST_PATH = 256
+"""Limit of a path in a log line, in characters."""
+_REMINDED = 600.0
+"""Seconds until a persistent fault is logged again."""
+
+
+class OneLine(logging.Formatter):
+    r"""A formatter that escapes control characters in the record of another formatter.
+
+    A record is one line; a line feed becomes ``\x0a``. Only a traceback has more lines, which begin
+    with ``logging_exception_prefix``.
+
+    :param inner: the formatter to use.
+    """
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text of a record; the record stays unchanged for other handlers."""
+        own = copy.copy(record)
+        text = self._inner.format(own)
+        if not isinstance(text, str):  # Fluentd's formatter returns fields
+            return text
+        tails = [tail for tail in (own.exc_text, own.stack_info) if tail]
+        cut = text.find(f"\n{tails[0]}") if tails else -1
+        if cut < 0:
+            return escaped(text)
+        return escaped(text[:cut]) + _IN_BLOCK.sub(_escape, text[cut:])
+
+
+class LogThrottle:
+    """Limits how often a fault is logged that many callers meet."""
+
+    def __init__(self) -> None:
+        self._logged: dict[str, float] = {}
+
+    def new(self, why: str) -> bool:
+        """Return whether to log a fault: the first time, and rarely while it persists.
+
+        :param why: one of a limited number of texts; each is remembered.
+        """
+        now = time.monotonic()
+        if now - self._logged.get(why, -_REMINDED) < _REMINDED:
+            return False
+        self._logged[why] = now
+        return True
+
+    def __enter__(self) -> None:
+        """Begin work; after a successful block, a later fault counts as new."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
+        if kind is None and self._logged:
+            self._logged = {}
+
+
+class Seldom(logging.Filter):
+    """Passes a warning or error of a logger once in ten minutes, whatever its values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._throttle = LogThrottle()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is written."""
+        return record.levelno < logging.WARNING or self._throttle.new(str(record.msg))
+
+
+def escaped(text: str) -> str:
+    """Return a text as one line of plain characters."""
+    return _IN_LINE.sub(_escape, text)
+
+
+def path(text: object) -> str:
+    """Return the path of a request, or another foreign name, shortened for a log line."""
+    shown = str(text)
+    return shown if len(shown) <= LONGEST_PATH else f"{shown[:LONGEST_PATH]}..."
+
+
+def guard(logger: logging.Logger) -> None:
+    """Make all handlers of a logger write such lines."""
+    for handler in logger.handlers:
+        if not isinstance(handler.formatter, OneLine):
+            handler.setFormatter(OneLine(handler.formatter or logging.Formatter()))
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if found[0] <= "\xff" else f"\\u{code:04x}"

@@ -1,0 +1,264 @@
+"""Mask secrets in the free-form objects of a node before they leave the service.
+
+Responses and notifications pass here. A GET does so for each of three objects, so an object is
+copied only if it holds a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from typing import Any
+
+MASK = "******"
+
+_SECRET = re.compile(
+    r"pass_?(word|wd|phrase|code)|pswd|admin_?pass|(^|[_-])pass$"
+    r"|secret|token|credential|authorization"
+    r"|(api|private|access|auth|priv|encryption|encrypted|kg)_?key|fernetkey|sslkey|sshkey"
+    r"|rabbitcookie",
+    re.IGNORECASE,
+)
+_SECRET_TO_STRANGERS = re.compile(
+    r"(^|[_-])(pwd?|passwd|login|pin)([_-]|$)|keys?$|community|cookie|license", re.IGNORECASE
+)
+# These are secret by their place, not by their name.
+_SECRET_IN: Mapping[str, frozenset[str]] = {
+    "instance_info": frozenset({"configdrive", "image_url"})
+}
+# JSON pointers and paths of inspection rules, which are not URLs.
+_PATH = re.compile(r"/?[\w-]+([/.][\w-]+)+")
+_WORD = re.compile(r"/?[\w-]+")
+_ARGS = "args"
+_URL_LOGIN = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
+_REMEMBERED = 64
+"""Longest key, in characters, whose judgement is cached; clients choose keys."""
+# The suffix that images.published.secret_name adds to the UUID of a node.
+_UNGUESSABLE = re.compile(r"(?<=[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-)[\w-]{22}(?![\w-])")
+
+
+def secret(key: str) -> bool:
+    """Return whether a key of this name holds a password, token or other secret."""
+    return _short(key) if len(key) <= _REMEMBERED else _SECRET.search(key) is not None
+
+
+@lru_cache(maxsize=4096)
+def _short(key: str) -> bool:
+    return _SECRET.search(key) is not None
+
+
+def mask(value: Any) -> Any:
+    """Return a JSON value with every secret in it replaced by ``******``.
+
+    The value of a secret key is hidden whole, except null; the password of a URL is hidden in any
+    string. The same object is returned if it holds no secret.
+    """
+    if isinstance(value, str):
+        return _URL_LOGIN.sub(rf"\1:{MASK}", value) if "://" in value and "@" in value else value
+    if isinstance(value, dict):
+        return _mask_object(value)
+    return _mask_list("", value) if isinstance(value, list) else value
+
+
+def _mask_list(key: str, value: list[Any]) -> list[Any]:
+    """Mask a list that is the value of ``key``."""
+    if seen := _before_secret(key, value):
+        return [*value[:seen], *(item if item is None else MASK for item in value[seen:])]
+    shown = [mask(item) for item in value]
+    same = all(new is old for new, old in zip(shown, value, strict=True))
+    return value if same else shown
+
+
+def address(url: str) -> str:
+    """Return a URL without its password and without its query, which may hold a key.
+
+    For files made for one machine, the random part of the name is hidden, too.
+    """
+    place, question, _ = _UNGUESSABLE.sub(MASK, str(mask(url))).partition("?")
+    return f"{place}?{MASK}" if question else place
+
+
+def unguessable(text: str) -> str | None:
+    """Return the random part of a file's name or URL, None without one."""
+    found = _UNGUESSABLE.search(text)
+    return found and found[0]
+
+
+def for_strangers(value: Any) -> Any:
+    """Return a masked JSON value for a client without a login.
+
+    More names are hidden than Ironic hides from clients with a login; `address` is applied to
+    addresses.
+    """
+    if isinstance(value, dict):
+        return {
+            name: held if held is None else MASK if _secret_to_strangers(name) else shown
+            for name, held in value.items()
+            for shown in (for_strangers(held),)
+        }
+    if isinstance(value, list):
+        return [for_strangers(item) for item in value]
+    return address(value) if isinstance(value, str) and "://" in value else value
+
+
+def _secret_to_strangers(name: str) -> bool:
+    return secret(name) or _SECRET_TO_STRANGERS.search(name) is not None
+
+
+def _mask_object(value: dict[str, Any]) -> dict[str, Any]:
+    """Mask one object; it copies late because lists of nodes spend most time here."""
+    shown: dict[str, Any] | None = None
+    new: Any
+    for key, held in value.items():
+        if secret(key) or (key == "value" and _names_secret(value)):
+            new = held if held is None else MASK
+        elif isinstance(held, list):
+            new = _mask_list(key, held)
+        elif isinstance(held, dict) or (isinstance(held, str) and "://" in held):
+            new = mask(held)
+        else:
+            continue
+        if new is not held:
+            shown = dict(value) if shown is None else shown
+            shown[key] = new
+    return value if shown is None else shown
+
+
+def _names_secret(value: dict[str, Any]) -> bool:
+    """Return whether an object sets a value under a secret name or path.
+
+    It is a setting, ``{"name": ..., "value": ...}``, or a write, ``{"path": ..., "value": ...}``.
+    """
+    name, path = value.get("name"), value.get("path")
+    return (isinstance(name, str) and secret(name)) or (isinstance(path, str) and secret(path))
+
+
+def _names(value: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the name or path that decides whether a setting's value is secret."""
+    return value.get("name"), value.get("path")
+
+
+def _before_secret(key: str, value: list[Any]) -> int:
+    """Return how many items precede the secret in a list that writes one, else 0.
+
+    One in ``[path, value]``; two in the ``args`` of a rule about a port, ``[port, path, value]``.
+
+    :param key: of the list: a path of ``args`` may also be a word.
+    """
+    own = key == _ARGS
+    places = range(1, min(len(value), 3 if own else 2))
+    return next((place for place in places if _leads_to_secret(value[place - 1], own)), 0)
+
+
+def _leads_to_secret(path: Any, word: bool) -> bool:
+    if not isinstance(path, str) or not secret(path):
+        return False
+    return bool(_PATH.fullmatch(path) or (word and _WORD.fullmatch(path)))
+
+
+def field(name: str, value: Any) -> Any:
+    """Return node field ``name`` for display; ``fields`` marks secret ones."""
+    shown = mask(value)
+    hidden = _SECRET_IN.get(name)
+    if not hidden or not isinstance(shown, dict) or hidden.isdisjoint(shown):
+        return shown
+    return {
+        key: MASK if key in hidden and held is not None else held for key, held in shown.items()
+    }
+
+
+def shape(name: str) -> Callable[[Any], Any]:
+    """Return the function that does `field` for this name fastest."""
+    return partial(field, name) if name in _SECRET_IN else mask
+
+
+def restore(name: str, given: Any, stored: Any) -> Any:
+    """Return the value a client means after it changed a masked value.
+
+    A masked text in ``given`` keeps the stored secret; everything else is taken as it is. A secret
+    that is identified by a name or path keeps its value only under this name or path, because
+    another one would reveal it.
+
+    :param name: the node's field; ``given`` and ``stored`` are its values.
+    """
+    if isinstance(given, dict) and isinstance(stored, dict):
+        return {key: _restored(name, key, given, stored) for key in given}
+    if isinstance(given, list) and isinstance(stored, list):
+        return _restored_items(name, given, stored)
+    return stored if isinstance(given, str) and given == mask(stored) else given
+
+
+def _restored(name: str, key: str, around: dict[str, Any], known: dict[str, Any]) -> Any:
+    given, stored = around[key], known.get(key)
+    if stored is None:
+        return given
+    if secret(key) or key in _SECRET_IN.get(name, ()):
+        return stored if given == MASK else given
+    if key == "value" and _names_secret(known):
+        return stored if given == MASK and _names(around) == _names(known) else given
+    return restore(key if key == _ARGS else "", given, stored)
+
+
+def forget_renamed(key: str, now: Any, former: Any) -> None:
+    """Mask secrets in ``now`` whose name or path differs from ``former``, in place.
+
+    A client could otherwise reveal a secret by changing only its name; it has to send the secret
+    again. Both are an object, or a list, before and after one operation of a PATCH.
+
+    :param key: of both.
+    """
+    if isinstance(now, dict):
+        if _names_secret(former) and _names(now) != _names(former) and now.get("value") is not None:
+            now["value"] = MASK
+    elif isinstance(now, list):
+        seen = _before_secret(key, former)
+        if seen and now[:seen] != former[:seen]:
+            hidden = set(map(_same, former[seen:]))
+            now[:] = [MASK if item is not None and _same(item) in hidden else item for item in now]
+
+
+def _restored_items(key: str, given: list[Any], stored: list[Any]) -> list[Any]:
+    """Return the stored item of each given one; items may be added, removed or moved.
+
+    A given item that equals the masked form of a stored one is this item. The remaining items are
+    paired in their order, if both sides have equally many.
+    """
+    shown = _mask_list(key, stored)
+    if shown is stored:
+        return given
+    looks, known = [_look(item) for item in given], [_look(item) for item in shown]
+    pairs = enumerate(zip(looks, known, strict=False))
+    places = {place: place for place, (now, then) in pairs if now == then}
+    left: dict[str, list[int]] = {}
+    for place in reversed(range(len(known))):
+        if place not in places:
+            left.setdefault(known[place], []).append(place)
+    for place, look in enumerate(looks):
+        if place not in places and left.get(look):
+            places[place] = left[look].pop()
+    changed = [place for place in range(len(given)) if place not in places]
+    unseen = sorted(set(range(len(stored))) - set(places.values()))
+    if len(changed) == len(unseen):
+        places.update(zip(changed, unseen, strict=True))
+    seen = _before_secret(key, stored)
+    hidden = bool(seen) and given[:seen] == stored[:seen]
+    return [
+        _restored_item(item, stored[places[place]], hidden=hidden) if place in places else item
+        for place, item in enumerate(given)
+    ]
+
+
+def _restored_item(given: Any, stored: Any, *, hidden: bool) -> Any:
+    return stored if hidden and given == MASK else restore("", given, stored)
+
+
+def _look(item: Any) -> str:
+    """Return an equal text for equal JSON; True is not 1."""
+    return json.dumps(item, sort_keys=True)
+
+
+def _same(item: Any) -> Any:
+    """Return an equal value for equal JSON, faster than `_look` for most."""
+    return (type(item), item) if isinstance(item, str | int | float) else _look(item)

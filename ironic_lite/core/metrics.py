@@ -1,0 +1,241 @@
+"""Metrics of a process for Prometheus, besides its calls to BMCs (`bmc_metrics`).
+
+`FAMILIES` lists the metrics and their labels; `BOARD` holds the counts of this process. They only
+grow while the process lives. Processes forked by one parent may keep their boards in shared memory,
+so that each of them can report the sum: see `Pool`.
+
+Counting costs about a microsecond, without a system call.
+"""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Json = dict[str, Any]
+Key = tuple[str, ...]
+
+_QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_LONG = (0.1, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 14400.0)
+
+
+class Family(NamedTuple):
+    """One metric.
+
+    ``labels`` are the names that distinguish its series; each must have few values. ``buckets`` are
+    upper bounds in seconds, followed by one bucket without bound; a family without buckets is a
+    plain count.
+    """
+
+    text: str
+    labels: Key
+    buckets: tuple[float, ...] = ()
+
+
+FAMILIES: Mapping[str, Family] = {
+    "http_requests_total": Family("Answered requests.", ("method", "route", "code")),
+    "http_request_seconds": Family(
+        "From the arrival of a request's headers to its answer.", ("method", "route"), _QUICK
+    ),
+    "logins_refused_total": Family("Requests refused before authentication.", ("code",)),
+    "rpc_calls_total": Family("Calls of conductors.", ("method", "result")),
+    "rpc_call_seconds": Family("Calls of conductors, as seen by the caller.", ("method",), _QUICK),
+    "rpc_served_total": Family("Calls that a conductor has answered.", ("method", "result")),
+    "rpc_served_seconds": Family("Calls that a conductor has answered.", ("method",), _QUICK),
+    "runs_total": Family("Runs that have ended.", ("verb", "result")),
+    "run_seconds": Family("Runs that have ended, waits included.", ("verb",), _LONG),
+    "steps_total": Family("Steps that have ended.", ("kind", "result")),
+    "step_seconds": Family("Steps that have ended, waits included.", ("kind",), _LONG),
+    "workers_refused_total": Family("Work refused because all workers were busy.", ()),
+    "lease_renewals_total": Family("Renewals of the leases of all held locks.", ("result",)),
+}
+GAUGES: Mapping[str, Family] = {
+    "workers": Family("Threads of the pool, by what they do; at most so many.", ("state",)),
+    "locks_held": Family("Nodes that a conductor has locked.", ()),
+    "rpc_in_hand": Family("Calls that a conductor is answering.", ()),
+}
+"""Metrics that are measured when they are read."""
+
+_ORDER = tuple(FAMILIES)
+
+# A record of shared memory is the key, then the values. A board has room for `_RECORDS` records.
+_DOUBLE = 8
+_KEY_BYTES = 120
+_VALUES = 17
+_RECORD_BYTES = _KEY_BYTES + _VALUES * _DOUBLE
+_RECORDS = 1024
+_BOARD_BYTES = _RECORDS * _RECORD_BYTES
+_OTHER = "other"
+"""The label of series without a record of their own."""
+
+
+class Pool:
+    """Memory shared by a process and its children; untouched parts cost nothing.
+
+    It needs no lock between processes. Only one process writes to a board, under the lock of its
+    threads. A record's key is complete before it counts as in use, and values are aligned doubles
+    that only grow. A reader may see one count of a series before its sum, until its next read.
+
+    The multiprocess mode of prometheus_client works alike, with a file for each process and each
+    kind of metric that has to be removed. It must be chosen by an environment variable before the
+    library is loaded, and so would load the library (7 MiB) in every process.
+
+    :param boards: how many processes will count, each on a board of its own.
+    """
+
+    def __init__(self, boards: int) -> None:
+        self.boards = boards
+        self._memory = mmap.mmap(-1, boards * _BOARD_BYTES)
+
+    def record(self, board: int, number: int) -> tuple[memoryview[int], memoryview[float]]:
+        """Return key (bytes) and values (doubles) of one record."""
+        start = board * _BOARD_BYTES + number * _RECORD_BYTES
+        whole = memoryview(self._memory)[start : start + _RECORD_BYTES]
+        return whole[:_KEY_BYTES], whole[_KEY_BYTES:].cast("d")
+
+    def read(self, board: int) -> Iterator[tuple[Key, memoryview[float]]]:
+        """Yield the records of a board that are in use: name and labels, values."""
+        for number in range(_RECORDS):
+            key, values = self.record(board, number)
+            if not key[0]:
+                return
+            yield _unpacked(bytes(key)), values
+
+
+class Board:
+    """The counts of one process; any thread may count."""
+
+    def __init__(self) -> None:
+        self._series: dict[Key, Any] = {}
+        self._guard = threading.Lock()
+        self._pool: Pool | None = None
+        self._place = 0
+        self._taken = 0
+
+    def share(self, pool: Pool, place: int) -> None:
+        """Count in shared memory from now on, adding to the counts of an earlier process.
+
+        :param place: the number of this process's board in the pool.
+        """
+        with self._guard:
+            self._pool, self._place = pool, place
+            self._series = {key: values[: _size(key[0])] for key, values in pool.read(place)}
+            self._taken = len(self._series)
+
+    def count(self, name: str, *labels: str) -> None:
+        """Add one to a plain count."""
+        with self._guard:
+            values = self._series.get((name, *labels))
+            if values is None:
+                values = self._add((name, *labels))
+            values[0] += 1.0
+
+    def observe(self, name: str, seconds: float, *labels: str) -> None:
+        """Add one duration to a family with buckets."""
+        at = bisect.bisect_left(FAMILIES[name].buckets, seconds)
+        with self._guard:
+            values = self._series.get((name, *labels))
+            if values is None:
+                values = self._add((name, *labels))
+            values[at] += 1.0
+            values[-1] += seconds
+
+    def _add(self, key: Key) -> Any:
+        """Return the values of a new series: one for each bucket, and a sum at the end."""
+        size = _size(key[0])
+        values = array("d", [0.0]) * size if self._pool is None else self._shared(key, size)
+        self._series[key] = values
+        return values
+
+    def _shared(self, key: Key, size: int) -> Any:
+        assert self._pool is not None
+        # One record of each family is reserved for series that come too late.
+        if self._taken >= _RECORDS - len(_ORDER):
+            key = (key[0], *(_OTHER for _ in key[1:]))
+            if key in self._series:
+                return self._series[key]
+        name, values = self._pool.record(self._place, self._taken)
+        self._taken += 1
+        packed = _packed(key)
+        # The first byte marks a record as in use; it is written last, for readers.
+        name[1 : len(packed)] = packed[1:]
+        name[0] = packed[0]
+        self._series[key] = values[:size]
+        return self._series[key]
+
+    def series(self) -> dict[Key, list[float]]:
+        """Return the sums over all processes that share memory with this one."""
+        if self._pool is None:
+            with self._guard:
+                return {key: list(values) for key, values in self._series.items()}
+        found: dict[Key, list[float]] = {}
+        for board in range(self._pool.boards):
+            for key, values in self._pool.read(board):
+                known = found.setdefault(key, [0.0] * _size(key[0]))
+                for place in range(len(known)):
+                    known[place] += values[place]
+        return found
+
+    def snapshot(self) -> Json:
+        """Return all counts as JSON, in the form of `counters.Counters.snapshot`."""
+        found: Json = {}
+        for key, values in sorted(self.series().items()):
+            name, labels = key[0], dict(zip(FAMILIES[key[0]].labels, key[1:], strict=True))
+            found.setdefault(name, []).append({**labels, **_told(name, values)})
+        return found
+
+
+def _size(name: str) -> int:
+    buckets = FAMILIES[name].buckets
+    return len(buckets) + 2 if buckets else 1
+
+
+def _told(name: str, values: Sequence[float]) -> Json:
+    buckets = FAMILIES[name].buckets
+    if not buckets:
+        return {"value": int(values[0])}
+    counts, sums = values[:-1], []
+    for place in range(len(counts)):
+        sums.append(int(sum(counts[: place + 1])))
+    bounds = [*(f"{bound:g}" for bound in buckets), "+Inf"]
+    return {
+        "count": sums[-1],
+        "sum": round(values[-1], 6),
+        "buckets": [{"le": le, "value": value} for le, value in zip(bounds, sums, strict=True)],
+    }
+
+
+def _packed(key: Key) -> bytes:
+    """Return a key as bytes: the family's number from 1, and the labels, cut to fit."""
+    labels = "\0".join(key[1:]).encode("ascii", "replace")
+    return bytes([_ORDER.index(key[0]) + 1]) + labels[: _KEY_BYTES - 1]
+
+
+def _unpacked(packed: bytes) -> Key:
+    name = _ORDER[packed[0] - 1]
+    some = packed[1:].rstrip(b"\0").decode("ascii").split("\0")
+    wanted = len(FAMILIES[name].labels)
+    return (name, *(some + [""] * wanted)[:wanted])
+
+
+class Watch:
+    """A stopwatch that starts when it is made."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The elapsed seconds."""
+        return time.monotonic() - self._begun
+
+
+BOARD = Board()
+"""The counts of this process."""

@@ -1,0 +1,187 @@
+"""Options of [api]: addresses, limits on requests, login."""
+
+from __future__ import annotations
+
+from oslo_config import cfg, types
+
+from ironic_lite.core.options import rows
+
+API = (
+    cfg.HostAddressOpt(
+        "host",
+        default="127.0.0.1",
+        deprecated_opts=[cfg.DeprecatedOpt("host_ip", group="api")],
+        help="Address the API listens on.",
+    ),
+    cfg.PortOpt("port", default=6385, help="TCP port the API listens on."),
+    cfg.IntOpt("workers", default=1, min=1, max=256, help="Number of API worker processes."),
+    cfg.IntOpt(
+        "max_connections",
+        default=4096,
+        min=16,
+        max=65536,
+        help="Connections that a process of the API serves at once. More are not accepted before "
+        "one is closed; the system keeps them waiting.",
+    ),
+    cfg.IntOpt(
+        "max_requests_per_address",
+        default=512,
+        min=0,
+        help="Requests from one address, or from one IPv6 network of 64 bits, that a process of "
+        "the API serves at once, including those whose bodies are still arriving; more get "
+        "503. Behind a proxy all clients have one address, unless "
+        "enable_proxy_headers_parsing is set. 0: no limit.",
+    ),
+    cfg.IntOpt(
+        "head_timeout",
+        default=10,
+        min=1,
+        max=3600,
+        help="Seconds a client may take to send the head of a request, from its connection or "
+        "the last response on; a connection that is idle for longer is closed.",
+    ),
+    cfg.IntOpt(
+        "max_reads",
+        default=64,
+        min=1,
+        help="GETs that a process of the API works on at once. A request that gets no slot "
+        "within a second, here and for the next three options, gets 503.",
+    ),
+    cfg.IntOpt(
+        "max_changes",
+        default=128,
+        min=1,
+        help="Requests with changes that are processed at once, after their bodies were received.",
+    ),
+    cfg.IntOpt(
+        "max_agent_requests",
+        default=128,
+        min=1,
+        help="Requests of ramdisk agents processed at once: lookups, heartbeats, inspections.",
+    ),
+    cfg.IntOpt(
+        "max_questions",
+        default=32,
+        min=1,
+        help="GETs that wait for a conductor at once, beside max_reads for the others.",
+    ),
+    cfg.IntOpt(
+        "max_password_checks",
+        default=2,
+        min=1,
+        help="Passwords that a process of the API checks at once, with auth_strategy http_basic: "
+        "each check keeps a processor busy for at least a tenth of a second. A correct "
+        "password is remembered for ten minutes after its last use and needs no check. A "
+        "request that gets no slot within five seconds gets 503.",
+    ),
+    cfg.IntOpt(
+        "max_body_memory_mib",
+        default=256,
+        min=80,
+        help="MiB that the bodies of all current requests may take in a process of the API; the "
+        "first 16 KiB of each are not counted. A request that would exceed this gets 503.",
+    ),
+    cfg.IntOpt(
+        "body_timeout",
+        default=60,
+        min=1,
+        help="Seconds the body of a request may take to arrive, plus one for each 64 KiB of it. "
+        "After that its client gets 408, and its connection is closed.",
+    ),
+    cfg.StrOpt(
+        "ssl_cert_file", help="PEM file with the certificate chain; with ssl_key_file turns TLS on."
+    ),
+    cfg.StrOpt("ssl_key_file", help="PEM file with the private key of ssl_cert_file."),
+    cfg.URIOpt(
+        "public_endpoint",
+        schemes=["http", "https"],
+        help="Start of the links in responses, such as https://metal.example.org. Unset, links "
+        "use the address of the request.",
+    ),
+    cfg.BoolOpt(
+        "enable_proxy_headers_parsing",
+        default=False,
+        help="Trust the X-Forwarded-* headers of a reverse proxy when links are made. Only for "
+        "an API that nothing but the proxy can reach.",
+    ),
+    cfg.IntOpt(
+        "max_limit",
+        default=1000,
+        min=1,
+        help="Rows of a list page: the default, and the most a client can request.",
+    ),
+    cfg.StrOpt(
+        "default_version",
+        default="latest",
+        regex=r"^(latest|1\.([1-9]\d?|10\d|11[0-5]))$",
+        help="Microversion of requests that name none: 'latest', or a number such as 1.1, "
+        "which is what clients of Ironic without a version header expect.",
+    ),
+    cfg.StrOpt(
+        "auth_strategy",
+        default="noauth",
+        choices=[
+            ("noauth", "every client that reaches the API may do everything"),
+            ("http_basic", "users of http_basic_auth_user_file may do everything"),
+            ("keystone", "tokens of OpenStack Identity, and what the policy lets their roles do"),
+        ],
+        deprecated_group="DEFAULT",
+        help="How clients log in. keystone needs the extra of that name, and is set up in "
+        "[keystone_authtoken] and [oslo_policy].",
+    ),
+    cfg.BoolOpt(
+        "project_admin_can_manage_own_nodes",
+        default=True,
+        help="With keystone, let administrators of a project enroll nodes, which their project "
+        "then owns, and delete such nodes.",
+    ),
+    cfg.BoolOpt(
+        "allow_unauthenticated_bind",
+        default=False,
+        help="Let noauth listen on an address other than loopback. Every client that reaches it "
+        "controls the machines.",
+    ),
+    cfg.ListOpt(
+        "allowed_hosts",
+        default=[],
+        item_type=types.String(regex=r"^(\*|\.?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)$"),
+        help="With noauth, names that the Host header of requests may have besides IP addresses, "
+        "localhost, the name of this machine, and the hosts of host, public_endpoint and "
+        "[service_catalog]endpoint_override: a name, .example.org for all names that end "
+        "so, or * for any. With allow_unauthenticated_bind, names are checked only if this "
+        "is set.",
+    ),
+    cfg.BoolOpt(
+        "enable_ramdisk_endpoints",
+        default=True,
+        help="Serve /v1/lookup, /v1/heartbeat and /v1/continue_inspection, which ramdisk agents "
+        "call without authentication.",
+    ),
+    cfg.BoolOpt(
+        "restrict_lookup",
+        default=True,
+        help="Answer /v1/lookup only for nodes in a state in which an agent may run.",
+    ),
+    cfg.IntOpt(
+        "ramdisk_refusals_per_minute",
+        default=300,
+        min=0,
+        help="How many refused requests of ramdisk agents one address may have for one node "
+        "within a minute; further refusals are 429 until the minute is over. Agents with "
+        "the right token are served all the same. 0: no limit.",
+    ),
+    rows.seconds(
+        "ramdisk_heartbeat_timeout",
+        300,
+        "Seconds within which agents are told to send a heartbeat; they send about twice as many.",
+        least=1,
+    ),
+    *(
+        cfg.ListOpt(
+            f"disallow_{kind}_steps",
+            default=["vendor.send_raw"],
+            help=f"{kind.capitalize()} steps that cannot be requested, as interface.step.",
+        )
+        for kind in ("clean", "deploy", "service")
+    ),
+)

@@ -1,0 +1,158 @@
+"""Option types that oslo.config lacks: priorities, kinds of devices, ports."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import types
+
+from ironic_lite.core.options import vocabulary
+
+
+class StepPriorities(types.ConfigType):
+    """Priorities by step: ``interface.step:priority``, several separated by commas.
+
+    Gives a dict ``{"interface.step": int | float}``; raises ValueError that shows the right form.
+    """
+
+    def __init__(self, *, whole: bool = False) -> None:
+        super().__init__(type_name="step priorities")
+        self._number: type[int] | type[float] = int if whole else float
+
+    def __call__(self, value: str | Mapping[str, float]) -> dict[str, float]:
+        """Parse one line of a file; return a dict (a default or an override) unchanged."""
+        if isinstance(value, Mapping):
+            return dict(value)
+        return dict(self._pair(item.strip()) for item in value.split(",") if item.strip())
+
+    def _pair(self, item: str) -> tuple[str, float]:
+        step, colon, number = item.rpartition(":")
+        interface, dot, name = step.strip().partition(".")
+        if not (colon and dot and interface in vocabulary.KINDS and name):
+            raise ValueError(f"{item!r} is not of the form interface.step:priority")
+        try:
+            priority = self._number(number)
+        except ValueError:
+            priority = -1
+        if not 0 <= priority < float("inf"):
+            raise ValueError(f"the priority in {item!r} must be a number of 0 or more")
+        whole = int(priority)
+        return step.strip(), whole if whole == priority else priority
+
+    def __repr__(self) -> str:
+        return "StepPriorities"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StepPriorities) and other._number is self._number
+
+    def __hash__(self) -> int:
+        return hash(self._number)
+
+    def format_defaults(self, default: Any, sample_default: Any = None) -> list[str]:
+        """Return the default for the sample file: that of a repeatable option is empty."""
+        return list(sample_default or [""])
+
+    def _formatter(self, value: Mapping[str, float]) -> str:
+        return ",".join(f"{step}:{priority:g}" for step, priority in value.items())
+
+
+class PciAlias(types.ConfigType):
+    """A name for a kind of PCI device: JSON with ``vendor_id``, ``product_id`` and ``name``.
+
+    Gives ``((vendor, product), name)``, the ids in lower case.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(type_name="PCI alias")
+
+    def __call__(self, value: object) -> tuple[tuple[str, str], str]:
+        """Parse one line of a file; return a parsed value unchanged."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            given = json.loads(str(value))
+            vendor, product, name = (given[key] for key in ("vendor_id", "product_id", "name"))
+        except (ValueError, TypeError, KeyError) as why:
+            form = '{"vendor_id": "1234", "product_id": "5678", "name": "gpu"}'
+            raise ValueError(f"{value!r} is not of the form {form}") from why
+        return (str(vendor).lower(), str(product).lower()), str(name)
+
+    def __repr__(self) -> str:
+        return "PciAlias"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PciAlias)
+
+    def __hash__(self) -> int:
+        return hash(PciAlias)
+
+    def _formatter(self, value: object) -> str:
+        return str(value)
+
+
+class IPNetwork(types.ConfigType):
+    """A network, as ``192.0.2.0/24`` or ``2001:db8::/32``, or a single address.
+
+    Gives its usual text; raises ValueError that shows the right form.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(type_name="IP network")
+
+    def __call__(self, value: object) -> str:
+        """Parse one network; bits beyond its mask are left out."""
+        try:
+            return str(ipaddress.ip_network(str(value).strip(), strict=False))
+        except ValueError:
+            raise ValueError(f"{value!r} is not a network such as 192.0.2.0/24") from None
+
+    def __repr__(self) -> str:
+        return "IPNetwork"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IPNetwork)
+
+    def __hash__(self) -> int:
+        return hash(IPNetwork)
+
+    def _formatter(self, value: object) -> str:
+        return str(value)
+
+
+class PortRange(types.ConfigType):
+    """TCP ports ``first:last``, both of them included.
+
+    Gives a ``range``; raises ValueError that shows the right form.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(type_name="port range")
+
+    def __call__(self, value: object) -> range:
+        """Parse one line of a file; return a parsed value unchanged."""
+        if isinstance(value, range):
+            return value
+        first, colon, last = str(value).partition(":")
+        right = bool(colon) and first.strip().isdecimal() and last.strip().isdecimal()
+        if not right or not 1 <= int(first) <= int(last) <= types.Port.PORT_MAX:
+            raise ValueError(f"{value!r} is not of the form 10000:19999, from 1 to 65535")
+        return range(int(first), int(last) + 1)
+
+    def __repr__(self) -> str:
+        return "PortRange"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PortRange)
+
+    def __hash__(self) -> int:
+        return hash(PortRange)
+
+    def format_defaults(self, default: Any, sample_default: Any = None) -> list[str]:
+        """Return the default for the sample file: that of a repeatable option is empty."""
+        return list(sample_default or [""])
+
+    def _formatter(self, value: object) -> str:
+        return str(value)

@@ -1,0 +1,1 @@
+"""Connections, locking, encryption and paging: what all queries use."""

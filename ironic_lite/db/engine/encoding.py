@@ -1,0 +1,26 @@
+"""JSON text of columns, from values and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from ironic_lite.errors import unicode_text
+
+from_json = orjson.loads
+
+
+def to_json(value: Any) -> str:
+    """Return the JSON text of a value; times are ISO 8601.
+
+    :raises TypeError: it holds something other than JSON.
+    """
+    try:
+        return _dump(value)
+    except TypeError:  # mostly an invalid text from a machine; clients' texts are checked
+        return _dump(unicode_text.cleaned(value))
+
+
+def _dump(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_NAIVE_UTC).decode()

@@ -1,0 +1,204 @@
+"""Classification of database errors: retry, reconnect, or give up.
+
+The three drivers report the same faults in three forms; this module makes one `Fault` of each.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+
+
+class Fault(enum.Enum):
+    """The consequence of a database error."""
+
+    CONTENTION = enum.auto()  # another transaction was faster: repeat the whole transaction
+    DISCONNECTED = enum.auto()  # this connection is dead: try another one
+    AWAY = enum.auto()  # no connection, no disk, no time: the caller has to retry later
+    REFUSED = enum.auto()  # the account lacks a right: the operator has to act
+    READ_ONLY = enum.auto()  # the server is read-only: another may be the primary now
+    VALUE = enum.auto()  # the database cannot store this value
+    DUPLICATE = enum.auto()  # a unique value is taken
+    REFERENCE = enum.auto()  # a referenced row is missing, or a row is still referenced
+    OTHER = enum.auto()  # an internal fault
+
+
+_LATER = "Retry later."
+SAID: Mapping[Fault, tuple[str, str]] = {
+    Fault.CONTENTION: ("is too busy", _LATER),
+    Fault.DISCONNECTED: ("does not answer", _LATER),
+    Fault.AWAY: ("does not answer", _LATER),
+    Fault.REFUSED: (
+        "refuses this to the account of [database]connection",
+        "Give that account all rights on the database.",
+    ),
+    Fault.READ_ONLY: ("takes no changes", _LATER),
+}
+"""Messages of the faults that clients see, and the advice for each."""
+
+# SQLSTATE classes and codes, see PostgreSQL's appendix "Error Codes".
+_POSTGRESQL: Mapping[str, Fault] = {
+    "40001": Fault.CONTENTION,  # serialization failure
+    "40P01": Fault.CONTENTION,  # deadlock
+    "55P03": Fault.CONTENTION,  # lock time-out
+    "23505": Fault.DUPLICATE,
+    "23503": Fault.REFERENCE,
+    "25006": Fault.READ_ONLY,
+    "42501": Fault.REFUSED,
+    "57014": Fault.AWAY,  # statement time-out
+}
+_POSTGRESQL_CLASSES: Mapping[str, Fault] = {
+    "08": Fault.AWAY,  # connection exceptions
+    "22": Fault.VALUE,  # data exceptions
+    "28": Fault.REFUSED,  # no such user, wrong password
+    "53": Fault.AWAY,  # out of connections, disk, memory
+    "57": Fault.AWAY,  # shutting down, starting up
+    "58": Fault.AWAY,  # I/O errors
+}
+# Numbers of MariaDB's and MySQL's error lists.
+_MYSQL: Mapping[int, Fault] = {
+    1205: Fault.CONTENTION,  # lock wait time-out
+    1213: Fault.CONTENTION,  # deadlock
+    1020: Fault.CONTENTION,  # record changed since it was read (snapshot isolation)
+    1062: Fault.DUPLICATE,
+    1451: Fault.REFERENCE,
+    1452: Fault.REFERENCE,
+    1264: Fault.VALUE,  # number out of range
+    1366: Fault.VALUE,  # not of this character set or type
+    1406: Fault.VALUE,  # too long
+    4025: Fault.VALUE,  # a check failed, such as json_valid
+    1021: Fault.AWAY,  # disk full
+    1040: Fault.AWAY,  # too many connections
+    1044: Fault.REFUSED,  # access denied
+    1045: Fault.REFUSED,
+    1049: Fault.AWAY,  # no such database
+    1142: Fault.REFUSED,  # this command is denied on the table
+    1227: Fault.REFUSED,  # a right is missing
+    1290: Fault.READ_ONLY,
+    1317: Fault.AWAY,  # interrupted
+    1792: Fault.READ_ONLY,  # a transaction that may only read
+    1836: Fault.READ_ONLY,
+    1969: Fault.AWAY,  # statement time-out
+    2003: Fault.AWAY,  # cannot connect
+    2006: Fault.AWAY,
+    2013: Fault.AWAY,
+    3024: Fault.AWAY,  # statement time-out of MySQL
+}
+# Primary result codes of SQLite; the higher bits only refine them.
+_SQLITE: Mapping[int, Fault] = {
+    5: Fault.CONTENTION,  # busy
+    6: Fault.CONTENTION,  # locked
+    3: Fault.REFUSED,  # access permission denied
+    8: Fault.REFUSED,  # read only
+    10: Fault.AWAY,  # I/O error
+    13: Fault.AWAY,  # disk full
+    14: Fault.AWAY,  # cannot open
+    18: Fault.VALUE,  # too big
+    23: Fault.REFUSED,  # not authorized
+    26: Fault.AWAY,  # not a database
+}
+_SQLITE_CONSTRAINTS: Mapping[int, Fault] = {
+    787: Fault.REFERENCE,
+    1555: Fault.DUPLICATE,  # primary key
+    2067: Fault.DUPLICATE,  # unique
+}
+DRIVER_ERRORS = (sa.exc.DBAPIError, sa.exc.TimeoutError, sqlite3.Error)
+
+
+def classify(error: Exception) -> Fault:
+    """Return the fault that an error of SQLAlchemy or a driver means."""
+    if isinstance(error, sa.exc.TimeoutError):
+        return Fault.AWAY  # no connection of the pool became free in time
+    if isinstance(error, sa.exc.DBAPIError):
+        if error.connection_invalidated:
+            return Fault.DISCONNECTED
+        found = _of_driver(error.orig)
+        if found is Fault.OTHER and isinstance(error, sa.exc.DataError):
+            return Fault.VALUE
+        return found
+    return _of_driver(error)
+
+
+def read_only(error: BaseException) -> bool:
+    """Return whether the error means a read-only server, such as an old primary."""
+    return isinstance(error, DRIVER_ERRORS) and classify(error) is Fault.READ_ONLY
+
+
+def _of_driver(error: Any) -> Fault:
+    if isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", 0) or 0
+        return _SQLITE_CONSTRAINTS.get(code) or _SQLITE.get(code & 0xFF, Fault.OTHER)
+    number = error.args[0] if getattr(error, "args", None) else None
+    if isinstance(number, int):  # PyMySQL
+        return _MYSQL.get(number, Fault.OTHER)
+    if hasattr(error, "sqlstate"):  # psycopg
+        state = error.sqlstate
+        if state is None:  # it reached no server
+            names = {one.__name__ for one in type(error).__mro__}
+            return Fault.AWAY if "OperationalError" in names else Fault.OTHER
+        return _POSTGRESQL.get(state) or _POSTGRESQL_CLASSES.get(state[:2], Fault.OTHER)
+    return Fault.OTHER
+
+
+def reason(error: Exception) -> str:
+    """Return the driver's first line.
+
+    Statement and parameters are left out, because they may be secret.
+    """
+    cause: Any = getattr(error, "orig", None) or error
+    if len(getattr(cause, "args", ())) > 1 and isinstance(cause.args[0], int):
+        cause = cause.args[1]  # PyMySQL: (number, text)
+    lines = str(cause).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
+# -- unique values ---------------------------------------------------------------------------
+
+_KEY_IN_TEXT = (
+    re.compile(r"UNIQUE constraint failed: \w+\.(?P<column>\w+)"),  # SQLite
+    re.compile(r"for key '(?:\w+\.)?(?P<name>\w+)'"),  # MariaDB, MySQL
+)
+
+
+def _column(error: sa.exc.IntegrityError, table: sa.Table) -> str | None:
+    """Return the column whose unique value is taken."""
+    name = getattr(getattr(error.orig, "diag", None), "constraint_name", None)
+    for pattern in _KEY_IN_TEXT if name is None else ():
+        if match := pattern.search(str(error.orig)):
+            if "column" in match.groupdict():
+                return match["column"]
+            name = match["name"]
+    prefix = f"uq_{table.name}_"
+    return name.removeprefix(prefix) if name and name.startswith(prefix) else None
+
+
+def refused(
+    error: sa.exc.IntegrityError,
+    table: sa.Table,
+    what: str,
+    values: Mapping[str, Any],
+    missing: Exception,
+) -> Exception:
+    """Return the error for an integrity error of an INSERT or UPDATE.
+
+    :param what: the resource's name in a sentence, such as ``node``.
+    :param values: the written values, for the duplicate value.
+    :param missing: the error for a missing or still referenced row.
+    :returns: ``errors.Duplicate`` with facts what, key, value; ``missing``; or ``error`` itself.
+    """
+    fault = classify(error)
+    if fault is Fault.REFERENCE:
+        return missing
+    if fault is Fault.DUPLICATE:
+        key = _column(error, table) or "key"
+        value = values.get(key)
+        said = f"An {what} with {key} {value} already exists." if what[0] in "aeiou" else None
+        return errors.Duplicate(said, what=what, key=key, value=value)
+    return error

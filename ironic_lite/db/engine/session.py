@@ -1,0 +1,369 @@
+"""One database of the three kinds: opening, reading, writing, and its errors.
+
+Callers pass a function of a connection to `Database.read` or `Database.write`; query modules
+(``db.queries.nodes`` ...) are such functions. They do no network or hardware I/O.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.core import config, log_lines
+from ironic_lite.db.engine import encryption, fair_lock, faults, sqlite
+from ironic_lite.db.engine.faults import Fault
+
+LOG = logging.getLogger(__name__)
+
+Connection = sa.Connection
+T = TypeVar("T")
+
+# Retries of a transaction that loses against others, with growing random pauses. All together take
+# about three seconds, well inside an RPC or HTTP timeout.
+_ATTEMPTS = 9
+_FIRST_PAUSE = 0.01  # seconds
+_LONGEST_PAUSE = 1.0
+
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+_EXTRAS = {"psycopg": "postgresql", "pymysql": "mysql"}
+_READERS = 4  # one of so many connections is never a writer's
+
+
+class Database:
+    """A database and its pool of connections.
+
+    Threads may share it; processes may not: make it after a fork, never before.
+
+    :ivar kind: ``sqlite``, ``postgresql`` or ``mysql`` (MariaDB too).
+    """
+
+    def __init__(self, url: sa.URL, engine: sa.Engine, options: dict[str, Any]) -> None:
+        self.url = url
+        self.engine = engine
+        self.options = options
+        self.kind = "mysql" if engine.dialect.name == "mariadb" else engine.dialect.name
+        # psycopg then sends neither BEGIN nor ROLLBACK around a read.
+        autocommit = self.kind == "postgresql"
+        self._reader = (
+            engine.execution_options(isolation_level="AUTOCOMMIT") if autocommit else engine
+        )
+        # SQLite has one writer at a time. Threads that queue here continue at once; SQLite's own
+        # busy handler polls with long pauses, and is not fair.
+        self._turn = fair_lock.FairLock()
+        self._complaints = log_lines.LogThrottle()
+        self._turn_timeout: float = options["sqlite_busy_timeout"]
+        # Waiting writers must leave connections for readers.
+        whole = options["max_pool_size"] + options["max_overflow"]
+        self._writers = threading.BoundedSemaphore(max(1, whole - whole // _READERS))
+        self._writers_timeout: float = options["pool_timeout"]
+        self._file: sqlite.OpenFile | None = None
+        if self.kind == "sqlite":
+            self._file = sqlite.OpenFile(str(url.database))
+            sa.event.listen(engine, "connect", self._file.remember)
+
+    def __repr__(self) -> str:
+        return f"<Database {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The URL without password and options, for messages."""
+        return self.url.set(query={}).render_as_string(hide_password=True)
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Return the result of ``work``, which reads over one connection.
+
+        Each statement sees the rows committed when it starts. A dead connection (after a restart of
+        the server) is replaced once, so ``work`` may run twice.
+
+        :raises errors.Unavailable: the database is away, or refuses this to our account.
+        """
+        try:
+            return self._read(work)
+        except faults.DRIVER_ERRORS as error:
+            if faults.classify(error) not in (Fault.DISCONNECTED, Fault.CONTENTION):
+                raise self._worded(error) from error
+        try:
+            return self._read(work)
+        except faults.DRIVER_ERRORS as error:
+            raise self._worded(error) from error
+
+    def write(self, work: Callable[[Connection], T], *, once: bool = False) -> T:
+        """Return the result of ``work`` after the commit of its one transaction.
+
+        A transaction that ends in a deadlock, a serialization failure or a lock timeout is rolled
+        back and repeated, up to nine times with random pauses; one whose connection dies before the
+        commit, once. So ``work`` must be repeatable: only statements.
+
+        :param once: never repeat, for work that the database cannot roll back.
+        :raises errors.Unavailable: the database is away, or too busy for too long. If the
+            connection died during the commit, the fact ``doubtful`` says that the change may be
+            made.
+        :raises errors.InvalidRequest: the database cannot store a value.
+        """
+        left = {Fault.CONTENTION: _ATTEMPTS - 1, Fault.DISCONNECTED: 1}
+        while True:
+            progress: list[str] = []
+            try:
+                with self._write_turn(), self._complaints:
+                    return self._write(work, progress)
+            except faults.DRIVER_ERRORS as error:
+                fault = faults.classify(error)
+                if "commit" in progress and fault is Fault.DISCONNECTED:
+                    raise self._worded(error, "; the change may have been made or not") from error
+                if once or not left.get(fault):
+                    raise self._worded(error) from error
+                left[fault] -= 1
+            if fault is Fault.CONTENTION:
+                tried = _ATTEMPTS - left[fault]
+                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**tried)))
+
+    def close(self) -> None:
+        """Close all connections; the next use opens new ones."""
+        self.engine.dispose()
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _read(self, work: Callable[[Connection], T]) -> T:
+        if self._file is not None:
+            self._file.confirm()
+        conn = self._reader.connect()
+        try:
+            return work(conn)
+        finally:
+            # The read is complete, even if the connection dies before its return.
+            with contextlib.suppress(sa.exc.DBAPIError):
+                conn.close()
+
+    def _write(self, work: Callable[[Connection], T], progress: list[str]) -> T:
+        if self._file is not None:
+            self._file.confirm()
+        with self.engine.connect() as conn:
+            transaction = conn.begin()
+            try:
+                if self.kind == "sqlite":
+                    # Not BEGIN, because a transaction that reads first and then writes fails at
+                    # once if another has written in between, despite the busy timeout.
+                    _driver(conn).execute("BEGIN IMMEDIATE")
+                result = work(conn)
+                progress.append("commit")
+                transaction.commit()
+                return result
+            except BaseException as why:
+                if transaction.is_active or not conn.invalidated:
+                    transaction.rollback()
+                if faults.read_only(why):
+                    conn.invalidate()
+                    self.close()  # an old primary: new connections reach the new one
+                raise
+
+    @contextlib.contextmanager
+    def _write_turn(self) -> Iterator[None]:
+        alone = self.kind == "sqlite"
+        places = self._turn if alone else self._writers
+        timeout = self._turn_timeout if alone else self._writers_timeout
+        if not places.acquire(timeout=timeout):
+            raise errors.Unavailable(
+                f"The database {self.name} is busy: no turn to write within {timeout:g} s. Retry "
+                "later."
+            )
+        try:
+            yield
+        finally:
+            places.release()
+
+    def _worded(self, error: Exception, more: str = "") -> Exception:
+        """Return the error to raise for ``error``: one of ours if a client can act on it."""
+        fault, why = faults.classify(error), faults.reason(error)
+        if fault is Fault.VALUE:
+            return errors.InvalidRequest(f"The database cannot store a value: {why}")
+        if fault in faults.SAID:
+            if self._complaints.new(why):
+                LOG.warning("Database %s: %s", self.name, why)
+            what, advice = faults.SAID[fault]
+            said = f"The database {self.name} {what} ({why}){more}. {advice}"
+            return errors.Unavailable(said, url=self.name, doubtful=bool(more))
+        return error
+
+
+# -- opening ---------------------------------------------------------------------------------
+
+
+_OPTIONS = (
+    *("max_pool_size", "max_overflow", "pool_timeout", "connection_recycle_time"),
+    *("connect_timeout", "statement_timeout", "sqlite_busy_timeout", "encryption_keys"),
+)
+
+
+def configured(conf: Any) -> Database:
+    """Return the configured database; see `open_database`.
+
+    :param conf: a loaded ``oslo_config.cfg.ConfigOpts``.
+    """
+    options = {name: conf.database[name] for name in _OPTIONS}
+    return open_database(config.database_url(conf), **options)
+
+
+def open_database(
+    url: str | sa.URL,
+    *,
+    max_pool_size: int = 10,
+    max_overflow: int = 50,
+    pool_timeout: float = 30,
+    connection_recycle_time: float = 3600,
+    connect_timeout: float = 10,
+    statement_timeout: float = 30,
+    sqlite_busy_timeout: float = 10,
+    sqlite_foreign_keys: bool = True,
+    encryption_keys: Sequence[str] = (),
+) -> Database:
+    """Return a database; it connects at the first use.
+
+    :param url: SQLAlchemy URL; without a driver, psycopg and PyMySQL are taken.
+    :param statement_timeout: seconds for one statement on PostgreSQL and MariaDB, 0 for no limit.
+        The other parameters are those of ``[database]``, all times in seconds.
+    :param sqlite_foreign_keys: False for migrations only. SQLite changes a table by copying it and
+        dropping the old one, which would delete the rows that refer to it.
+    :raises config.ConfigError: the URL cannot be used, or its driver is not installed. An unknown
+        option in the URL is reported by the first use.
+    """
+    options = dict(locals())
+    del options["url"]
+    address = _address(url)
+    kind = address.get_backend_name()
+    engine = _engine(address, kind, options)
+    if kind == "sqlite":
+        sa.event.listen(engine, "do_connect", sqlite.open_existing)
+        prepare = sqlite.prepare(sqlite_busy_timeout, foreign_keys=sqlite_foreign_keys)
+        sa.event.listen(engine, "connect", prepare)
+        sqlite.keep_private(str(address.database))
+    elif kind in ("mysql", "mariadb"):
+        sa.event.listen(engine, "connect", _prepare_mysql(statement_timeout))
+    sa.event.listen(engine, "do_connect", _connect)
+    return Database(address, engine, options)
+
+
+def _engine(address: sa.URL, kind: str, options: dict[str, Any]) -> sa.Engine:
+    try:
+        return sa.create_engine(
+            address,
+            **encryption.engine_options(encryption.Keys(options["encryption_keys"])),
+            pool_size=options["max_pool_size"],
+            max_overflow=options["max_overflow"],
+            pool_timeout=options["pool_timeout"],
+            pool_recycle=int(options["connection_recycle_time"]),
+            pool_use_lifo=True,
+            hide_parameters=True,  # the text of an error must not show a node's secrets
+            **_engine_options(kind, options),
+        )
+    except ValueError as error:
+        raise _bad_url(f"a parameter after the ? has no usable value: {error}") from error
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS[address.get_driver_name()]
+        raise _bad_url(
+            f"the driver {error.name} is not installed; pip install ironic_lite[{extra}]"
+        ) from error
+
+
+def _bad_url(reason: str) -> config.ConfigError:
+    return config.ConfigError(reason=f"[database]connection: {reason}")
+
+
+def _address(url: str | sa.URL) -> sa.URL:
+    try:
+        address = sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        # The messages of these errors would show a part of the URL, perhaps of the password.
+        raise _bad_url("not a database URL such as sqlite:////path/file") from None
+    address = address.set(drivername=_DRIVERS.get(address.drivername, address.drivername))
+    if address.drivername not in {*_DRIVERS.values(), "sqlite+pysqlite"}:
+        known = ", ".join(dict.fromkeys(_DRIVERS.values()))
+        raise _bad_url(f"{address.drivername} is none of {known}")
+    if address.get_backend_name() == "sqlite":
+        if address.database in (None, "", ":memory:"):
+            raise _bad_url("SQLite needs a file: several processes share it")
+    elif not address.database and "service" not in address.query:
+        raise _bad_url("names no database: it ends like postgresql://user:password@host/name")
+    elif "@" in f"{address.host}{address.database}":
+        # An @ or / here is part of the password, and would be shown.
+        raise _bad_url("write an @ of the password as %40 and a / of it as %2F")
+    return address
+
+
+def _connect(dialect: sa.Dialect, _record: Any, args: Any, options: Any) -> Any:
+    """Make a connection; only here a driver reports an unknown option of the URL."""
+    driver: Any = dialect.loaded_dbapi
+    try:
+        return driver.connect(*args, **options)
+    except (TypeError, ValueError, driver.ProgrammingError) as error:
+        raise _bad_url(faults.reason(error)) from error
+
+
+def _engine_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    connect = max(1, int(options["connect_timeout"]))
+    statement = int(options["statement_timeout"] * 1000)
+    lock = min(5000, statement) or 5000  # milliseconds; waits longer than this are repeated instead
+    if kind == "sqlite":
+        # isolation_level None: the driver never begins a transaction itself; `Database` does.
+        return {"connect_args": {"isolation_level": None, "check_same_thread": False}}
+    if kind == "postgresql":
+        settings = f"-c statement_timeout={statement} -c lock_timeout={lock} -c timezone=UTC"
+        return {
+            "isolation_level": "READ COMMITTED",
+            "connect_args": {
+                "connect_timeout": connect,
+                "options": settings,
+                "application_name": "ironic-lite",
+                # The kernel notices a peer that vanished.
+                "keepalives_idle": 30,
+                "keepalives_interval": 10,
+                "keepalives_count": 3,
+                "tcp_user_timeout": max(statement, 30000) + 5000,
+            },
+        }
+    # The server ends a slow statement first; the socket's timeout is for a silent server.
+    network = int(options["statement_timeout"]) + 10 if statement else None
+    return {
+        "isolation_level": "READ COMMITTED",
+        "connect_args": {
+            "connect_timeout": connect,
+            "read_timeout": network,
+            "write_timeout": network,
+            "charset": "utf8mb4",
+            "init_command": f"SET SESSION innodb_lock_wait_timeout={lock // 1000 or 1}, "
+            "group_concat_max_len=65536, time_zone='+00:00', "
+            "sql_mode='STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+        },
+    }
+
+
+def _driver(conn: Connection) -> Any:
+    return conn.connection.dbapi_connection
+
+
+def _prepare_mysql(statement_timeout: float) -> Callable[[Any, Any], None]:
+    def prepare(connection: Any, _record: Any) -> None:
+        maria = "MariaDB" in connection.get_server_info()
+        # MySQL's limit is in milliseconds, and for reads only.
+        limit = (
+            f"max_statement_time={statement_timeout:f}"
+            if maria
+            else f"max_execution_time={int(statement_timeout * 1000)}"
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION {limit}")
+
+    return prepare

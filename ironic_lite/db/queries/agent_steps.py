@@ -1,0 +1,40 @@
+"""Queries on the clean steps that a node's last agent has listed.
+
+They are a few kilobytes that one request reads. A column of the node would burden lists of nodes
+and sweeps.
+
+Source: S1.25, C29.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.tables import models
+
+_TABLE = models.agent_steps
+_MINE = _TABLE.c.node_uuid == sa.bindparam("k_node")
+_GET = sa.select(_TABLE.c.steps).where(_MINE)
+_DELETE = _TABLE.delete().where(_MINE)
+_INSERT = _TABLE.insert().inline()
+
+
+def get(conn: Connection, node_uuid: str) -> dict[str, list[dict[str, Any]]] | None:
+    """Return the steps by interface; None if no agent has listed any yet."""
+    found: dict[str, list[dict[str, Any]]] | None = conn.execute(
+        _GET, {"k_node": node_uuid}
+    ).scalar()
+    return found
+
+
+def put(
+    conn: Connection, node_uuid: str, steps: Mapping[str, Any], *, at: datetime.datetime
+) -> None:
+    """Replace the steps of a node; only the holder of its lock may call this."""
+    conn.execute(_DELETE, {"k_node": node_uuid})
+    conn.execute(_INSERT, {"node_uuid": node_uuid, "steps": dict(steps), "refreshed_at": at})

@@ -1,0 +1,85 @@
+"""Queries on the firmware settings that BMCs reported last."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.tables import models
+
+Row = dict[str, Any]
+
+COLUMNS: tuple[str, ...] = models.columns(models.bios_settings)
+FACTS: tuple[str, ...] = tuple(
+    name for name in COLUMNS if name not in ("node_uuid", "name", "created_at", "updated_at")
+)
+"""Properties of a setting as a BMC reports it, besides its name."""
+
+_TABLE = models.bios_settings
+_MINE = _TABLE.c.node_uuid == sa.bindparam("k_node")
+_THIS = sa.and_(_MINE, _TABLE.c.name == sa.bindparam("k_name"))
+_LIST = sa.select(_TABLE).where(_MINE).order_by(_TABLE.c.name)
+_GET = sa.select(_TABLE).where(_THIS)
+_INSERT = _TABLE.insert().inline()
+_UPDATE = _TABLE.update().where(_THIS)
+_DELETE = _TABLE.delete().where(_THIS)
+
+
+def of_node(conn: Connection, node_uuid: str) -> list[Row]:
+    """Return all settings of a node, by name; empty if its BMC has reported none yet."""
+    return [dict(row) for row in conn.execute(_LIST, {"k_node": node_uuid}).mappings()]
+
+
+def get(conn: Connection, node_uuid: str, name: str) -> Row:
+    """Return one setting.
+
+    :raises errors.NotFound: the node has none of that name.
+    """
+    row = conn.execute(_GET, {"k_node": node_uuid, "k_name": name}).mappings().first()
+    if row is None:
+        text = f"Node {node_uuid} doesn't have a BIOS setting '{name}'"
+        raise errors.NotFound(text, what="BIOS setting", ident=name)
+    return dict(row)
+
+
+def put(
+    conn: Connection,
+    node_uuid: str,
+    settings: Iterable[Mapping[str, Any]],
+    *,
+    at: datetime.datetime,
+) -> None:
+    """Replace the settings of a node; only the holder of its lock may call this.
+
+    Unchanged settings keep their times, missing ones are deleted.
+
+    :param settings: each with ``name`` and the known ones of ``FACTS``; no name twice.
+    """
+    before = {row["name"]: row for row in of_node(conn, node_uuid)}
+    after = {one["name"]: {fact: one.get(fact) for fact in FACTS} for one in settings}
+    new = [name for name in after if name not in before]
+    changed = [name for name in after if name in before and _differs(before[name], after[name])]
+    gone = [name for name in before if name not in after]
+    made = {"node_uuid": node_uuid, "created_at": at, "updated_at": None}
+    _each(conn, _INSERT, [{**made, "name": name, **after[name]} for name in new])
+    key = {"k_node": node_uuid}
+    _each(
+        conn,
+        _UPDATE,
+        [{**key, "k_name": name, **after[name], "updated_at": at} for name in changed],
+    )
+    _each(conn, _DELETE, [{**key, "k_name": name} for name in gone])
+
+
+def _differs(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    return any(before[fact] != after[fact] for fact in FACTS)
+
+
+def _each(conn: Connection, statement: sa.Executable, rows: Sequence[Row]) -> None:
+    if rows:
+        conn.execute(statement, rows)

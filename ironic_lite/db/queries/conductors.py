@@ -1,0 +1,227 @@
+"""Queries on conductors: their heartbeats and drivers; the API reads drivers here."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.core import clock
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.tables import models
+
+Row = dict[str, Any]
+
+COLUMNS = tuple(
+    name for name in models.columns(models.conductors) if name not in {"counters", "boot"}
+)
+"""Columns read of a conductor; its counts are read separately."""
+INTERFACE_COLUMNS = (
+    "hardware_type",
+    "interface_type",
+    "interface_name",
+    "is_default",
+    "hostname",
+    "conductor_group",
+    "online",
+    "updated_at",
+)
+_CONDUCTOR = models.conductors.c
+_INTERFACE = models.hardware_interfaces.c
+
+# -- statements ------------------------------------------------------------------------------
+
+_INSERT = models.conductors.insert().inline()
+_UPDATE = models.conductors.update().where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
+_UPDATE_MINE = _UPDATE.where(_CONDUCTOR.boot == sa.bindparam("k_boot"))
+_LIFE = sa.select(_CONDUCTOR.boot, _CONDUCTOR.online, _CONDUCTOR.updated_at).where(
+    _CONDUCTOR.hostname == sa.bindparam("k_host")
+)
+_ID = sa.select(_CONDUCTOR.id).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
+_COLUMNS = [_CONDUCTOR[name] for name in COLUMNS]
+_GET = sa.select(*_COLUMNS).where(_CONDUCTOR.hostname == sa.bindparam("k_host"))
+_ALL = sa.select(*_COLUMNS).order_by(_CONDUCTOR.hostname)
+_TOLD = sa.select(
+    _CONDUCTOR.hostname, _CONDUCTOR.online, _CONDUCTOR.updated_at, _CONDUCTOR.counters
+).order_by(_CONDUCTOR.hostname)
+_COUNTERS = sa.select(_CONDUCTOR.counters, _CONDUCTOR.updated_at).where(
+    _CONDUCTOR.hostname == sa.bindparam("k_host")
+)
+_CLEAR = models.hardware_interfaces.delete().where(
+    _INTERFACE.conductor_id == sa.bindparam("k_conductor")
+)
+_INSERT_INTERFACES = models.hardware_interfaces.insert().inline()
+_PULSE = (_CONDUCTOR.online, _CONDUCTOR.updated_at)
+_REGISTERED = (
+    sa.select(_CONDUCTOR.hostname, _CONDUCTOR.conductor_group, *_PULSE, _INTERFACE.hardware_type)
+    .distinct()
+    .select_from(models.conductors.outerjoin(models.hardware_interfaces))
+    .order_by(_CONDUCTOR.hostname)
+)
+_INTERFACES = (
+    sa.select(
+        _INTERFACE.hardware_type,
+        _INTERFACE.interface_type,
+        _INTERFACE.interface_name,
+        _INTERFACE.is_default,
+        _CONDUCTOR.hostname,
+        _CONDUCTOR.conductor_group,
+        *_PULSE,
+    )
+    .select_from(models.conductors.join(models.hardware_interfaces))
+    .order_by(_INTERFACE.hardware_type, _CONDUCTOR.hostname, _INTERFACE.id)
+)
+
+# -- what a conductor writes -----------------------------------------------------------------
+
+
+class Life(NamedTuple):
+    """The start of a conductor that owns its row, and its last heartbeat."""
+
+    boot: str | None
+    online: bool
+    updated_at: datetime.datetime
+
+
+def life(conn: Connection, host: str) -> Life | None:
+    """Return the last heartbeat under a name, None without one."""
+    found = conn.execute(_LIFE, {"k_host": host}).first()
+    return None if found is None or found[2] is None else Life(*found)
+
+
+def register(
+    conn: Connection,
+    *,
+    host: str,
+    group: str,
+    version: str | None,
+    now: datetime.datetime,
+    boot: str | None = None,
+) -> int:
+    """Register a conductor as alive, without interfaces and counts; return its id.
+
+    Up to four statements; call `set_interfaces` in the same transaction.
+
+    :param boot: the id of this start, by which `touch` recognises its own row.
+    """
+    values: Row = {"conductor_group": group, "version": version, "online": True, "updated_at": now}
+    values |= {"counters": None, "boot": boot}  # the counts belong to its previous start
+    if not conn.execute(_UPDATE, {**values, "k_host": host}).rowcount:
+        conn.execute(_INSERT, {**values, "hostname": host, "created_at": now})
+    conductor_id = int(conn.execute(_ID, {"k_host": host}).scalar_one())
+    conn.execute(_CLEAR, {"k_conductor": conductor_id})
+    return conductor_id
+
+
+def set_interfaces(conn: Connection, conductor_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the drivers and interfaces of a conductor.
+
+    :param rows: hardware_type, interface_type, interface_name, is_default.
+    """
+    conn.execute(_CLEAR, {"k_conductor": conductor_id})
+    if rows:
+        conn.execute(_INSERT_INTERFACES, [{**row, "conductor_id": conductor_id} for row in rows])
+
+
+def touch(
+    conn: Connection,
+    *,
+    host: str,
+    now: datetime.datetime,
+    online: bool = True,
+    counters: Mapping[str, Any] | None = None,
+    boot: str | None = None,
+) -> bool:
+    """Write a conductor's heartbeat; return False if it must register first.
+
+    :param boot: only the row of this start is written; None: any row of the name.
+    :param counters: its counts so far, as JSON; None leaves the stored ones.
+    """
+    values: Row = {"k_host": host, "updated_at": now, "online": online}
+    if counters is not None:
+        values["counters"] = counters
+    if boot is None:
+        return bool(conn.execute(_UPDATE, values).rowcount)
+    return bool(conn.execute(_UPDATE_MINE, {**values, "k_boot": boot}).rowcount)
+
+
+def offline(
+    conn: Connection, host: str, now: datetime.datetime, *, boot: str | None = None
+) -> None:
+    """Mark a conductor as stopped; other conductors own its nodes from now on."""
+    touch(conn, host=host, now=now, online=False, boot=boot)
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def members(conn: Connection) -> list[Row]:
+    """Return all registered conductors, stopped and dead ones too, by one statement.
+
+    ``membership.Membership`` decides which of them are alive.
+
+    :returns: hostname, conductor_group, online, updated_at and ``hardware_types``, a set of names.
+    """
+    found: dict[str, Row] = {}
+    for host, group, online, updated_at, hardware_type in conn.execute(_REGISTERED):
+        about = {"hostname": host, "conductor_group": group, "hardware_types": set()}
+        row = found.setdefault(host, {**about, "online": online, "updated_at": updated_at})
+        if hardware_type is not None:
+            row["hardware_types"].add(hardware_type)
+    return list(found.values())
+
+
+def interfaces(conn: Connection) -> list[Row]:
+    """Return the interfaces of all conductors, dead ones too, one row each.
+
+    :returns: hardware_type, interface_type, interface_name, is_default, hostname, conductor_group,
+        and, of the conductor, online and updated_at.
+    """
+    found = conn.execute(_INTERFACES).all()
+    return [dict(zip(INTERFACE_COLUMNS, row, strict=True)) for row in found]
+
+
+def all(conn: Connection) -> list[Row]:
+    """Return every conductor, dead ones too, by hostname; columns of the table."""
+    found = conn.execute(_ALL).all()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+def get(conn: Connection, hostname: str) -> Row:
+    """Return one conductor.
+
+    :raises errors.ConductorNotFound:
+    """
+    found = conn.execute(_GET, {"k_host": hostname}).first()
+    if found is None:
+        raise errors.ConductorNotFound(conductor=hostname)
+    return dict(zip(COLUMNS, found, strict=True))
+
+
+def counters(conn: Connection, hostname: str) -> Row:
+    """Return a conductor's counts.
+
+    :returns: ``counters``, None if it has reported nothing yet, and ``updated_at``.
+    :raises errors.ConductorNotFound:
+    """
+    found = conn.execute(_COUNTERS, {"k_host": hostname}).first()
+    if found is None:
+        raise errors.ConductorNotFound(conductor=hostname)
+    return {"counters": found[0], "updated_at": found[1]}
+
+
+def told(conn: Connection) -> list[Row]:
+    """Return the counts of every conductor, dead ones too, by one statement.
+
+    :returns: hostname, online, updated_at, ``counters`` (None: nothing yet) and ``age``, the
+        seconds since updated_at.
+    """
+    names = ("hostname", "online", "updated_at", "counters")
+    rows = [dict(zip(names, row, strict=True)) for row in conn.execute(_TOLD)]
+    for row in rows:
+        at = row["updated_at"]
+        row["age"] = 0.0 if at is None else clock.lived(at)
+    return rows

@@ -1,0 +1,143 @@
+"""Queries on events: the append-only history, written together with each change."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.tables import models
+from ironic_lite.domain import history
+
+Row = dict[str, Any]
+
+COLUMNS: tuple[str, ...] = models.columns(models.events)
+_EVENT = models.events.c
+_BLANK: Row = {name: None for name in COLUMNS if name != "id"}
+_INSERT = models.events.insert().inline()
+TOLD = sa.or_(
+    *(
+        _EVENT.kind == kind
+        if which is None
+        else sa.and_(_EVENT.kind == kind, _EVENT.event.in_(which))
+        for kind, which in history.TOLD.items()
+    )
+)
+"""The condition that makes an event an entry of history."""
+
+_ASKED = ("power", "management", "provision", "abort_requested")
+"""Kinds of events that requests create directly, besides runs."""
+
+_LATEST = 500
+_BEFORE = (
+    sa.select(_EVENT.kind, _EVENT.request_id)
+    .where(_EVENT.node_uuid == sa.bindparam("k_node"))
+    .order_by(_EVENT.id.desc())
+    .limit(_LATEST)
+    .subquery()
+)
+_AGAIN = (
+    sa.select(_BEFORE.c.kind)
+    .where(_BEFORE.c.request_id == sa.bindparam("k_request"), _BEFORE.c.kind.in_(_ASKED))
+    .limit(1)
+)
+_ENTRY = sa.select(models.events).where(
+    _EVENT.id == sa.bindparam("k_id", type_=sa.BigInteger),
+    _EVENT.node_uuid == sa.bindparam("k_node"),
+    TOLD,
+)
+
+
+@cache
+def _select(of_node: bool, of_kinds: bool) -> sa.Select[Any]:
+    statement = sa.select(models.events).where(
+        _EVENT.id > sa.bindparam("after_id", type_=sa.BigInteger)
+    )
+    if of_node:
+        statement = statement.where(_EVENT.node_uuid == sa.bindparam("k_node"))
+    if of_kinds:
+        kinds = sa.bindparam("k_kinds", expanding=True, type_=sa.String)
+        statement = statement.where(_EVENT.kind.in_(kinds))
+    return statement.order_by(_EVENT.id).limit(sa.bindparam("limit_", type_=sa.Integer))
+
+
+@cache
+def _entries(down: bool, after: bool) -> sa.Select[Any]:
+    statement = sa.select(models.events).where(_EVENT.node_uuid == sa.bindparam("k_node"), TOLD)
+    if after:
+        marker = sa.bindparam("k_marker", type_=sa.BigInteger)
+        statement = statement.where(_EVENT.id < marker if down else _EVENT.id > marker)
+    statement = statement.order_by(_EVENT.id.desc() if down else _EVENT.id)
+    return statement.limit(sa.bindparam("limit_", type_=sa.Integer))
+
+
+def add(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Append events by one statement: at, node_uuid and kind; other columns if known."""
+    if rows:
+        conn.execute(_INSERT, [{**_BLANK, **row} for row in rows])
+
+
+def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
+    """Refuse a request that was already carried out on this node.
+
+    A broker may deliver a message a second time, long after the first. The node's lock is held.
+    Only the latest events are checked: see ``runs.refuse_again``.
+
+    :raises errors.Conflict: it was.
+    """
+    if conn.execute(_AGAIN, {"k_node": node_uuid, "k_request": request_id}).first() is not None:
+        raise errors.Conflict(
+            f"Request {request_id} has been carried out on node {node_uuid} before. Ask again, by "
+            "a request of its own, if it is to be done once more.",
+            node=node_uuid,
+        )
+
+
+def page(
+    conn: Connection,
+    *,
+    node_uuid: str | None = None,
+    after_id: int = 0,
+    limit: int = 100,
+    kinds: Collection[str] | None = None,
+) -> list[Row]:
+    """Return events in the order of their ids, after the cursor ``after_id``.
+
+    :param node_uuid: only events of this node, deleted ones too.
+    :param kinds: only these kinds.
+    """
+    values: Row = {"after_id": after_id, "limit_": limit}
+    if node_uuid is not None:
+        values["k_node"] = node_uuid
+    if kinds is not None:
+        values["k_kinds"] = list(kinds)
+    found = conn.execute(_select(node_uuid is not None, kinds is not None), values).all()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+# -- history ---------------------------------------------------------------------------------
+
+
+def entries(
+    conn: Connection, node_uuid: str, *, marker: int | None, direction: str, limit: int
+) -> list[Row]:
+    """Return the entries of a node's history, in the order of writing.
+
+    :param marker: the id of the last event of the previous page, which may have been removed.
+    :param direction: ``asc`` or ``desc``.
+    """
+    values: Row = {"k_node": node_uuid, "limit_": limit}
+    if marker is not None:
+        values["k_marker"] = marker
+    found = conn.execute(_entries(direction == "desc", marker is not None), values).all()
+    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+
+
+def entry(conn: Connection, node_uuid: str, event_id: int) -> Row | None:
+    """Return one of these events by its id, None if the node does not have it."""
+    found = conn.execute(_ENTRY, {"k_node": node_uuid, "k_id": event_id}).first()
+    return dict(zip(COLUMNS, found, strict=True)) if found is not None else None

@@ -1,0 +1,396 @@
+"""Queries on nodes: reading, paging, the two guarded writes, and the lock.
+
+The API writes with `edit`, which requires an unlocked node of the generation it has read. A
+conductor writes with `save`, which requires the lock's token. There is no third way (invariant 2).
+The queries of the conductor's sweeps are in ``db.queries.sweeps`` and available from here too.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors, records
+from ironic_lite.core import clock
+from ironic_lite.db.engine import faults
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import paging, sweeps
+from ironic_lite.db.queries.resource_table import is_uuid
+from ironic_lite.db.tables import models
+
+Row = dict[str, Any]
+
+COLUMNS: tuple[str, ...] = models.columns(models.nodes)
+Lease = records.Lease
+ENDED = datetime.datetime(1970, 1, 1)
+"""The ``lock_expires`` of a lease that its holder gave up; it needs no watching."""
+
+FREE: Row = {"reservation": None, "lock_token": None, "lock_expires": None}
+"""The values of the lock's columns on an unlocked node."""
+
+_NODE = models.nodes.c
+_CHUNK = 500  # values of one IN list
+
+# These queries on nodes have a module of their own because of their number.
+due = sweeps.due
+overdue = sweeps.overdue
+unheld = sweeps.unheld
+held = sweeps.held
+for_power_sync = sweeps.for_power_sync
+in_fault = sweeps.in_fault
+count_in = sweeps.count_in
+
+# -- statements ------------------------------------------------------------------------------
+
+_MINE = (_NODE.uuid == sa.bindparam("k_uuid"), _NODE.lock_token == sa.bindparam("k_token"))
+_NEXT = {"generation": _NODE.generation + 1}
+
+_EDIT = (
+    models.nodes.update()
+    .where(
+        _NODE.uuid == sa.bindparam("k_uuid"),
+        _NODE.generation == sa.bindparam("k_generation"),
+        _NODE.reservation.is_(None),
+    )
+    .values(_NEXT)
+)
+_SAVE = models.nodes.update().where(*_MINE).values(_NEXT)
+_LOCK = models.nodes.update().where(
+    _NODE.uuid == sa.bindparam("k_uuid"), _NODE.reservation.is_(None)
+)
+_STEAL = models.nodes.update().where(
+    _NODE.uuid == sa.bindparam("k_uuid"),
+    sa.or_(
+        _NODE.reservation.is_(None),
+        sa.and_(
+            _NODE.lock_token == sa.bindparam("k_steal"),
+            _NODE.lock_expires.is_not_distinct_from(sa.bindparam("k_seen")),
+        ),
+    ),
+)
+_UNLOCK = models.nodes.update().where(*_MINE).values(**FREE)
+_RENEW = models.nodes.update().where(
+    _NODE.reservation == sa.bindparam("k_host"),
+    _NODE.lock_token.in_(sa.bindparam("k_tokens", expanding=True)),
+)
+_DELETE = models.nodes.delete().where(*_MINE)
+_INSERT = models.nodes.insert().inline()
+_STANDING = sa.select(_NODE.generation, _NODE.reservation).where(
+    _NODE.uuid == sa.bindparam("k_uuid")
+)
+_LAST_CHANGE = (
+    sa.select(_NODE.updated_at).where(_NODE.uuid == sa.bindparam("k_uuid")).with_for_update()
+)
+_TRAIT = models.traits.c
+_TRAITS = (
+    sa.select(sa.func.aggregate_strings(_TRAIT.trait, ","))
+    .where(_TRAIT.node_uuid == _NODE.uuid)
+    .scalar_subquery()
+    .label("traits")
+)
+
+
+@lru_cache(maxsize=256)
+def _one(columns: tuple[str, ...], key: str, with_traits: bool, hold: bool) -> sa.Select[Any]:
+    more = (_TRAITS,) if with_traits else ()
+    chosen = (*(_NODE[name] for name in columns), *more)
+    found = sa.select(*chosen).where(_NODE[key] == sa.bindparam("k_ident"))
+    return found.with_for_update() if hold else found
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def get(
+    conn: Connection,
+    ident: str,
+    columns: Sequence[str] | None = None,
+    *,
+    with_traits: bool = False,
+    hold: bool = False,
+) -> Row:
+    """Return one node as column -> value.
+
+    :param ident: UUID in any case, or name.
+    :param columns: None for all.
+    :param with_traits: adds ``traits``, a sorted list, by the same statement.
+    :param hold: prevent other changes and locks until this transaction ends.
+    :raises errors.NodeNotFound:
+    """
+    names = COLUMNS if columns is None else tuple(columns)
+    by_uuid = is_uuid(ident)
+    statement = _one(names, "uuid" if by_uuid else "name", with_traits, hold)
+    found = conn.execute(statement, {"k_ident": ident.lower() if by_uuid else ident}).first()
+    if found is None:
+        raise errors.NodeNotFound(node=ident)
+    row = dict(zip(names, found, strict=False))
+    if with_traits:
+        row["traits"] = _split(found[-1])
+    return row
+
+
+def load(conn: Connection, uuid: str) -> records.Node:
+    """Return a node with all columns.
+
+    :raises errors.NodeNotFound:
+    """
+    return records.Node.of(get(conn, uuid))
+
+
+LISTING = paging.Listing(
+    models.nodes,
+    {
+        "associated": paging.Switch(
+            _NODE.instance_uuid.is_not(None), _NODE.instance_uuid.is_(None)
+        ),
+        "sharded": paging.Switch(_NODE.shard.is_not(None), _NODE.shard.is_(None)),
+        "include_children": paging.Switch(off=_NODE.parent_node.is_(None)),
+        "description_contains": paging.contains(_NODE.description, "description_contains"),
+        "uuids": paging.any_of(_NODE.uuid, "uuids"),
+        "project": paging.Bound(
+            sa.or_(
+                _NODE.owner == sa.bindparam("project", type_=sa.String),
+                _NODE.lessee == sa.bindparam("project", type_=sa.String),
+            )
+        ),
+    },
+    more={"traits": _TRAITS},
+)
+
+
+def page(
+    conn: Connection,
+    *,
+    columns: Sequence[str] | None,
+    where: Mapping[str, Any] | None = None,
+    marker_id: str | None = None,
+    sort: str = "id",
+    direction: str = "asc",
+    limit: int = 1000,
+    with_traits: bool = False,
+) -> list[Row]:
+    """Return a page of nodes, as ``paging.Listing.page``.
+
+    :param where: any column (None: IS NULL; list: any of), or ``associated`` (bool: has an
+        instance_uuid), ``sharded`` (bool), ``description_contains`` (text), ``project`` (owner or
+        lessee), ``uuids`` (list), ``include_children`` (bool). Nodes with a parent are hidden
+        unless include_children is true or parent_node is given.
+    :param marker_id: UUID of the last node of the page before.
+    :param with_traits: adds ``traits``, a sorted list, by the same statement.
+    :raises errors.NotFound: no node is the marker.
+    """
+    found = parts(
+        conn,
+        columns=columns,
+        where=where,
+        marker_id=marker_id,
+        sort=sort,
+        direction=direction,
+        limit=limit,
+        with_traits=with_traits,
+    )
+    return [row for some in found for row in some]
+
+
+def parts(
+    conn: Connection,
+    *,
+    columns: Sequence[str] | None,
+    where: Mapping[str, Any] | None,
+    marker_id: str | None,
+    sort: str,
+    direction: str,
+    limit: int,
+    texts: Sequence[str] = (),
+    with_traits: bool = False,
+) -> Iterator[list[Row]]:
+    """Yield the nodes of `page` some at a time, as ``paging.Listing.parts``.
+
+    :param texts: JSON columns to return as their stored text.
+    """
+    chosen = dict(where or {})
+    chosen.setdefault("include_children", False)
+    if "parent_node" in chosen:  # asks for children in any case
+        del chosen["include_children"]
+    names = COLUMNS if columns is None else columns
+    found = LISTING.parts(
+        conn,
+        columns=(*names, "traits") if with_traits else names,
+        where=chosen,
+        marker_id=marker_id,
+        sort=sort,
+        direction=direction,
+        limit=limit,
+        texts=texts,
+    )
+    for some in found:
+        if with_traits:
+            for row in some:
+                row["traits"] = _split(row["traits"])
+        yield some
+
+
+def _split(traits: str | None) -> list[str]:
+    """Return the traits joined by one statement; the name of a trait has no comma."""
+    return sorted(traits.split(",")) if traits else []
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def insert(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Add a node; ``created_at`` is now unless given.
+
+    :raises errors.Duplicate: its uuid, name or instance_uuid is taken; the fact ``key`` says which.
+    :raises errors.ChassisNotFound:
+    """
+    row = {"created_at": clock.now(), **values}
+    try:
+        conn.execute(_INSERT, row)
+    except sa.exc.IntegrityError as error:
+        raise _refused(error, row) from error
+
+
+def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: int) -> None:
+    """Write columns of an unlocked node that has not changed since it was read.
+
+    ``updated_at`` is now unless given.
+
+    A reservation whose lease has expired still counts, because the node's work is unfinished.
+
+    :param generation: as read; the node's is one more afterwards.
+    :raises errors.NodeNotFound:
+    :raises errors.NodeLocked: naming the holder.
+    :raises errors.ConcurrentUpdate: another change came first.
+    :raises errors.Duplicate: a unique value is taken.
+    :raises errors.ChassisNotFound:
+    """
+    guard = {"k_uuid": uuid, "k_generation": generation}
+    if _update(conn, _EDIT, {"updated_at": clock.now(), **values, **guard}):
+        return
+    found = conn.execute(_STANDING, {"k_uuid": uuid}).first()
+    if found is None:
+        raise errors.NodeNotFound(node=uuid)
+    if found.reservation is not None:
+        raise errors.NodeLocked(node=uuid, host=found.reservation)
+    raise errors.ConcurrentUpdate(node=uuid)
+
+
+def save(
+    conn: Connection,
+    node_uuid: str,
+    values: Mapping[str, Any],
+    *,
+    token: str,
+    at: datetime.datetime | None = None,
+) -> None:
+    """Write columns of the node locked with this token; its generation grows by one.
+
+    :param at: for ``updated_at``, by which `saved` recognises this change; None is now.
+    :raises errors.LockLost: the lock is lost, or the node is gone.
+    :raises errors.Duplicate: a unique value is taken.
+    """
+    guard = {"k_uuid": node_uuid, "k_token": token, "updated_at": at or clock.now()}
+    if not _update(conn, _SAVE, {**values, **guard}):
+        raise errors.LockLost(node=node_uuid)
+
+
+def saved(conn: Connection, node_uuid: str, *, at: datetime.datetime) -> bool:
+    """Return whether the change of ``at`` was made, after a lost reply: see `save`.
+
+    The node cannot change until its lock is released. A change that the server is still about to
+    make or to drop is waited for.
+    """
+    found = conn.execute(_LAST_CHANGE, {"k_uuid": node_uuid}).scalar()
+    return bool(found == at)
+
+
+def delete(conn: Connection, uuid: str, *, token: str) -> None:
+    """Delete the node locked with this token, with ports, traits, runs; events stay.
+
+    :raises errors.LockLost: the lock is lost, or the node is gone.
+    """
+    if not conn.execute(_DELETE, {"k_uuid": uuid, "k_token": token}).rowcount:
+        raise errors.LockLost(node=uuid)
+
+
+def _update(conn: Connection, statement: sa.Update, values: Row) -> int:
+    try:
+        return conn.execute(statement, values).rowcount
+    except sa.exc.IntegrityError as error:
+        raise _refused(error, values) from error
+
+
+def _refused(error: sa.exc.IntegrityError, values: Row) -> Exception:
+    missing = errors.ChassisNotFound(chassis=values.get("chassis_uuid"))
+    return faults.refused(error, models.nodes, "node", values, missing)
+
+
+# -- the lock --------------------------------------------------------------------------------
+
+
+def lock(
+    conn: Connection,
+    uuid: str,
+    *,
+    host: str,
+    token: str,
+    expires: datetime.datetime,
+    steal: Lease | None = None,
+) -> bool:
+    """Lock a node if it is free, by one conditional statement; return whether it was.
+
+    The generation stays, because a lock alone changes nothing a client could lose.
+
+    :param token: random and new; it proves who holds the lock.
+    :param expires: a stamp that changes with each renewal (`renew`). Other processes only watch
+        that it changes: see ``membership.liveness``. It is the moment at which the lease ends if
+        all clocks are right.
+    :param steal: the lock of a dead holder, which may be replaced. A lock renewed since it was read
+        stays: its holder is alive, and acts on the machine.
+    """
+    values = {
+        "k_uuid": uuid,
+        "reservation": host,
+        "lock_token": token,
+        "lock_expires": expires,
+    }
+    if steal is None:
+        return bool(conn.execute(_LOCK, values).rowcount)
+    seen = {"k_steal": steal.token, "k_seen": steal.expires}
+    return bool(conn.execute(_STEAL, {**values, **seen}).rowcount)
+
+
+def unlock(conn: Connection, uuid: str, *, token: str) -> None:
+    """Release a lock; no effect if it is lost already."""
+    conn.execute(_UNLOCK, {"k_uuid": uuid, "k_token": token})
+
+
+def renew(
+    conn: Connection, *, host: str, tokens: Collection[str], expires: datetime.datetime
+) -> int:
+    """Extend the leases of these locks until ``expires``; return how many still held.
+
+    One statement for each 500 tokens.
+    """
+    renewed = 0
+    for some in _chunks(tokens):
+        values = {"k_host": host, "k_tokens": some, "lock_expires": expires}
+        renewed += conn.execute(_RENEW, values).rowcount
+    return renewed
+
+
+def give_up(conn: Connection, *, host: str, tokens: Collection[str]) -> None:
+    """Let the owners of their nodes take over these locks; see `ENDED`."""
+    renew(conn, host=host, tokens=tokens, expires=ENDED)
+
+
+def _chunks(values: Collection[str]) -> Iterator[list[str]]:
+    left = iter(values)
+    while some := list(islice(left, _CHUNK)):
+        yield some

@@ -1,0 +1,79 @@
+"""Queries on ports: the network cards of nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors, records
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import paging
+from ironic_lite.db.queries.resource_table import NodeOwnedTable
+from ironic_lite.db.tables import models
+
+Row = dict[str, Any]
+
+_PORT = models.ports.c
+_MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5,19}")
+
+
+class _Ports(NodeOwnedTable):
+    """Queries on ports, which can be found by their addresses, too."""
+
+    def key(self, ident: str) -> tuple[str, str]:
+        return ("address", ident.lower()) if _MAC.fullmatch(ident) else super().key(ident)
+
+
+FAMILY = _Ports(
+    models.ports,
+    "port",
+    lambda ident: errors.PortNotFound(port=ident),
+    filters={"description_contains": paging.contains(_PORT.description, "description_contains")},
+    taken={
+        # Clients search this message for its words.
+        "address": lambda row: errors.Duplicate(
+            what="port", key="MAC address", value=row.get("address")
+        )
+    },
+)
+get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
+page = FAMILY.page
+"""Return a page of ports.
+
+Besides columns, ``where`` takes ``shard`` and ``conductor_groups`` (lists) of the port's node,
+``project`` (that owns or leases it), and ``description_contains`` (text).
+"""
+
+_OWNERS = (
+    sa.select(_PORT.node_uuid)
+    .where(_PORT.address.in_(sa.bindparam("k_addresses", expanding=True)))
+    .distinct()
+    .order_by(_PORT.node_uuid)
+)
+_TAKEN = sa.select(_PORT.address, _PORT.node_uuid).where(
+    _PORT.address.in_(sa.bindparam("k_addresses", expanding=True))
+)
+
+
+def of_node(conn: Connection, node_uuid: str) -> list[records.Port]:
+    """Return a node's ports in the order they were added."""
+    return [records.Port.of(row) for row in FAMILY.of_node(conn, node_uuid)]
+
+
+def by_addresses(conn: Connection, macs: Collection[str]) -> list[str]:
+    """Return the UUIDs of the nodes that have a port with one of these MAC addresses."""
+    if not macs:
+        return []
+    wanted = {"k_addresses": [mac.lower() for mac in macs]}
+    return [row.node_uuid for row in conn.execute(_OWNERS, wanted)]
+
+
+def owners(conn: Connection, macs: Collection[str]) -> dict[str, str]:
+    """Return ``{address of a port: its node}`` for these MAC addresses, in lower case."""
+    if not macs:
+        return {}
+    found = conn.execute(_TAKEN, {"k_addresses": list(macs)})
+    return {row.address: row.node_uuid for row in found}

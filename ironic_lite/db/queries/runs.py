@@ -1,0 +1,236 @@
+"""Queries on runs and their steps: the durable record of every verb run on a node."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite import errors
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import paging
+from ironic_lite.db.tables import models
+
+Row = dict[str, Any]
+
+COLUMNS: tuple[str, ...] = models.columns(models.runs)
+STEP_COLUMNS: tuple[str, ...] = models.columns(models.run_steps)
+_OPEN = ("running", "waiting")
+_PROGRESS = ("state", "attempt", "started_at", "ended_at", "error")
+
+_RUN = models.runs.c
+_STEP = models.run_steps.c
+_STEP_BLANK: Row = {
+    "args": None,
+    "priority": 0,
+    "abortable": False,
+    "state": "pending",
+    "attempt": 0,
+    "started_at": None,
+    "ended_at": None,
+    "error": None,
+}
+
+# -- statements ------------------------------------------------------------------------------
+
+_INSERT = models.runs.insert().inline()
+_UPDATE = models.runs.update().where(_RUN.uuid == sa.bindparam("k_uuid"))
+_GET = sa.select(models.runs).where(_RUN.uuid == sa.bindparam("k_uuid"))
+_CURRENT = (
+    sa.select(models.runs)
+    .where(_RUN.node_uuid == sa.bindparam("k_node"), _RUN.state.in_(_OPEN))
+    .order_by(_RUN.id.desc())
+    .limit(1)
+)
+_LATEST = 20
+_ASKED = (
+    sa.select(_RUN.uuid, _RUN.request_id)
+    .where(_RUN.node_uuid == sa.bindparam("k_node"))
+    .order_by(_RUN.id.desc())
+    .limit(_LATEST)
+)
+_STEPS = (
+    sa.select(models.run_steps).where(_STEP.run_uuid == sa.bindparam("k_run")).order_by(_STEP.id)
+)
+_INSERT_STEPS = models.run_steps.insert().inline()
+_DROP_PENDING = models.run_steps.delete().where(
+    _STEP.run_uuid == sa.bindparam("k_run"),
+    _STEP.kind == sa.bindparam("k_kind"),
+    _STEP.ordinal >= sa.bindparam("k_first"),
+    _STEP.state == "pending",
+)
+_NEVER_REACHED = _STEP.state == "pending"
+_WHY = sa.bindparam("k_error", type_=_STEP.error.type)
+# MariaDB assigns from left to right, and later expressions see the new state: so the state comes
+# last.
+_END_STEPS = (
+    models.run_steps.update()
+    .where(_STEP.run_uuid == sa.bindparam("k_run"), _STEP.state.in_((*_OPEN, "pending")))
+    .ordered_values(
+        (_STEP.ended_at, sa.case((_NEVER_REACHED, None), else_=sa.bindparam("k_at"))),
+        (_STEP.error, sa.case((_NEVER_REACHED, sa.null()), else_=_WHY)),
+        (_STEP.state, sa.case((_NEVER_REACHED, "skipped"), else_=sa.bindparam("k_state"))),
+    )
+)
+
+
+def _update_steps() -> sa.Update:
+    """Build the UPDATE that sets, for each row, only the given columns.
+
+    Its shape is always the same, so rows with different columns (one step ends, the next begins)
+    are one statement.
+    """
+    changes = {
+        name: sa.case(
+            (
+                sa.bindparam(f"has_{name}", type_=sa.Integer) == 1,
+                sa.bindparam(name, type_=_STEP[name].type),
+            ),
+            else_=_STEP[name],
+        )
+        for name in _PROGRESS
+    }
+    return (
+        models.run_steps.update()
+        .where(
+            _STEP.run_uuid == sa.bindparam("k_run"),
+            _STEP.kind == sa.bindparam("k_kind"),
+            _STEP.ordinal == sa.bindparam("k_ordinal"),
+        )
+        .values(changes)
+    )
+
+
+_UPDATE_STEPS = _update_steps()
+
+# -- runs ------------------------------------------------------------------------------------
+
+
+def insert(conn: Connection, values: Mapping[str, Any]) -> None:
+    """Add a run."""
+    conn.execute(_INSERT, dict(values))
+
+
+def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
+    """Refuse a request that has a run on this node, as a broker may repeat a message.
+
+    The node's lock is held, so no run is added meanwhile. Only the latest runs are checked: a
+    message is repeated soon or never.
+
+    :raises errors.Conflict: naming that run.
+    """
+    for uuid, known in conn.execute(_ASKED, {"k_node": node_uuid}):
+        if known == request_id:
+            raise errors.Conflict(
+                f"Request {request_id} has been taken on node {node_uuid} before: its run is "
+                f"{uuid}. Ask again, by a request of its own, if it is to be done once more.",
+                node=node_uuid,
+            )
+
+
+def update(conn: Connection, uuid: str, values: Mapping[str, Any]) -> None:
+    """Change a run's state, ended_at, error or conductor."""
+    conn.execute(_UPDATE, {**values, "k_uuid": uuid})
+
+
+def get(conn: Connection, uuid: str) -> Row:
+    """Return a run as column -> value.
+
+    :raises errors.NotFound:
+    """
+    found = conn.execute(_GET, {"k_uuid": uuid}).first()
+    if found is None:
+        raise errors.NotFound(what="Run", ident=uuid)
+    return dict(zip(COLUMNS, found, strict=True))
+
+
+def current(conn: Connection, node_uuid: str) -> Row | None:
+    """Return the running or waiting run of a node, or None."""
+    found = conn.execute(_CURRENT, {"k_node": node_uuid}).first()
+    return dict(zip(COLUMNS, found, strict=True)) if found is not None else None
+
+
+LISTING = paging.Listing(models.runs)
+
+
+def page(
+    conn: Connection,
+    node_uuid: str,
+    *,
+    columns: Sequence[str] | None = None,
+    where: Mapping[str, Any] | None = None,
+    marker_id: str | None = None,
+    direction: str = "desc",
+    limit: int = 100,
+) -> list[Row]:
+    """Return a page of a node's runs, the newest first unless ``direction`` is ``asc``.
+
+    :param where: further columns, as in ``paging.Listing.page``.
+    :param marker_id: UUID of the last run of the page before.
+    :raises errors.NotFound: no run is the marker.
+    """
+    return LISTING.page(
+        conn,
+        columns=columns,
+        where={**(where or {}), "node_uuid": node_uuid},
+        marker_id=marker_id,
+        sort="id",
+        direction=direction,
+        limit=limit,
+    )
+
+
+# -- steps -----------------------------------------------------------------------------------
+
+
+def insert_steps(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add pending steps: run_uuid, ordinal, kind, interface, step; others default."""
+    if rows:
+        conn.execute(_INSERT_STEPS, [{**_STEP_BLANK, **row} for row in rows])
+
+
+def drop_pending(conn: Connection, run_uuid: str, kind: str, *, first: int) -> None:
+    """Remove the pending steps of a list, from the ordinal ``first`` on."""
+    conn.execute(_DROP_PENDING, {"k_run": run_uuid, "k_kind": kind, "k_first": first})
+
+
+def update_steps(conn: Connection, run_uuid: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Change steps of a run by one statement.
+
+    :param rows: ``kind`` and ``ordinal`` name the step; the given ones of state, attempt,
+        started_at, ended_at and error are set.
+    :raises KeyError: a row has another column.
+    """
+    bound = []
+    for row in rows:
+        if unknown := row.keys() - {"kind", "ordinal", *_PROGRESS}:
+            raise KeyError(*sorted(unknown))
+        values = {"k_run": run_uuid, "k_kind": row["kind"], "k_ordinal": row["ordinal"]}
+        for name in _PROGRESS:
+            values[f"has_{name}"] = int(name in row)
+            values[name] = row.get(name)
+        bound.append(values)
+    if bound:
+        conn.execute(_UPDATE_STEPS, bound)
+
+
+def end_steps(
+    conn: Connection, run_uuid: str, *, state: str, at: datetime.datetime, error: Row | None = None
+) -> None:
+    """End the running or waiting steps of a run that has ended before them.
+
+    Steps that were never reached become ``skipped``, without an end.
+
+    :param state: ``failed`` or ``aborted``, as the run's own.
+    :param error: the reason, as data.
+    """
+    values = {"k_run": run_uuid, "k_state": state, "k_at": at, "k_error": error}
+    conn.execute(_END_STEPS, values)
+
+
+def steps(conn: Connection, run_uuid: str) -> list[Row]:
+    """Return a run's steps in the order they were planned."""
+    found = conn.execute(_STEPS, {"k_run": run_uuid}).all()
+    return [dict(zip(STEP_COLUMNS, row, strict=True)) for row in found]

@@ -1,0 +1,235 @@
+"""Queries of the conductor's sweeps: few columns of many nodes, a limit, an index."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.tables import models
+
+Row = dict[str, Any]
+
+_NODE = models.nodes.c
+_PLACE = ("uuid", "driver", "conductor_group", "provision_state")
+_WHOLE = models.columns(models.nodes)
+
+
+def _several(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, expanding=True, type_=sa.String)
+
+
+def _nodes(columns: Sequence[str], *where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    limit = sa.bindparam("limit_", type_=sa.Integer)
+    return sa.select(*(_NODE[name] for name in columns)).where(*where).limit(limit)
+
+
+def _rows(
+    conn: Connection, statement: sa.Select[Any], columns: Sequence[str], **values: Any
+) -> Any:
+    found = conn.execute(statement, values).all()
+    return [dict(zip(columns, row, strict=True)) for row in found]
+
+
+# -- statements ------------------------------------------------------------------------------
+
+_SKIP = sa.bindparam("skip", type_=sa.Integer)
+_AFTER = _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger)
+_FREE = _NODE.reservation.is_(None)
+_IN_STATES = _NODE.provision_state.in_(_several("states"))
+
+_DUE_COLUMNS = (*_PLACE, "wake_at")
+_DUE = (
+    _nodes(_DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE)
+    .order_by(_NODE.wake_at, _NODE.id)
+    .offset(_SKIP)
+)
+
+_OVERDUE_COLUMNS = (*_PLACE, "provision_updated_at")
+_OVERDUE = (
+    _nodes(
+        _OVERDUE_COLUMNS,
+        _NODE.provision_state == sa.bindparam("state", type_=sa.String),
+        _NODE.provision_updated_at < sa.bindparam("before"),
+        # A node with a running timer is watched already: its step will be polled.
+        sa.or_(_NODE.wake_at.is_(None), _NODE.wake_at < sa.bindparam("before")),
+        _FREE,
+        # An operator watches nodes in maintenance, except nodes in maintenance for the fault of an
+        # earlier try (C31), which would wait for ever without a timeout.
+        sa.or_(_NODE.maintenance.is_(sa.false()), _NODE.fault.is_not(None)),
+    )
+    .order_by(_NODE.provision_updated_at, _NODE.id)
+    .offset(_SKIP)
+)
+
+_HOLD_COLUMNS = ("id", *_PLACE, "reservation", "lock_token", "lock_expires")
+# Runs every few seconds and finds few rows. The form makes SQLite use the index of the rare value,
+# a busy state or a lock, instead of scanning all nodes.
+_BY_KEY = _NODE.id + 0
+_NOBODY = sa.func.coalesce(_NODE.reservation, "") == ""
+_SOMEBODY = _NODE.reservation > ""
+_PAST = sa.bindparam("after_id", type_=sa.BigInteger) < _BY_KEY
+_UNHELD = _nodes(_HOLD_COLUMNS, _PAST, _IN_STATES, _NOBODY).order_by(_BY_KEY)
+_HELD = _nodes(_HOLD_COLUMNS, _PAST, _SOMEBODY).order_by(_BY_KEY)
+
+_SYNCED = _nodes(
+    _WHOLE,
+    _AFTER,
+    _NODE.provision_state.not_in(_several("states")),
+    _FREE,
+    _NODE.maintenance.is_(sa.false()),
+    _NODE.retired.is_(sa.false()),
+).order_by(_NODE.id)
+_IN_FAULT = _nodes(
+    _WHOLE,
+    _AFTER,
+    _NODE.fault == sa.bindparam("fault", type_=sa.String),
+    _FREE,
+    _NODE.retired.is_(sa.false()),
+).order_by(_NODE.id)
+# No index: few conductors use it, and rarely.
+_WITH_CONSOLE = _nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true())).order_by(_NODE.id)
+_STANDING_COLUMNS = ("id", *_PLACE, "provision_updated_at", "console_enabled")
+_REACHED = _NODE.console_enabled.is_(sa.true())
+_STANDING = _nodes(_STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _FREE).order_by(
+    _NODE.id
+)
+_NOTES_COLUMNS = ("uuid", "driver", "conductor_group", "reservation", "driver_internal_info")
+_NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
+    _NODE.uuid.in_(_several("uuids"))
+)
+_COUNT = sa.select(sa.func.count()).select_from(models.nodes).where(_IN_STATES)
+
+# Any row serves that exists with every conductor, is never deleted, and is locked before rows of
+# nodes, as the keepalive does.
+_TURN = (
+    sa.select(models.conductors.c.id).order_by(models.conductors.c.id).limit(1).with_for_update()
+)
+
+
+# -- questions -------------------------------------------------------------------------------
+
+
+def notes(conn: Connection, *, uuids: Collection[str]) -> list[Row]:
+    """Return the notes of these nodes; missing ones are left out.
+
+    :returns: uuid, driver, conductor_group, reservation, driver_internal_info.
+    """
+    found: list[Row] = _rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
+    return found
+
+
+def due(conn: Connection, *, now: datetime.datetime, limit: int, skip: int = 0) -> list[Row]:
+    """Return the free nodes whose ``wake_at`` has come, earliest first.
+
+    :param skip: how many to skip at the start, those of the pages before.
+    :returns: uuid, driver, conductor_group, provision_state, wake_at.
+    """
+    found: list[Row] = _rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit, skip=skip)
+    return found
+
+
+def overdue(
+    conn: Connection, *, state: str, before: datetime.datetime, limit: int, skip: int = 0
+) -> list[Row]:
+    """Return the free nodes in ``state`` since before ``before``, longest first.
+
+    Nodes that an operator has put into maintenance are left out, because the operator watches them.
+
+    :param skip: as in `due`.
+    :returns: uuid, driver, conductor_group, provision_state, provision_updated_at.
+    """
+    found: list[Row] = _rows(
+        conn, _OVERDUE, _OVERDUE_COLUMNS, state=state, before=before, limit_=limit, skip=skip
+    )
+    return found
+
+
+def unheld(
+    conn: Connection,
+    *,
+    states: Collection[str],
+    limit: int,
+    after_id: int = 0,
+) -> list[Row]:
+    """Return the unlocked nodes in ``states``, by id after ``after_id``.
+
+    :returns: id, uuid, driver, conductor_group, provision_state, reservation, lock_token,
+        lock_expires.
+    """
+    found: list[Row] = _rows(
+        conn, _UNHELD, _HOLD_COLUMNS, states=list(states), after_id=after_id, limit_=limit
+    )
+    return found
+
+
+def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[Row]:
+    """Return the locked nodes of any state, by a live or dead holder; as `unheld`."""
+    found: list[Row] = _rows(conn, _HELD, _HOLD_COLUMNS, after_id=after_id, limit_=limit)
+    return found
+
+
+def for_power_sync(
+    conn: Connection, *, skip_states: Collection[str], after_id: int = 0, limit: int
+) -> list[Row]:
+    """Return free nodes for the power sync, by id after ``after_id``.
+
+    Left out are nodes in ``skip_states``, in maintenance, and retired ones (S4.14, conflict C24).
+
+    :returns: all columns, so that the driver needs no further statement.
+    """
+    found: list[Row] = _rows(
+        conn, _SYNCED, _WHOLE, states=list(skip_states), after_id=after_id, limit_=limit
+    )
+    return found
+
+
+def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> list[Row]:
+    """Return free nodes with this fault, by id after ``after_id``, no retired ones.
+
+    :returns: all columns.
+    """
+    found: list[Row] = _rows(conn, _IN_FAULT, _WHOLE, fault=fault, after_id=after_id, limit_=limit)
+    return found
+
+
+def standing(
+    conn: Connection, *, states: Collection[str], after_id: int = 0, limit: int
+) -> list[Row]:
+    """Return free nodes in these states or with a console, by id after ``after_id``.
+
+    :returns: id, uuid, driver, conductor_group, provision_state, provision_updated_at,
+        console_enabled.
+    """
+    found: list[Row] = _rows(
+        conn, _STANDING, _STANDING_COLUMNS, states=list(states), after_id=after_id, limit_=limit
+    )
+    return found
+
+
+def with_console(conn: Connection, *, after_id: int = 0, limit: int) -> list[Row]:
+    """Return the nodes of any state whose console is started, by id after ``after_id``.
+
+    :returns: all columns.
+    """
+    found: list[Row] = _rows(conn, _WITH_CONSOLE, _WHOLE, after_id=after_id, limit_=limit)
+    return found
+
+
+def count_in(conn: Connection, states: Collection[str]) -> int:
+    """Return the number of nodes in these provision states."""
+    return int(conn.execute(_COUNT, {"states": list(states)}).scalar_one())
+
+
+def count_alone(conn: Connection, states: Collection[str]) -> int:
+    """Return the number of nodes in these states, and exclude other callers.
+
+    Another caller waits until this transaction ends, so a count followed by an insert is not
+    overtaken. It goes before all writes of its transaction.
+    """
+    if conn.dialect.name != "sqlite":  # SQLite has one writer at a time
+        conn.execute(_TURN)
+    return count_in(conn, states)

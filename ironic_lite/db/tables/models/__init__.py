@@ -1,0 +1,64 @@
+"""Every table, as SQLAlchemy Core metadata.
+
+``alembic/versions`` must create the same tables (a test compares).
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ironic_lite.db.tables.models.column import metadata
+from ironic_lite.db.tables.models.node_owned import portgroups, volume_connectors, volume_targets
+from ironic_lite.db.tables.models.nodes import (
+    agent_steps,
+    bios_settings,
+    chassis,
+    firmware_components,
+    inventories,
+    nodes,
+    ports,
+    traits,
+)
+from ironic_lite.db.tables.models.resources import (
+    allocations,
+    deploy_templates,
+    inspection_rules,
+    runbooks,
+)
+from ironic_lite.db.tables.models.service import (
+    conductors,
+    events,
+    hardware_interfaces,
+    run_steps,
+    runs,
+)
+
+__all__ = [
+    "agent_steps",
+    "allocations",
+    "bios_settings",
+    "chassis",
+    "columns",
+    "conductors",
+    "deploy_templates",
+    "events",
+    "firmware_components",
+    "hardware_interfaces",
+    "inspection_rules",
+    "inventories",
+    "metadata",
+    "nodes",
+    "portgroups",
+    "ports",
+    "run_steps",
+    "runbooks",
+    "runs",
+    "traits",
+    "volume_connectors",
+    "volume_targets",
+]
+
+
+def columns(table: sa.Table) -> tuple[str, ...]:
+    """Return a table's column names as plain strings, which orjson accepts as keys."""
+    return tuple(str(column.key) for column in table.columns)

@@ -1,0 +1,177 @@
+"""Tables of nodes, and of reports by machines."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ironic_lite.db.tables.models import column
+from ironic_lite.db.tables.models.column import metadata
+from ironic_lite.domain import fields
+
+chassis = sa.Table(
+    "chassis",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("description"),
+    column.json("extra"),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+nodes = sa.Table(
+    "nodes",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name", unique=True),
+    column.text("driver", nullable=False, index=True),
+    column.encrypted_json("driver_info"),
+    column.encrypted_json("driver_internal_info"),
+    column.json("properties"),
+    column.json("extra"),
+    column.encrypted_json("instance_info"),
+    column.uuid("instance_uuid", unique=True),
+    column.text("instance_name", index=True),
+    sa.Column("chassis_uuid", column.string(36), sa.ForeignKey("chassis.uuid"), index=True),
+    # state
+    column.text("provision_state", 15, nullable=False),
+    column.text("target_provision_state", 15),
+    column.time("provision_updated_at"),
+    column.text("power_state", 15),
+    column.text("target_power_state", 15),
+    sa.Column("last_error", column.LongText),
+    column.flag("maintenance", index=True),
+    sa.Column("maintenance_reason", column.LongText),
+    column.text("fault", index=True),
+    column.text("health", 15),
+    column.text("boot_mode", 16),
+    sa.Column("secure_boot", sa.Boolean),
+    column.flag("console_enabled"),
+    column.time("inspection_started_at"),
+    column.time("inspection_finished_at"),
+    # current run
+    column.encrypted_json("clean_step"),
+    column.encrypted_json("deploy_step"),
+    column.encrypted_json("service_step"),
+    column.json("raid_config"),
+    column.json("target_raid_config"),
+    column.uuid("run_uuid"),
+    column.time("wake_at"),
+    # lock
+    sa.Column("generation", column.Id, nullable=False, server_default="0"),
+    column.text("reservation"),
+    column.uuid("lock_token"),
+    column.time("lock_expires"),
+    # settings of the operator
+    column.text("conductor_group", nullable=False, server_default="", index=True),
+    column.text("resource_class", 80, index=True),
+    sa.Column("automated_clean", sa.Boolean),
+    column.flag("protected"),
+    sa.Column("protected_reason", column.LongText),
+    column.flag("retired", index=True),
+    sa.Column("retired_reason", column.LongText),
+    column.text("owner", index=True),
+    column.text("lessee", index=True),
+    sa.Column("description", column.LongText),
+    column.json("network_data"),
+    column.text("shard", index=True),
+    column.uuid("parent_node", index=True),
+    sa.Column("disable_power_off", sa.Boolean, nullable=False, server_default=sa.false()),
+    *(column.text(f"{kind}_interface") for kind in fields.INTERFACE_KINDS),
+    *column.made(),
+    column.uuid("allocation_uuid"),  # the reverse of allocations.node_uuid, written with it
+    # Sweeps select free nodes that are due, and all nodes that one host has locked.
+    sa.Index("ix_nodes_reservation", "reservation", "wake_at"),
+    sa.Index("ix_nodes_provision_state", "provision_state", "provision_updated_at"),
+    **column.OPTIONS,
+)
+
+traits = sa.Table(
+    "node_traits",
+    metadata,
+    column.of_node(),
+    sa.Column("trait", column.string(255), primary_key=True, index=True),
+    **column.OPTIONS,
+)
+
+ports = sa.Table(
+    "ports",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    column.text("name", unique=True),
+    column.text("address", 64, unique=True, nullable=False),
+    column.owner(),
+    column.uuid("portgroup_uuid", index=True),
+    column.json("extra"),
+    column.json("internal_info"),
+    column.json("local_link_connection"),
+    column.flag("pxe_enabled", default_false=False),
+    column.text("physical_network", 64),
+    column.flag("is_smartnic"),
+    column.text("description"),
+    column.text("vendor", 32),
+    column.text("category", 80),
+    column.flag("available_for_dynamic_portgroup", default_false=False),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+# Steps listed by a node's last agent; db.queries.agent_steps says why this is no column of the
+# node.
+agent_steps = sa.Table(
+    "agent_steps",
+    metadata,
+    column.of_node(),
+    column.json("steps", nullable=False),  # interface -> list of clean steps
+    column.time("refreshed_at", nullable=False),
+    **column.OPTIONS,
+)
+
+# Firmware as reported by a machine's BMC: its settings, and component versions.
+bios_settings = sa.Table(
+    "bios_settings",
+    metadata,
+    column.of_node(),
+    sa.Column("name", column.string(255), primary_key=True),
+    sa.Column("value", column.LongText),
+    # as the attribute registry of the BMC has it
+    column.text("attribute_type"),
+    column.json("allowable_values"),
+    sa.Column("lower_bound", sa.BigInteger),
+    sa.Column("upper_bound", sa.BigInteger),
+    sa.Column("min_length", sa.BigInteger),
+    sa.Column("max_length", sa.BigInteger),
+    sa.Column("read_only", sa.Boolean),
+    sa.Column("reset_required", sa.Boolean),
+    sa.Column("unique", sa.Boolean),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+firmware_components = sa.Table(
+    "firmware_components",
+    metadata,
+    column.of_node(),
+    sa.Column("component", column.string(255), primary_key=True),  # bios, bmc, nic:<which>
+    column.text("initial_version", nullable=False),
+    column.text("current_version"),
+    column.text("last_version_flashed"),
+    column.text("vendor"),
+    column.text("model"),
+    column.text("serial_number"),
+    *column.made(),
+    **column.OPTIONS,
+)
+
+# Results of a node's last inspection: agents and third-party drivers add any content.
+inventories = sa.Table(
+    "inventories",
+    metadata,
+    column.of_node(),
+    column.encrypted_json("inventory", nullable=False),
+    column.encrypted_json("plugin_data", nullable=False),
+    *column.made(),
+    **column.OPTIONS,
+)

@@ -1,0 +1,115 @@
+"""Tables of the service and its work: conductors, runs, events."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from ironic_lite.db.tables.models import column
+from ironic_lite.db.tables.models.column import metadata
+
+conductors = sa.Table(
+    "conductors",
+    metadata,
+    column.id_(),
+    column.text("hostname", unique=True, nullable=False),
+    column.text("conductor_group", nullable=False, server_default=""),
+    column.flag("online"),
+    column.text("version", 32),
+    *column.made(),
+    column.json("counters"),
+    column.text("boot", 36),
+    **column.OPTIONS,
+)
+
+hardware_interfaces = sa.Table(
+    "hardware_interfaces",
+    metadata,
+    column.id_(),
+    sa.Column(
+        "conductor_id",
+        column.Id,
+        sa.ForeignKey("conductors.id", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    column.text("hardware_type", nullable=False),
+    column.text("interface_type", 16, nullable=False),
+    column.text("interface_name", nullable=False),
+    column.flag("is_default"),
+    sa.UniqueConstraint(
+        "conductor_id", "hardware_type", "interface_type", "interface_name", name="uq_hardware"
+    ),
+    **column.OPTIONS,
+)
+
+runs = sa.Table(
+    "runs",
+    metadata,
+    column.id_(),
+    column.uuid(unique=True, nullable=False),
+    sa.Column(
+        "node_uuid",
+        column.string(36),
+        sa.ForeignKey("nodes.uuid", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    column.text("verb", 16, nullable=False),
+    column.text("requester"),
+    column.text("project"),
+    column.text("request_id", 64),
+    column.text("conductor"),
+    # running, waiting, done, failed, aborted
+    column.text("state", 16, nullable=False, index=True),
+    column.time("started_at", nullable=False),
+    column.time("ended_at"),
+    column.json("error"),  # {"code", "text", "step", "retryable"}
+    sa.Index("ix_runs_node_uuid_id", "node_uuid", "id"),
+    **column.OPTIONS,
+)
+
+run_steps = sa.Table(
+    "run_steps",
+    metadata,
+    column.id_(),
+    sa.Column(
+        "run_uuid",
+        column.string(36),
+        sa.ForeignKey("runs.uuid", ondelete="CASCADE"),
+        nullable=False,
+    ),
+    sa.Column("ordinal", sa.Integer, nullable=False),
+    column.text("kind", 16, nullable=False),
+    column.text("interface", 32, nullable=False),
+    column.text("step", nullable=False),
+    column.encrypted_json("args"),
+    sa.Column("priority", sa.Float, nullable=False, server_default="0"),
+    column.flag("abortable"),
+    # pending, running, waiting, done, failed, aborted, skipped
+    column.text("state", 16, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False, server_default="0"),
+    column.time("started_at"),
+    column.time("ended_at"),
+    column.json("error"),
+    sa.UniqueConstraint("run_uuid", "kind", "ordinal", name="uq_run_steps_place"),
+    **column.OPTIONS,
+)
+
+events = sa.Table(
+    "events",
+    metadata,
+    column.id_(),
+    column.time("at", nullable=False),
+    column.uuid("node_uuid", nullable=False),  # no foreign key: a node's history outlives it
+    column.uuid("run_uuid"),
+    # node_created, node_updated, node_deleted, provision, step_started, step_ended, power, ...
+    column.text("kind", 32, nullable=False),
+    column.text("event", 32),
+    column.text("before", 32),
+    column.text("after", 32),
+    column.text("conductor"),
+    column.text("requester"),
+    column.text("request_id", 64),
+    column.json("data"),
+    sa.Index("ix_events_node_uuid_id", "node_uuid", "id"),
+    sqlite_autoincrement=True,  # ids, which are cursors, are never reused after a removal
+    **column.OPTIONS,
+)

@@ -1,0 +1,1 @@
+"""States, verbs, steps and other rules of the domain, as pure functions and tables."""

@@ -1,0 +1,39 @@
+"""Fast track: reuse of a running ramdisk by the next verb. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ironic_lite import errors
+
+KEY = "fast_track"
+"""Key in driver_info that decides for a node."""
+
+_WORDS: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
+def wanted(driver_info: Mapping[str, Any], default: bool) -> bool:
+    """Return whether a node uses fast track.
+
+    :param default: ``[deploy]fast_track``.
+    """
+    return default if (found := _read(driver_info.get(KEY))) is None else found
+
+
+def check(driver_info: Mapping[str, Any]) -> None:
+    """Refuse a value other than a boolean.
+
+    :raises errors.InvalidParameter: naming ``driver_info/fast_track``.
+    """
+    given = driver_info.get(KEY)
+    if given is not None and _read(given) is None:
+        reason = f"{given!r} is neither true nor false"
+        raise errors.InvalidParameter(path=f"driver_info/{KEY}", reason=reason)
+
+
+def _read(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else _WORDS.get(str(value).strip().lower())

@@ -1,0 +1,71 @@
+"""Fields visible at a version, and fields that a query may name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.domain.fields.field import Field
+
+
+@cache
+def by_name(table: tuple[Field, ...]) -> Mapping[str, Field]:
+    """Return name -> field."""
+    return MappingProxyType({field.name: field for field in table})
+
+
+@cache
+def blank(table: tuple[Field, ...]) -> Mapping[str, Any]:
+    """Return column -> value of an empty row."""
+    known = {field.stored: field.default for field in table if field.stored is not None}
+    return MappingProxyType(known)
+
+
+@cache
+def visible(table: tuple[Field, ...], version: int) -> tuple[Field, ...]:
+    """Return the fields shown at minor API ``version``, in wire order."""
+    return tuple(field for field in table if field.since <= version)
+
+
+@cache
+def brief(table: tuple[Field, ...], version: int) -> tuple[str, ...]:
+    """Return the names of the default list fields at ``version``."""
+    return tuple(field.name for field in visible(table, version) if field.brief)
+
+
+def select(table: tuple[Field, ...], asked: Iterable[str], version: int) -> tuple[str, ...]:
+    """Check a ``fields=`` query: names lower-cased, doubles dropped, table order not imposed.
+
+    :raises errors.InvalidParameter: a name the table lacks.
+    :raises errors.NotAcceptable: a field newer than ``version``.
+    """
+    known = by_name(table)
+    chosen: dict[str, None] = {}
+    for raw in asked:
+        name = raw.strip().lower()
+        field = known.get(name)
+        if field is None:
+            raise errors.InvalidParameter(path="fields", reason=f"there is no field {raw!r}")
+        if field.since > version:
+            raise errors.NotAcceptable(what=f"Field {name}", since=field.since)
+        chosen[name] = None
+    return tuple(chosen)
+
+
+def sort_column(table: tuple[Field, ...], key: str, version: int) -> str:
+    """Return the column to sort by (``id`` is always possible).
+
+    :raises errors.InvalidParameter: an unknown or unsortable field.
+    :raises errors.NotAcceptable: a field newer than ``version``.
+    """
+    if key == "id":
+        return key
+    field = by_name(table).get(key)
+    if field is None or not field.sort or field.stored is None:
+        raise errors.InvalidParameter(path="sort_key", reason=f"{key!r} cannot be sorted by")
+    if field.since > version:
+        raise errors.NotAcceptable(what=f"Field {key}", since=field.since)
+    return field.stored

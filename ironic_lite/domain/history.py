@@ -1,0 +1,228 @@
+"""The history of a node as a view of its events, and the text of entries; no I/O.
+
+The table ``events`` is the only source of history, so history cannot miss a change. An entry is one
+event in the form of Ironic's clients: errors, and the begin and end of flows. The other events
+(moves, single steps, power) appear in the runs of a node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ironic_lite.core import clock
+from ironic_lite.domain.states import State
+from ironic_lite.domain.steps import StepKind
+
+Row = Mapping[str, Any]
+
+ERROR, INFO = "ERROR", "INFO"
+MONITORING = "monitoring"
+FOR_PARENT = "for_parent"
+"""The event of a step that a node ran for its parent, which has no run of its own."""
+S = State
+
+TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
+    {
+        # kind of event -> its cases that are entries; None: every one
+        "flow_started": None,
+        "flow_ended": None,
+        "provision": frozenset({"fail", "abort"}),
+        "abort_requested": None,
+        "power": frozenset({"fail"}),
+        "step_ended": frozenset({FOR_PARENT}),
+        "management": frozenset({"fail"}),
+        "fault": None,
+        "taken_over": None,
+    }
+)
+
+MANUAL_CLEANING = "manual_cleaning"
+FLOWS: Mapping[StepKind, str] = MappingProxyType(
+    {
+        StepKind.CLEAN: "automated_cleaning",
+        StepKind.DEPLOY: "deployment",
+        StepKind.SERVICE: "servicing",
+        StepKind.VERIFY: "verification",
+    }
+)
+"""The flow that each kind of steps belongs to, except a manual clean."""
+
+STEPPING: Mapping[State, StepKind] = MappingProxyType(
+    {
+        S.VERIFYING: StepKind.VERIFY,
+        **dict.fromkeys((S.CLEANING, S.CLEANWAIT, S.CLEANHOLD), StepKind.CLEAN),
+        **dict.fromkeys((S.DEPLOYING, S.DEPLOYWAIT, S.DEPLOYHOLD), StepKind.DEPLOY),
+        **dict.fromkeys((S.SERVICING, S.SERVICEWAIT, S.SERVICEHOLD), StepKind.SERVICE),
+    }
+)
+"""The states in which steps run or wait."""
+
+# Ironic's words for the operation during an error; entries of flows are named by their flow.
+_ACTIVITIES: Mapping[str, tuple[State, ...]] = {
+    "verify": (S.VERIFYING,),
+    "introspection": (S.INSPECTING, S.INSPECTWAIT, S.INSPECTFAIL),
+    "cleaning": (S.CLEANING, S.CLEANWAIT, S.CLEANHOLD, S.CLEANFAIL),
+    "deploying": (S.DEPLOYING, S.DEPLOYWAIT, S.DEPLOYHOLD, S.DEPLOYFAIL),
+    "unprovision": (S.DELETING, S.ERROR),
+    "adoption": (S.ADOPTING, S.ADOPTFAIL),
+    "rescue": (S.RESCUING, S.RESCUEWAIT, S.RESCUEFAIL, S.UNRESCUING, S.UNRESCUEFAIL),
+    "servicing": (S.SERVICING, S.SERVICEWAIT, S.SERVICEHOLD, S.SERVICEFAIL),
+}
+_ACTIVITY: Mapping[str, str] = {
+    state: name for name, states in _ACTIVITIES.items() for state in states
+}
+
+# -- the name of an entry --------------------------------------------------------------------
+
+_IDENT = re.compile(r"00000000-0000-8000-8([0-9a-f]{3})-([0-9a-f]{12})")
+
+
+def ident(event_id: int) -> str:
+    """Return the UUID of an event's entry: version 8, ending in the event's id.
+
+    So an entry is found by the primary key, and the UUIDs of a node's entries are in their order.
+    """
+    return f"00000000-0000-8000-8{event_id >> 48:03x}-{event_id & (1 << 48) - 1:012x}"
+
+
+def event_id(uuid: str) -> int | None:
+    """Return the event id in the UUID ``ident``; None for any other UUID."""
+    found = _IDENT.fullmatch(uuid.lower())
+    return int(found[1] + found[2], 16) if found else None
+
+
+# -- while it happens ------------------------------------------------------------------------
+
+
+def told(kind: str, event: str | None) -> bool:
+    """Return whether an event becomes an entry."""
+    which = TOLD.get(kind, frozenset())
+    return which is None or event in which
+
+
+def standing(node: Any) -> dict[str, Any]:
+    """Return the data of a node that an entry shows beside the columns of its event.
+
+    :param node: with provision_state, target_provision_state and provision_updated_at.
+    :returns: state, target, and seconds: how long the node has been in this state.
+    """
+    since = node.provision_updated_at
+    return {
+        "state": node.provision_state,
+        "target": node.target_provision_state,
+        "seconds": None if since is None else max(0, int((clock.now() - since).total_seconds())),
+    }
+
+
+# -- afterwards ------------------------------------------------------------------------------
+
+
+class _Told(NamedTuple):
+    type: str
+    severity: str
+    text: str
+
+
+def entry(event: Row) -> dict[str, Any]:
+    """Return an event as an entry of history.
+
+    :param event: all columns of a row that is ``told``.
+    :returns: the fields of an entry, without links.
+    """
+    data = event["data"] or {}
+    said = _TELLERS[event["kind"]](event, data)
+    return {
+        "uuid": ident(event["id"]),
+        "created_at": event["at"],
+        "severity": said.severity,
+        "event_type": said.type,
+        "event": said.text,
+        "conductor": event["conductor"],
+        "user": event["requester"],
+        "project": data.get("project"),
+        "state": data.get("state"),
+        "target_provision_state": data.get("target"),
+        "duration_seconds": data.get("seconds"),
+    }
+
+
+def _named(flow: str) -> str:
+    return flow.replace("_", " ").capitalize()
+
+
+def _flow_started(event: Row, data: Row) -> _Told:
+    steps = data.get("steps") or []
+    count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+    listed = f"{count}: {', '.join(steps)}" if steps else "no steps"
+    begins = "begins anew" if data.get("anew") else "begins"
+    return _Told(f"{event['event']}_start", INFO, f"{_named(event['event'])} {begins}, {listed}.")
+
+
+def _flow_ended(event: Row, data: Row) -> _Told:
+    outcome, step = data.get("outcome"), data.get("step")
+    ends = {"failed": "failed", "aborted": "was aborted"}
+    where = f" at the step {step}" if step and outcome in ends else ""
+    text = f"{_named(event['event'])} {ends.get(str(outcome), 'has ended well')}{where}."
+    return _Told(f"{event['event']}_end", ERROR if outcome == "failed" else INFO, text)
+
+
+def _moved(event: Row, data: Row) -> _Told:
+    severity = INFO if event["event"] == "abort" else ERROR
+    moved = f"From {event['before']} to {event['after']}."
+    text = data.get("error")
+    if text is None or event["before"] == S.SERVICEFAIL:  # an abort has an entry already
+        text = f"{text} {moved}" if text else moved
+    return _Told(_activity(event["before"]), severity, text)
+
+
+def _abort_requested(_event: Row, data: Row) -> _Told:
+    text = (
+        f"An abort was requested. It follows the step {data.get('step')}, which has to end first."
+    )
+    return _Told(_activity(data.get("state")), INFO, text)
+
+
+def _power(_event: Row, data: Row) -> _Told:
+    return _Told("power", ERROR, str(data.get("error")))
+
+
+def _management(_event: Row, data: Row) -> _Told:
+    return _Told("management", ERROR, str(data.get("error")))
+
+
+def _step_ended(_event: Row, data: Row) -> _Told:
+    about = f"The step {data.get('step')} of the parent node {data.get('parent')}"
+    if "error" in data:
+        return _Told("parent_step", ERROR, f"{about} failed here: {data['error']}")
+    return _Told("parent_step", INFO, f"{about} has been done here.")
+
+
+def _fault(event: Row, data: Row) -> _Told:
+    if "error" not in data:
+        return _Told(MONITORING, INFO, f"The power state can be read again: {event['after']}.")
+    watched = event["event"] == "power failure"
+    return _Told(MONITORING if watched else _activity(data.get("state")), ERROR, data["error"])
+
+
+def _taken_over(_event: Row, data: Row) -> _Told:
+    return _Told("takeover", INFO, f"Taken over from the conductor {data.get('from')}.")
+
+
+def _activity(state: str | None) -> str:
+    return _ACTIVITY.get(state or "", "provisioning")
+
+
+_TELLERS: Mapping[str, Callable[[Row, Row], _Told]] = {
+    "flow_started": _flow_started,
+    "flow_ended": _flow_ended,
+    "provision": _moved,
+    "abort_requested": _abort_requested,
+    "power": _power,
+    "step_ended": _step_ended,
+    "management": _management,
+    "fault": _fault,
+    "taken_over": _taken_over,
+}

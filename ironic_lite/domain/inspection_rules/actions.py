@@ -1,0 +1,261 @@
+"""The actions of rules: a table of operations on a `Subject`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.domain import capabilities, names
+from ironic_lite.domain.inspection_rules import calls, templates
+from ironic_lite.domain.inspection_rules.conditions import Operation, arguments, looped
+from ironic_lite.domain.inspection_rules.subject import (
+    NODE,
+    OBJECT,
+    PORT,
+    Subject,
+    fitting,
+    path,
+    writable,
+)
+
+Json = dict[str, Any]
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+_PLUGIN_DATA = "plugin_data"
+
+
+def _fail(_subject: Subject, *, msg: Any) -> None:
+    raise errors.HardwareError(str(msg))
+
+
+def _log(subject: Subject, *, msg: Any, level: str = "info") -> None:
+    word = str(level).lower()
+    subject.said.append((word if word in LEVELS else "info", str(msg)))
+
+
+def _call(
+    subject: Subject,
+    *,
+    url: Any,
+    headers: Any = None,
+    timeout: Any = 5,
+    retries: Any = 3,
+    backoff_factor: Any = 0.3,
+) -> None:
+    call = calls.made(
+        url=url, headers=headers, timeout=timeout, retries=retries, backoff_factor=backoff_factor
+    )
+    if subject.call is not None:
+        subject.call(call)
+
+
+# -- attributes ------------------------------------------------------------------------------
+
+
+def _set(target: Json, words: list[str], value: Any, table: Mapping[str, str | int]) -> None:
+    root = words[0]
+    whole = _with(target.get(root), words[1:], value)
+    target[root] = fitting(root, whole, table[root])
+
+
+def _with(whole: Any, words: list[str], value: Any) -> Any:
+    """Return an object with a value at a path; changed parts are copies."""
+    if not words:
+        return value
+    held = dict(whole) if isinstance(whole, Mapping) else {}
+    held[words[0]] = _with(held.get(words[0]), words[1:], value)
+    return held
+
+
+def _without(whole: Any, words: list[str]) -> Any:
+    """Return an object without the value at a path, if any."""
+    if not isinstance(whole, Mapping) or words[0] not in whole:
+        return whole
+    held = dict(whole)
+    if len(words) == 1:
+        del held[words[0]]
+    else:
+        held[words[0]] = _without(held[words[0]], words[1:])
+    return held
+
+
+def _at(whole: Any, words: list[str]) -> Any:
+    for word in words:
+        whole = whole.get(word) if isinstance(whole, Mapping) else None
+    return whole
+
+
+def _longer(held: Any, value: Any, unique: Any) -> list[Any]:
+    """Return a list with one more value.
+
+    :raises errors.InvalidParameter: the existing value is not a list.
+    """
+    if held is not None and not isinstance(held, list):
+        raise errors.InvalidParameter(path="path", reason="is not the path of a list")
+    listed = list(held or ())
+    return listed if unique and value in listed else [*listed, value]
+
+
+def _drop(target: Json, words: list[str], table: Mapping[str, str | int]) -> None:
+    root = words[0]
+    if len(words) > 1:
+        target[root] = _without(target.get(root), words[1:])
+    else:
+        target[root] = fitting(root, {} if table[root] == OBJECT else None, table[root])
+
+
+def _path(words: list[str]) -> str:
+    return "/" + "/".join(words)
+
+
+def _set_attribute(subject: Subject, *, path: Any, value: Any) -> None:
+    words = writable(path, NODE)
+    _set(subject.node, words, value, NODE)
+    subject.changed.add(words[0])
+
+
+def _extend_attribute(subject: Subject, *, path: Any, value: Any, unique: Any = False) -> None:
+    words = writable(path, NODE)
+    listed = _longer(_at(subject.node, words), value, unique)
+    _set_attribute(subject, path=_path(words), value=listed)
+
+
+def _del_attribute(subject: Subject, *, path: Any) -> None:
+    words = writable(path, NODE)
+    _drop(subject.node, words, NODE)
+    subject.changed.add(words[0])
+
+
+# -- traits and capabilities -----------------------------------------------------------------
+
+
+def _add_trait(subject: Subject, *, name: Any) -> None:
+    if not names.TRAIT.fullmatch(str(name)):
+        reason = f"{str(name)[:80]!r} is not a trait: use CUSTOM_A, or a standard one"
+        raise errors.InvalidParameter(path="name", reason=reason)
+    subject.traits.add(str(name))
+    subject.changed.add("traits")
+
+
+def _remove_trait(subject: Subject, *, name: Any) -> None:
+    subject.traits.discard(str(name))
+    subject.changed.add("traits")
+
+
+def _set_capability(subject: Subject, *, name: Any, value: Any) -> None:
+    held = subject.node.get("properties") or {}
+    put = capabilities.put(held.get("capabilities"), str(name), str(value))
+    _set_attribute(subject, path="properties/capabilities", value=put)
+
+
+def _unset_capability(subject: Subject, *, name: Any) -> None:
+    held = (subject.node.get("properties") or {}).get("capabilities")
+    if isinstance(held, Mapping):
+        kept: Any = {key: value for key, value in held.items() if key != name}
+    else:
+        words = str(held or "").split(",")
+        kept = ",".join(word for word in words if word and word.split(":")[0].strip() != name)
+    _set_attribute(subject, path="properties/capabilities", value=kept)
+
+
+# -- plugin data -----------------------------------------------------------------------------
+
+
+def _set_plugin_data(subject: Subject, *, path: Any, value: Any) -> None:
+    words = _words(path)
+    subject.plugin_data[words[0]] = _with(subject.plugin_data.get(words[0]), words[1:], value)
+    subject.changed.add(_PLUGIN_DATA)
+
+
+def _extend_plugin_data(subject: Subject, *, path: Any, value: Any, unique: Any = False) -> None:
+    words = _words(path)
+    listed = _longer(_at(subject.plugin_data, words), value, unique)
+    _set_plugin_data(subject, path=_path(words), value=listed)
+
+
+def _unset_plugin_data(subject: Subject, *, path: Any) -> None:
+    words = _words(path)
+    if len(words) > 1:
+        held = subject.plugin_data
+        held[words[0]] = _without(held.get(words[0]), words[1:])
+    else:
+        subject.plugin_data.pop(words[0], None)
+    subject.changed.add(_PLUGIN_DATA)
+
+
+_words = path
+
+# -- ports -----------------------------------------------------------------------------------
+
+
+def _port(subject: Subject, ident: Any) -> tuple[str, Json]:
+    """Return a port of the node by its UUID or its address.
+
+    :raises errors.PortNotFound: the node does not have it.
+    """
+    wanted = str(ident).lower()
+    for uuid, port in subject.ports.items():
+        if wanted in (uuid, port["address"]):
+            return uuid, port
+    raise errors.PortNotFound(port=wanted[:64])
+
+
+def _set_port_attribute(subject: Subject, *, port_id: Any, path: Any, value: Any) -> None:
+    uuid, port = _port(subject, port_id)
+    _set(port, writable(path, PORT), value, PORT)
+    subject.changed.add(uuid)
+
+
+def _extend_port_attribute(
+    subject: Subject, *, port_id: Any, path: Any, value: Any, unique: Any = False
+) -> None:
+    _uuid, port = _port(subject, port_id)
+    words = writable(path, PORT)
+    listed = _longer(_at(port, words), value, unique)
+    _set_port_attribute(subject, port_id=port_id, path=_path(words), value=listed)
+
+
+def _del_port_attribute(subject: Subject, *, port_id: Any, path: Any) -> None:
+    uuid, port = _port(subject, port_id)
+    _drop(port, writable(path, PORT), PORT)
+    subject.changed.add(uuid)
+
+
+_SET, _EXTEND = ("path", "value"), ("unique",)
+ACTIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "fail": Operation(_fail, ("msg",)),
+        "log": Operation(_log, ("msg",), ("level",)),
+        "set-attribute": Operation(_set_attribute, _SET),
+        "extend-attribute": Operation(_extend_attribute, _SET, _EXTEND),
+        "del-attribute": Operation(_del_attribute, ("path",)),
+        "add-trait": Operation(_add_trait, ("name",)),
+        "remove-trait": Operation(_remove_trait, ("name",)),
+        "set-capability": Operation(_set_capability, ("name", "value")),
+        "unset-capability": Operation(_unset_capability, ("name",)),
+        "set-plugin-data": Operation(_set_plugin_data, _SET),
+        "extend-plugin-data": Operation(_extend_plugin_data, _SET, _EXTEND),
+        "unset-plugin-data": Operation(_unset_plugin_data, ("path",)),
+        "set-port-attribute": Operation(_set_port_attribute, ("port_id", *_SET)),
+        "extend-port-attribute": Operation(_extend_port_attribute, ("port_id", *_SET), _EXTEND),
+        "del-port-attribute": Operation(_del_port_attribute, ("port_id", "path")),
+        "api-call": Operation(_call, ("url",), tuple(calls.JUDGES)[1:]),
+    }
+)
+
+
+def act(action: Mapping[str, Any], subject: Subject, *, secrets: bool) -> None:
+    """Run an action, for each item of its loop.
+
+    :raises errors.Error: it is invalid, or it makes the inspection fail.
+    """
+    operation = ACTIONS[action["op"].strip()]
+    items = looped(action)
+    for item in [None] if items is None else items:
+        view = subject.view(secrets=secrets)
+        if items is not None:
+            view["item"] = templates.fill(item, view)
+        told = templates.fill(arguments(operation, action["args"]), view)
+        operation.act(subject, **told)

@@ -1,0 +1,165 @@
+"""The conditions of rules: a table of operators, and their evaluation."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import operator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ironic_lite.domain.inspection_rules import expressions, templates
+
+Json = dict[str, Any]
+
+REGEX = "regex"
+"""The argument in which braces are literal."""
+
+MULTIPLE = ("any", "all", "first", "last")
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_TRUE = frozenset({"yes", "true"})
+_FALSE = frozenset({"no", "false"})
+
+
+class Operation(NamedTuple):
+    """An operation with its required and optional arguments."""
+
+    act: Callable[..., Any]
+    needs: tuple[str, ...]
+    takes: tuple[str, ...] = ()
+
+
+def _pairs(compare: Callable[[Any, Any], bool]) -> Operation:
+    def holds(*, values: Any, force_strings: bool = False) -> bool:
+        listed = values if isinstance(values, list) else [values]
+        if force_strings:
+            listed = [str(each) for each in listed]
+        return all(compare(*_alike(one, two)) for one, two in itertools.pairwise(listed))
+
+    return Operation(holds, ("values",), ("force_strings",))
+
+
+def _alike(one: Any, two: Any) -> tuple[Any, Any]:
+    """Return two comparable values: both numbers, else both texts."""
+    kinds = (int, float)
+    if isinstance(one, kinds) and isinstance(two, kinds):
+        return one, two
+    if type(one) is type(two):
+        return one, two
+    try:
+        return float(one), float(two)
+    except (TypeError, ValueError):
+        return str(one), str(two)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def holds(one: Any, two: Any) -> bool:
+        try:
+            return compare(one, two)
+        except TypeError:  # such as two lists of different types
+            return False
+
+    return holds
+
+
+def _in_net(*, address: Any, subnet: Any) -> bool:
+    try:
+        return ipaddress.ip_address(str(address)) in ipaddress.ip_network(str(subnet), strict=False)
+    except ValueError:
+        return False
+
+
+def _is_true(*, value: Any) -> bool:
+    return value.lower() in _TRUE if isinstance(value, str) else _number(value)
+
+
+def _is_false(*, value: Any) -> bool:
+    if isinstance(value, str):
+        return value.lower() in _FALSE
+    return value is None or (isinstance(value, int | float) and not value)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and bool(value)
+
+
+def _one_of(*, value: Any, values: Any) -> bool:
+    listed = values if isinstance(values, list) else [values]
+    return any(operator.eq(*_alike(value, each)) for each in listed)
+
+
+def _matches(*, value: Any, regex: str) -> bool:
+    return expressions.matches(regex, value)
+
+
+def _contains(*, value: Any, regex: str) -> bool:
+    return expressions.contains(regex, value)
+
+
+OPERATORS: Mapping[str, Operation] = MappingProxyType(
+    {
+        "eq": _pairs(operator.eq),
+        "ne": _pairs(operator.ne),
+        "lt": _pairs(_ordered(operator.lt)),
+        "le": _pairs(_ordered(operator.le)),
+        "gt": _pairs(_ordered(operator.gt)),
+        "ge": _pairs(_ordered(operator.ge)),
+        "is-empty": Operation(lambda *, value: value in _EMPTY, ("value",)),
+        "is-none": Operation(lambda *, value: value is None, ("value",)),
+        "is-true": Operation(_is_true, ("value",)),
+        "is-false": Operation(_is_false, ("value",)),
+        "in-net": Operation(_in_net, ("address", "subnet")),
+        "one-of": Operation(_one_of, ("value", "values")),
+        "matches": Operation(_matches, ("value", "regex")),
+        "contains": Operation(_contains, ("value", "regex")),
+    }
+)
+
+
+def named(text: str) -> tuple[str, bool]:
+    """Return the operator of a condition, and whether it is inverted (``!eq``)."""
+    word = text.strip()
+    return (word[1:].strip(), True) if word.startswith("!") else (word, False)
+
+
+def arguments(operation: Operation, given: Any) -> Json:
+    """Return arguments by name; those in a list are in the order of the table."""
+    if isinstance(given, list):
+        return dict(zip((*operation.needs, *operation.takes), given, strict=False))
+    return dict(given)
+
+
+def looped(one: Mapping[str, Any]) -> list[Any] | None:
+    """Return the items of the loop of a condition or action, None without a loop."""
+    items = one.get("loop")
+    if not items:
+        return None
+    return list(items) if isinstance(items, list) else [items]
+
+
+def holds(condition: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
+    """Return whether a condition holds.
+
+    :param condition: checked by `checks.check`.
+    :param view: of `Subject.view`.
+    :raises errors.InvalidParameter: it cannot be evaluated, as filled in.
+    """
+    items = looped(condition)
+    if items is None:
+        return _holds(condition, view)
+    found = [_holds(condition, {**view, "item": templates.fill(item, view)}) for item in items]
+    multiple = condition.get("multiple", "any")
+    if multiple == "last":
+        return found[-1]
+    return all(found) if multiple == "all" else any(found)
+
+
+def _holds(condition: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
+    name, inverted = named(condition["op"])
+    operation = OPERATORS[name]
+    told = {
+        key: (templates.pattern if key == REGEX else templates.fill)(value, view)
+        for key, value in arguments(operation, condition["args"]).items()
+    }
+    return bool(operation.act(**told)) is not inverted

@@ -1,0 +1,49 @@
+"""Evaluation of rules on the results of an inspection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.domain.inspection_rules import actions, conditions
+from ironic_lite.domain.inspection_rules.subject import Subject
+
+_MASKED = {"always": False, "never": True}  # whether all rules see secrets
+
+
+def run(
+    rules: Iterable[Mapping[str, Any]], subject: Subject, *, mask_secrets: str = "sensitive"
+) -> None:
+    """Apply rules in their order: all actions of each rule whose conditions all hold.
+
+    Each rule sees the changes of the previous ones.
+
+    :param rules: checked: uuid, conditions, actions, sensitive.
+    :param mask_secrets: ``always``, ``never``, or in all rules that are not ``sensitive``.
+    :raises errors.HardwareError: a rule makes the inspection fail, or cannot be run; the sentence
+        names it.
+    :raises errors.LockLost, errors.Stopping: the caller of the calls must end.
+    """
+    for rule in rules:
+        secrets = _MASKED.get(mask_secrets, bool(rule["sensitive"]))
+        view = subject.view(secrets=secrets)
+        if all(_done(conditions.holds, rule, one, view) for one in rule["conditions"] or ()):
+            for action in rule["actions"]:
+                _done(actions.act, rule, action, subject, secrets=secrets)
+
+
+def _done(
+    act: Callable[..., Any],
+    rule: Mapping[str, Any],
+    one: Mapping[str, Any],
+    *args: Any,
+    **more: Any,
+) -> Any:
+    try:
+        return act(one, *args, **more)
+    except (errors.LockLost, errors.Stopping):
+        raise  # not the rule's fault: the next owner of the node inspects it
+    except errors.Error as why:
+        said = f"Inspection rule {rule['uuid']}: {one['op']}: {why.message}"
+        raise errors.HardwareError(said) from why

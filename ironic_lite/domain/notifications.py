@@ -1,0 +1,333 @@
+"""The table of notifications: their events and payloads, without I/O.
+
+Writers of events (``conductor.work.task``, the API) hand them to ``rpc.notifier`` after the commit,
+with the object they are about. Event types, payload objects, their versions and fields are those of
+Ironic's notifications.
+
+Source: S5.29.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ironic_lite.core import masking
+from ironic_lite.domain import fields, states
+from ironic_lite.domain.fields import Field, Type
+from ironic_lite.domain.states import Kind, State
+
+Row = Mapping[str, Any]
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+"""Levels, least severe first."""
+
+# -- payload objects -------------------------------------------------------------------------
+
+
+class Shape(NamedTuple):
+    """A payload object: name, version, the fields of ``table`` it shows.
+
+    ``more`` holds keys whose values come from the event.
+    """
+
+    name: str
+    version: str
+    table: tuple[Field, ...]
+    names: tuple[str, ...]
+    more: tuple[str, ...] = ()
+
+
+_KINDS_SHOWN = tuple(kind for kind in fields.INTERFACE_KINDS if kind != "firmware")
+_NODE_NAMES = (
+    *("boot_mode", "clean_step", "conductor_group", "console_enabled", "created_at"),
+    *("deploy_step", "description", "disable_power_off", "driver", "extra", "fault"),
+    *("inspection_finished_at", "inspection_started_at", "instance_uuid", "last_error"),
+    *("lessee", "maintenance", "maintenance_reason", "name", "owner", "power_state"),
+    *("properties", "protected", "protected_reason", "provision_state"),
+    *("provision_updated_at", "resource_class", "retired", "retired_reason", "secure_boot"),
+    *("target_power_state", "target_provision_state", "traits", "updated_at", "uuid"),
+    *(f"{kind}_interface" for kind in _KINDS_SHOWN),
+)
+_PREVIOUS = ("previous_provision_state", "previous_target_provision_state")
+
+NODE = Shape("NodePayload", "1.17", fields.NODE, _NODE_NAMES)
+NODE_CRUD = NODE._replace(
+    name="NodeCRUDPayload",
+    version="1.15",
+    names=(*_NODE_NAMES, "chassis_uuid", "driver_info", "instance_info"),
+)
+NODE_PROVISION = NODE._replace(
+    name="NodeSetProvisionStatePayload",
+    version="1.18",
+    names=(*_NODE_NAMES, "driver_internal_info", "instance_info"),
+    more=("event", *_PREVIOUS),
+)
+NODE_POWER = NODE._replace(name="NodeSetPowerStatePayload", more=("to_power",))
+NODE_CORRECTED = NODE._replace(name="NodeCorrectedPowerStatePayload", more=("from_power",))
+
+
+def _crud(name: str, version: str, table: tuple[Field, ...]) -> Shape:
+    """Return a payload of a whole resource, without fields that only this service has."""
+    shown = (one.name for one in table if one.name not in {"internal_info", "links"})
+    return Shape(f"{name}CRUDPayload", version, table, tuple(shown))
+
+
+PORT = _crud("Port", "1.8", fields.PORT)
+PORTGROUP = _crud("Portgroup", "1.3", fields.PORTGROUP)
+VOLUME_CONNECTOR = _crud("VolumeConnector", "1.0", fields.VOLUME_CONNECTOR)
+VOLUME_TARGET = _crud("VolumeTarget", "1.0", fields.VOLUME_TARGET)
+CHASSIS = _crud("Chassis", "1.0", fields.CHASSIS)
+DEPLOY_TEMPLATE = _crud("DeployTemplate", "1.0", fields.DEPLOY_TEMPLATE)
+ALLOCATION = _crud("Allocation", "1.1", fields.ALLOCATION)
+RUNBOOK = _crud("Runbook", "1.1", fields.RUNBOOK)
+INSPECTION_RULE = _crud("InspectionRule", "1.0", fields.INSPECTION_RULE)
+SHAPES = (
+    *(NODE, NODE_CRUD, NODE_PROVISION, NODE_POWER, NODE_CORRECTED),
+    *(PORT, PORTGROUP, VOLUME_CONNECTOR, VOLUME_TARGET, CHASSIS, DEPLOY_TEMPLATE),
+    *(ALLOCATION, RUNBOOK, INSPECTION_RULE),
+)
+
+# -- the table -------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """The notification of one ``kind`` of events, or of one ``case`` of the kind.
+
+    ``action`` is the middle of the event type, None for no notification; ``status`` its end, "" if
+    the states decide. ``about`` describes in docs when this happens, or why there is no
+    notification.
+    """
+
+    kind: str
+    case: str | None
+    action: str | None
+    status: str
+    shape: Shape | None
+    about: str
+
+
+def _silent(kind: str, case: str | None, why: str) -> Rule:
+    return Rule(kind, case, None, "", None, why)
+
+
+def _kept(what: str, shape: Shape) -> Iterator[Rule]:
+    for done, action in (("created", "create"), ("updated", "update"), ("deleted", "delete")):
+        about = f"A {what.replace('_', ' ')} has been {done}."
+        word = what.replace("_", "")
+        yield Rule(f"{what}_{done}", None, f"{word}.{action}", "end", shape, about)
+
+
+TABLE: tuple[Rule, ...] = (
+    Rule(
+        "provision",
+        None,
+        "node.provision_set",
+        "",
+        NODE_PROVISION,
+        "A node has moved to another provision state.",
+    ),
+    # -- power --
+    Rule(
+        "power",
+        "start",
+        "node.power_set",
+        "start",
+        NODE_POWER,
+        "A power request is accepted, or the machine is about to be set back.",
+    ),
+    Rule("power", "end", "node.power_set", "end", NODE_POWER, "The machine has done it."),
+    Rule("power", "fail", "node.power_set", "error", NODE_POWER, "The machine has not done it."),
+    Rule(
+        "power",
+        "reset",
+        "node.power_set",
+        "end",
+        NODE_POWER,
+        "The machine has been set back to the recorded power state.",
+    ),
+    Rule(
+        "power",
+        "changed in a run",
+        "node.power_set",
+        "end",
+        NODE_POWER,
+        "A verb or one of its steps has switched the machine.",
+    ),
+    Rule(
+        "power",
+        "found",
+        "node.power_state_corrected",
+        "success",
+        NODE_CORRECTED,
+        "The recorded power state has been set to the machine's, or to null if it cannot be read.",
+    ),
+    _silent("power", "changed on request", "the end of the request tells of it"),
+    # -- nodes, ports, chassis, templates --
+    *_kept("node", NODE_CRUD),
+    Rule(
+        "node_updated",
+        "maintenance",
+        "node.maintenance_set",
+        "end",
+        NODE,
+        "A request has changed a node's maintenance or its reason, and nothing else.",
+    ),
+    Rule(
+        "fault",
+        None,
+        "node.maintenance_set",
+        "end",
+        NODE,
+        "The service itself has put a node into maintenance for a fault, or taken it out again.",
+    ),
+    Rule(
+        "traits_updated",
+        None,
+        "node.update",
+        "end",
+        NODE_CRUD,
+        "The traits of a node have been set, added or removed.",
+    ),
+    *_kept("port", PORT),
+    *_kept("portgroup", PORTGROUP),
+    *_kept("volume_connector", VOLUME_CONNECTOR),
+    *_kept("volume_target", VOLUME_TARGET),
+    *_kept("chassis", CHASSIS),
+    *_kept("deploy_template", DEPLOY_TEMPLATE),
+    *_kept("allocation", ALLOCATION),
+    *_kept("runbook", RUNBOOK),
+    *_kept("inspection_rule", INSPECTION_RULE),
+    # -- not told --
+    _silent("flow_started", None, "moves of the node are told; a run has its steps"),
+    _silent("flow_ended", None, "moves of the node are told; a run has its steps"),
+    _silent("step_started", None, "moves of the node are told; a run has its steps"),
+    _silent("step_ended", None, "moves of the node are told; a run has its steps"),
+    _silent("agent_changed", None, "the steps begin anew; what comes of it is told"),
+    _silent("abort_requested", None, "the move that ends the run is told"),
+    _silent("management", None, "Ironic has none; what comes of an order is read from the node"),
+    _silent("network", None, "the network service tells of it; nobody here has done anything"),
+    _silent("taken_over", None, "the node goes on as it was; what comes of it is told"),
+)
+
+_RULES = {(rule.kind, rule.case): rule for rule in TABLE}
+_MAINTENANCE = frozenset({"maintenance", "maintenance_reason", "fault"})
+_MOVING = states.of_kind(Kind.BUSY, Kind.WAIT)
+
+
+def rule(event: Row, beside: Sequence[Row] = ()) -> Rule | None:
+    """Return the rule of an event; None for an unknown kind.
+
+    :param event: a row for ``db.queries.events.add``.
+    :param beside: all events of the same commit.
+    """
+    return _RULES.get((event["kind"], _case(event, beside)))
+
+
+def _case(event: Row, beside: Sequence[Row]) -> str | None:
+    """Return the case of an event, as rows of one kind can have several meanings."""
+    if event["kind"] == "node_updated":
+        changed = set((event.get("data") or {}).get("fields", ()))
+        return "maintenance" if changed and changed <= _MAINTENANCE else None
+    if event["kind"] != "power":
+        return None
+    if event["event"] != "changed":
+        return str(event["event"])
+    if any(one["kind"] == "power" and one["event"] == "end" for one in beside):
+        return "changed on request"
+    # The first read of a power state finds it; nothing was switched.
+    return "changed in a run" if event["run_uuid"] and event["before"] else "found"
+
+
+def _status(event: Row) -> str:
+    """Return the end of a move's event type, by its source and destination."""
+    if event["event"] == "fail":
+        return "error"
+    moves = (State(event["before"]) in _MOVING, State(event["after"]) in _MOVING)
+    return {(False, True): "start", (True, False): "end"}.get(moves, "success")
+
+
+# -- from event to notification --------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Notification:
+    """One notification to be sent; its payload is built only when it is sent.
+
+    ``about`` are the columns of the object as committed, ``more`` the values of ``shape.more``.
+    """
+
+    event_type: str
+    level: str
+    shape: Shape
+    about: Row
+    more: Row
+
+    @property
+    def lacks_traits(self) -> bool:
+        """True if the payload shows traits that ``about`` does not have."""
+        return "traits" in self.shape.names and "traits" not in self.about
+
+    def payload(self, traits: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return the versioned object as plain JSON types, secrets masked.
+
+        :param traits: of the node, where ``about`` lacks them; None if unknown.
+        """
+        row = {"traits": traits, **self.about}
+        known = fields.by_name(self.shape.table)
+        data = {name: _shown(known[name], row.get(name)) for name in self.shape.names}
+        return {
+            "ironic_object.name": self.shape.name,
+            "ironic_object.namespace": "ironic",
+            "ironic_object.version": self.shape.version,
+            "ironic_object.data": {**data, **self.more},
+        }
+
+
+def of(
+    events: Sequence[Row], about: Row, *, previous_target: str | None = None
+) -> list[Notification]:
+    """Return the notifications of the events of one commit.
+
+    :param events: rows for ``db.queries.events.add``.
+    :param about: the columns of the object the events are about: node, port or chassis.
+    :param previous_target: the node's target_provision_state before the commit.
+    """
+    found = []
+    for event in events:
+        known = rule(event, events)
+        if known is None or known.action is None or known.shape is None:
+            continue
+        status = known.status or _status(event)
+        found.append(
+            Notification(
+                f"baremetal.{known.action}.{status}",
+                "error" if status == "error" else "info",
+                known.shape,
+                about,
+                _more(known.shape, event, previous_target),
+            )
+        )
+    return found
+
+
+def _more(shape: Shape, event: Row, previous_target: str | None) -> Row:
+    values = {
+        "event": event.get("event"),
+        "previous_provision_state": event.get("before"),
+        "previous_target_provision_state": previous_target,
+        # A failure is reported by its own notification only.
+        "to_power": (event.get("data") or {}).get("wanted") or event.get("after"),
+        "from_power": event.get("before"),
+    }
+    return {name: values[name] for name in shape.more}
+
+
+def _shown(field: Field, value: Any) -> Any:
+    """Return a column's value in the form for consumers, masked as in API responses."""
+    if field.type is Type.TIME:
+        return f"{value:%Y-%m-%dT%H:%M:%SZ}" if value else None
+    if field.type is Type.OBJECT and value is None:
+        return {}
+    return masking.field(field.name, value)

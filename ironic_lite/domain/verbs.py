@@ -1,0 +1,118 @@
+"""The provision verbs: values of ``target``, their first versions and bodies.
+
+They are the targets of PUT .../states/provision. A verb needs only a row here and a flow in
+``conductor/flows`` (``docs/states.rst`` shows the table).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ironic_lite.domain import states
+from ironic_lite.domain.states import State
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verb:
+    """One value of ``target``.
+
+    ``event`` is fed to the state table; ``since`` the first minor API version; ``allows`` the body
+    keys besides target, each with its first minor version; ``needs`` the keys of which one is
+    required; ``in_maintenance`` False refuses a node in maintenance; ``spares_protected`` refuses
+    protected nodes; ``spares_retired`` refuses retired ones (S4.7); ``state_since`` raises
+    ``since`` in some states.
+    """
+
+    target: str
+    event: str
+    since: int
+    allows: Mapping[str, int] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+    needs: tuple[str, ...] = ()
+    in_maintenance: bool = True
+    spares_protected: bool = False
+    spares_retired: bool = False
+    state_since: Mapping[State, int] = dataclasses.field(
+        default_factory=lambda: MappingProxyType({})
+    )
+
+
+_DEPLOY = MappingProxyType({"configdrive": 1, "deploy_steps": 69})
+_REBUILD = MappingProxyType({"configdrive": 35, "deploy_steps": 69})
+_CLEAN = MappingProxyType({"clean_steps": 15, "runbook": 92, "disable_ramdisk": 70})
+_SERVICE = MappingProxyType({"service_steps": 87, "runbook": 92, "disable_ramdisk": 108})
+
+TABLE: tuple[Verb, ...] = (
+    Verb("active", "deploy", 1, _DEPLOY, in_maintenance=False),
+    Verb("deploy", "deploy", 73, in_maintenance=False),
+    Verb("rebuild", "rebuild", 1, _REBUILD, in_maintenance=False, spares_protected=True),
+    Verb("deleted", "delete", 1, spares_protected=True),
+    Verb("undeploy", "delete", 1, spares_protected=True),
+    Verb("manage", "manage", 4),
+    Verb("provide", "provide", 4, spares_retired=True),
+    Verb("cleaned", "provide", 4, spares_retired=True),  # S2.16
+    Verb("available", "available", 4, spares_retired=True),  # S2.18
+    Verb("inspect", "inspect", 6),
+    Verb(
+        "abort",
+        "abort",
+        13,
+        state_since=MappingProxyType({State.INSPECTWAIT: 41, State.DEPLOYWAIT: 110}),
+    ),
+    Verb("clean", "clean", 15, _CLEAN, ("clean_steps", "runbook"), in_maintenance=False),  # S1.14
+    Verb("adopt", "adopt", 17),
+    Verb(
+        "rescue",
+        "rescue",
+        38,
+        MappingProxyType({"rescue_password": 38}),
+        ("rescue_password",),
+        in_maintenance=False,
+    ),
+    Verb("unrescue", "unrescue", 38, in_maintenance=False),
+    Verb("unhold", "unhold", 85),
+    Verb("service", "service", 87, _SERVICE, ("service_steps", "runbook"), in_maintenance=False),
+)
+
+BY_TARGET: Mapping[str, Verb] = MappingProxyType({verb.target: verb for verb in TABLE})
+
+BODY_KEYS = (
+    "target",
+    "configdrive",
+    "clean_steps",
+    "deploy_steps",
+    "rescue_password",
+    "disable_ramdisk",
+    "service_steps",
+    "runbook",
+)
+
+
+def owners(key: str) -> list[str]:
+    """Return the targets whose body may hold ``key``, for errors about other targets."""
+    return [verb.target for verb in TABLE if key in verb.allows]
+
+
+def possible(verb: Verb, state: State) -> bool:
+    """Return whether the state table lets ``verb`` start in ``state``.
+
+    While cleaning only ``abort`` is allowed (S2.22, C27). The table has internal events of the same
+    name from busy states (``manage`` ends a manual clean), which clients cannot use.
+    """
+    if states.kind(state) is states.Kind.BUSY:
+        return False
+    return states.allows(state, verb.event)
+
+
+def offered(state: State, version: int) -> list[str]:
+    """Return the targets available in ``state``; of synonyms, the first.
+
+    :param version: the client's minor API version.
+    """
+    found: dict[str, str] = {}
+    for verb in TABLE:
+        since = max(verb.since, verb.state_since.get(state, 1))
+        if version >= since and possible(verb, state):
+            found.setdefault(verb.event, verb.target)
+    return list(found.values())

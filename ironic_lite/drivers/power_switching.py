@@ -1,0 +1,140 @@
+"""Power changes common to all BMCs: a request, then polls until the state is reached."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.drivers import base
+
+FIRST_PAUSE, PAUSE_GROWTH, LONGEST_PAUSE = 0.1, 1.5, 2.0
+"""Seconds between two polls of the power state, and their growth."""
+
+Order = TypeVar("Order")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Way(Generic[Order]):
+    """A power change: the request to the BMC, and its word for the reached state."""
+
+    target: str
+    order: Order
+    reached: str
+    soft: bool = False
+
+    @property
+    def repeatable(self) -> bool:
+        """Return whether sending the request twice has the effect of sending it once."""
+        return self.target in {base.POWER_ON, base.POWER_OFF}
+
+    @property
+    def restarts(self) -> bool:
+        """Return whether the machine is in the same state before and after."""
+        return self.target in {base.REBOOT, base.SOFT_REBOOT}
+
+    def seconds(self, timeout: float | None) -> float:
+        """Return the timeout, or the configured one if it is None."""
+        if timeout is not None:
+            return timeout
+        options = config.CONF.conductor
+        return float(
+            options.soft_power_off_timeout if self.soft else options.power_state_change_timeout
+        )
+
+
+class SwitchingPower(base.Power, abc.ABC):
+    """A power interface that sends a BMC a request, and polls until the state is reached."""
+
+    ways: ClassVar[Mapping[str, Way[Any]]]
+    """The changes by target: on, off and softly off."""
+
+    settle_seconds: ClassVar[float]
+    """Seconds before the first poll after a restart, because the state may read on all the time."""
+
+    @abc.abstractmethod
+    def restore_boot_device(self, task: base.Task) -> None:
+        """Tell a forgetful BMC its boot device again, before a power on."""
+
+    @abc.abstractmethod
+    def tell(self, task: base.Task, way: Way[Any], deadline: float) -> bool:
+        """Send the power request; return False if the state is already reached.
+
+        :param deadline: on the monotonic clock.
+        :raises errors.PowerFailure: the BMC refuses, and the state is not reached.
+        """
+
+    @abc.abstractmethod
+    def look(self, task: base.Task, seconds: float) -> str | None:
+        """Return the BMC's word for the power state.
+
+        :param seconds: the time left, possibly less than the request takes.
+        """
+
+    def get_supported_power_states(self, task: base.Task) -> tuple[str, ...]:
+        """Return all targets: on, off, reboot, and the two soft ones."""
+        return (*self.ways, base.REBOOT, base.SOFT_REBOOT)
+
+    def set_power_state(self, task: base.Task, target: str, timeout: float | None = None) -> None:
+        """Switch the machine on, off or softly off, and return when the state is reached.
+
+        :param timeout: seconds; None takes [conductor]power_state_change_timeout, or
+            soft_power_off_timeout for a soft power off.
+        :raises errors.PowerFailure: the BMC refused, or the state was not reached in time.
+        :raises errors.InvalidParameter: there is no such target.
+        """
+        way = self.ways.get(target)
+        if way is None:
+            reason = f"{target!r} is not one of {', '.join(self.ways)}"
+            raise errors.InvalidParameter(path="target", reason=reason)
+        if target == base.POWER_ON:
+            self.restore_boot_device(task)
+        seconds, start = way.seconds(timeout), time.monotonic()
+        if self.tell(task, way, start + seconds):
+            self._watch(task, way, seconds, start)
+
+    def off_and_on(self, task: base.Task, timeout: float | None, *, soft: bool) -> None:
+        """Reboot by power off and on; ``timeout`` applies to each half, or to a soft first half."""
+        down = base.SOFT_POWER_OFF if soft else base.POWER_OFF
+        self.set_power_state(task, down, timeout)
+        self.set_power_state(task, base.POWER_ON, None if soft else timeout)
+
+    def restart(self, task: base.Task, way: Way[Any], timeout: float | None) -> None:
+        """Reboot by one request; ``timeout`` applies to the request and to the start."""
+        self.restore_boot_device(task)
+        self.tell(task, way, time.monotonic() + way.seconds(timeout))
+        task.pause(self.settle_seconds)
+        on = self.ways[base.POWER_ON]
+        self._watch(task, on, on.seconds(timeout), time.monotonic())
+
+    def _watch(self, task: base.Task, way: Way[Any], seconds: float, start: float) -> None:
+        """Poll until the state is reached; a BMC may be silent in between.
+
+        :raises errors.PowerFailure: the state was not reached in time; has the last state seen.
+        """
+        pause, end = FIRST_PAUSE, start + seconds
+        while True:
+            try:
+                word = self.look(task, end - time.monotonic())
+            except errors.BmcAccessDenied:
+                # Many BMCs lock a user out after repeated attempts.
+                raise
+            except errors.HardwareError as silence:
+                seen = f"this: {silence}"
+            else:
+                if word == way.reached:
+                    return
+                seen = f"the state {word}"
+            left = end - time.monotonic()
+            if left <= 0:
+                raise errors.PowerFailure(
+                    target=way.target,
+                    reason=f"not reached within {seconds:g} s; the BMC last showed {seen}",
+                    seconds=seconds,
+                )
+            task.pause(min(pause, left))
+            pause = min(pause * PAUSE_GROWTH, LONGEST_PAUSE)

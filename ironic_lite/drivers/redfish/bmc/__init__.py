@@ -1,0 +1,1 @@
+"""Connections, sessions and requests to one BMC."""

@@ -1,0 +1,405 @@
+"""Pool of BMC logins, in which one thread at a time uses a BMC.
+
+All hardware access of this driver goes through `call`. It opens or reuses a login, runs a function
+on it and retries the function as `faults` allows.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import hmac
+import logging
+import secrets
+import threading
+import time
+import urllib.parse
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import sushy.exceptions
+from sushy.resources.system import system
+
+from ironic_lite import errors
+from ironic_lite.core import bmc_metrics, config
+from ironic_lite.drivers import allowed_networks, base, deadline
+from ironic_lite.drivers.redfish.bmc import (
+    faults,
+    info,
+    retries,
+    session_eviction,
+    sessions,
+    transport,
+)
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+IDLE_SECONDS = 600.0
+"""Unused logins are closed after this time: the node is gone, or its address or password
+changed."""
+
+_LISTED = 10
+"""Systems that an error lists before it only counts the rest."""
+
+_SECRET = secrets.token_bytes(32)
+"""Key for the password digests in our cache keys, so they are worthless outside this process."""
+
+
+def settings(task: base.Task) -> info.Info:
+    """Parse the BMC settings in the node's driver_info.
+
+    :raises errors.MissingParameter, errors.InvalidParameter: naming ``driver_info/<key>``.
+    """
+    options = config.CONF.redfish
+    given = task.node.driver_info
+    node = info.parse(given, auth_type=options.auth_type, ca_folder=options.ca_folder)
+    host = urllib.parse.urlsplit(node.address).hostname or ""
+    allowed_networks.refuse(host, "redfish", "driver_info/redfish_address")
+    return node
+
+
+def call(task: base.Task, work: Callable[[Link], T], *, read: bool = True) -> T:
+    """Run ``work`` on a login at the node's BMC and return its result.
+
+    A failed call is retried if its fault allows that. ``work`` must not pause, because other nodes
+    of the same BMC wait for it.
+
+    :param read: the work changes nothing, so running it twice is harmless.
+    :raises errors.HardwareError: the kind and message come from `faults`.
+    :raises errors.InvalidRequest: driver_info is invalid.
+    """
+    node = settings(task)
+    faults.check_time(node)
+    tries = retries.Tries(read)
+    while True:
+        connect, answer = _timeouts()
+        with LINKS.held(node, task.confirm_lock) as link:
+            warm = link.warm
+            if not warm:
+                LINKS.refusals.check(_key(node))
+            try:
+                done = work(link.opened())
+                if not warm:
+                    LINKS.refusals.forget(_key(node))
+                return done
+            except faults.EXPECTED as error:
+                LOG.debug("Call to the BMC at %s failed.", node.address, exc_info=True)
+                fault = faults.explain(error, node, connect=connect, read=answer)
+                if fault.stale:
+                    link.forget(ended=fault.denied)
+                if fault.denied and not warm:
+                    LINKS.refusals.note(_key(node), fault.error)
+        faults.check_time(node)
+        pause = tries.pause(fault.again, warm=warm)
+        if pause is None or pause > deadline.pause():
+            raise fault.error
+        bmc_metrics.BMCS.retried("redfish")
+        if pause:
+            task.pause(pause)
+
+
+def _timeouts() -> tuple[float, float]:
+    """Return the connect timeout and the read timeout in seconds."""
+    options = config.CONF.redfish
+    return deadline.within(options.connect_timeout), deadline.within(options.read_timeout)
+
+
+# -- one login --------------------------------------------------------------------------------
+
+
+class Turn:
+    """The lock of one BMC."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class Link:
+    """A login at a BMC and its cached resources. Only the thread that holds its `Turn` uses it."""
+
+    def __init__(self, node: info.Info, turn: Turn) -> None:
+        self.node = node
+        self.turn = turn
+        self.used = 0.0
+        self.before: Callable[[], None] = _unguarded
+        """Called before each request; if it raises, the request is not sent."""
+        self._root: Any = None
+        self._wire: transport.Wire | None = None
+        self._auth: Any = None
+        self._only: str | None = None
+        self._leftover: tuple[str, str] | None = None
+
+    @property
+    def warm(self) -> bool:
+        """Return whether a login from an earlier call exists."""
+        return self._root is not None
+
+    def opened(self) -> Link:
+        """Log in if there is no login yet; a warm link sends no request.
+
+        :raises faults.EXPECTED: the login failed.
+        """
+        if self._wire is None:
+            self._login()
+        return self
+
+    def forget(self, *, ended: bool = False) -> None:
+        """Drop the login and its resources; the next login ends the session unless it has
+        ``ended``."""
+        if self._wire is not None and self._wire.has_token:
+            self._leftover = None if ended else self._auth.session
+        self._root = self._wire = self._auth = self._only = None
+
+    def close(self) -> None:
+        """Log out; on failure the session ends by the BMC's own time limit."""
+        wire = self._wire
+        self.forget()
+        if wire is not None and self._leftover:
+            self._end_leftover(wire)
+
+    def at(self, node: info.Info, before: Callable[[], None]) -> Link:
+        """Point at the system of ``node``; nodes behind one BMC share its login."""
+        if node.system_id != self.node.system_id:
+            self.node = node
+        self.before = before
+        return self
+
+    def _allow(self) -> None:
+        self.before()  # the callback of the current holder of the link
+
+    # -- reading --------------------------------------------------------------------------
+
+    def power_word(self) -> str | None:
+        """Return the PowerState of the system in Redfish's word; sends one GET."""
+        word = self.system_document().get("PowerState")
+        if not isinstance(word, str | None):
+            raise transport.NotJson(f"PowerState of {self.system_path()} is {type(word).__name__}")
+        return word
+
+    def system_document(self) -> dict[str, Any]:
+        """Return the system as JSON; sends one GET."""
+        path = self.system_path()
+        try:
+            return self.wire.document(path)
+        except sushy.exceptions.ResourceNotFoundError:
+            raise self._no_system(path) from None
+
+    @property
+    def root_document(self) -> dict[str, Any]:
+        """Return the service root as read at the login."""
+        found: dict[str, Any] = self._root.json
+        return found
+
+    def system(self) -> system.System:
+        """Return sushy's view of the system, read now; sends one GET."""
+        path = self.system_path()
+        try:
+            return self._root.get_system(path)
+        except sushy.exceptions.ResourceNotFoundError:
+            raise self._no_system(path) from None
+
+    @property
+    def wire(self) -> transport.Wire:
+        """The connector, for plain requests."""
+        if self._wire is None:
+            raise RuntimeError("open the link before using it")
+        return self._wire
+
+    def system_path(self) -> str:
+        """Return the path of the system; look it up once if driver_info does not name it.
+
+        :raises errors.InvalidParameter: the BMC has several systems.
+        """
+        path = self.node.system_id or self._only
+        if path is None:
+            path = self._only = self._only_system()
+        return path
+
+    def _only_system(self) -> str:
+        paths = self._systems()
+        if not paths:
+            raise self._starting("lists no system")
+        if len(paths) > 1:
+            reason = f"the BMC at {self.node.address} has {_listed(paths)}; name one of them"
+            raise errors.InvalidParameter(path="driver_info/redfish_system_id", reason=reason)
+        return paths[0]
+
+    def _systems(self) -> list[str]:
+        return [str(path) for path in self._root.get_system_collection().members_identities]
+
+    def _no_system(self, path: str) -> errors.Error | Exception:
+        """Return the error for a missing system; it lists the systems that exist."""
+        if self.node.system_id is None:
+            return transport.NotJson(f"the BMC listed the system {path}, which does not exist")
+        paths: list[str] = []
+        with contextlib.suppress(*faults.EXPECTED):
+            paths = self._systems()
+        if not paths:
+            return self._starting(f"does not have the system {path} and lists no system")
+        reason = f"the BMC at {self.node.address} has no system {path}; it has {_listed(paths)}"
+        return errors.InvalidParameter(path="driver_info/redfish_system_id", reason=reason)
+
+    def _starting(self, what: str) -> errors.BmcUnreachable:
+        """Return the error for a BMC that answers before it has detected its machine."""
+        address = self.node.address
+        text = f"The BMC at {address} {what}. It may be starting; retry later."
+        return errors.BmcUnreachable(text, address=address, reason=what)
+
+    # -- logging in -----------------------------------------------------------------------
+
+    def _login(self) -> None:
+        node = self.node
+        options = config.CONF.redfish
+        connect, answer = options.connect_timeout, options.read_timeout
+        wire = transport.Wire(
+            node, connect_timeout=connect, read_timeout=answer, before=self._allow
+        )
+        auth = sessions.Login(node, wire)
+        sessions.warn(node)
+        try:
+            root = sessions.Root(
+                node.address, root_prefix=node.root_prefix, auth=auth, connector=wire
+            )
+        except sushy.exceptions.ResourceNotFoundError:
+            raise self._no_service(auth) from None
+        self._root, self._wire, self._auth = root, wire, auth
+        if self._leftover:
+            self._end_leftover(wire)
+
+    def _no_service(self, auth: sessions.Login) -> errors.BmcBadAnswer:
+        node = self.node
+        what = "session service; set redfish_auth_type to basic or auto"
+        if not auth.tried_session:
+            what = f"Redfish service at {node.root_prefix}; check redfish_address"
+        message = f"The BMC at {node.address} has no {what}."
+        return errors.BmcBadAnswer(message, address=node.address, reason=f"no {what}")
+
+    def _end_leftover(self, wire: transport.Wire) -> None:
+        leftover, self._leftover = self._leftover, None
+        with contextlib.suppress(*faults.EXPECTED):
+            path, token = leftover or ("", "")
+            # Use the session's own token: a restarted BMC may have given its path to another
+            # session.
+            wire.delete(path, headers={"X-Auth-Token": token})
+
+
+def _unguarded() -> None:
+    """Allow a request that belongs to no node, such as a logout."""
+
+
+def _listed(paths: list[str]) -> str:
+    shown = ", ".join(paths[:_LISTED]) or "none"
+    more = len(paths) - _LISTED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+# -- all logins -------------------------------------------------------------------------------
+
+
+class Links:
+    """The logins of this process; [redfish]connection_cache_size limits the idle ones."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._links: collections.OrderedDict[tuple[Any, ...], Link] = collections.OrderedDict()
+        self.refusals = sessions.Refusals()
+        self._turns: weakref.WeakValueDictionary[str, Turn] = weakref.WeakValueDictionary()
+        self._cold: dict[tuple[Any, ...], None] = {}  # links without a login, oldest first
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    @contextlib.contextmanager
+    def held(self, node: info.Info, before: Callable[[], None]) -> Iterator[Link]:
+        """Give the login for ``node`` to this thread, once no other thread uses that BMC.
+
+        :param before: called before each request within the block; see ``Link.before``.
+        :raises errors.BmcUnreachable: other threads used the BMC longer than one request may take.
+        """
+        key = _key(node)
+        with self._mutex:
+            link = self._links.get(key)
+            if link is None:
+                link = Link(node, self._turns.setdefault(node.address, Turn()))
+        wait = deadline.within(sum(_timeouts()))
+        if not link.turn.lock.acquire(timeout=wait):
+            text = (
+                f"The BMC at {node.address} is busy: other requests of this service to it took "
+                f"more than {wait:g} s. Retry later."
+            )
+            raise errors.BmcUnreachable(text, address=node.address, reason="busy")
+        try:
+            with self._mutex:
+                link = self._links.setdefault(key, link)
+                self._links.move_to_end(key)
+                link.used = time.monotonic()
+            yield link.at(node, before)
+        finally:
+            link.before = _unguarded
+            with self._mutex:
+                self._cold.pop(key, None)
+                if key in self._links and not link.warm:
+                    self._cold[key] = None
+            link.turn.lock.release()
+            self._trim(link)
+
+    def close(self, seconds: float) -> None:
+        """Log out everywhere; BMCs end the sessions that are not closed in time by their own
+        limit."""
+        with self._mutex:
+            links = list(self._links.values())
+            self._links.clear()
+            self._cold.clear()
+        sessions.together([functools.partial(_log_out, link, seconds) for link in links], seconds)
+
+    def _trim(self, mine: Link) -> None:
+        """Log out of surplus BMCs; a link in use is trimmed later by its holder."""
+        for link in self._surplus():
+            short = (
+                contextlib.nullcontext()
+                if link is mine
+                else deadline.limit(session_eviction.SECONDS)
+            )
+            try:
+                with short:
+                    link.close()
+            finally:
+                link.turn.lock.release()
+
+    def _surplus(self) -> list[Link]:
+        """Remove surplus and idle links from the cache and return them locked."""
+        found: list[tuple[Any, ...]] = []
+        with self._mutex:
+            over = len(self._links) - config.CONF.redfish.connection_cache_size
+            idle = time.monotonic() - IDLE_SECONDS
+            for key in session_eviction.leaving(self._links, self._cold, over=over, idle=idle):
+                link = self._links[key]
+                if len(found) >= over and link.used > idle:
+                    break
+                if link.turn.lock.acquire(blocking=False):
+                    found.append(key)
+            for key in found:
+                self._cold.pop(key, None)
+            return [self._links.pop(key) for key in found]
+
+
+def _log_out(link: Link, seconds: float) -> None:
+    if link.turn.lock.acquire(timeout=seconds):
+        try:
+            link.close()
+        finally:
+            link.turn.lock.release()
+
+
+def _key(node: info.Info) -> tuple[Any, ...]:
+    """Return the settings that two nodes must have in common to share a login."""
+    digest = hmac.digest(_SECRET, (node.password or "").encode(), "sha256")
+    tls = (node.verify, node.tls_minimum_version, node.tls_ciphers)
+    return (node.address, node.root_prefix, node.username, digest, node.auth_type, *tls)
+
+
+LINKS = Links()

@@ -1,0 +1,318 @@
+"""Translation of exceptions from sushy, http.client and sockets into errors with advice.
+
+Each fault states facts (address, HTTP status, the BMC's own message, never a password) and whether
+a retry may help.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import http.client
+import re
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import sushy.exceptions as redfish_errors
+
+from ironic_lite import errors
+from ironic_lite.core import bounded_http
+from ironic_lite.drivers import deadline
+from ironic_lite.drivers.redfish.bmc import info, quirks, transport
+from ironic_lite.errors import unicode_text
+
+_Build = Callable[[info.Info, str], errors.HardwareError]
+
+
+class Again(enum.Enum):
+    """Kinds of calls that may be retried after a fault."""
+
+    NEVER = "never"
+    ANY = "any"
+    """The request was not delivered, so even a change may be sent again."""
+    READ = "read"
+    """The request may have been carried out, so only a read is sent again."""
+    BUSY = "busy"
+    """The BMC is busy: reads and changes are retried after a long pause."""
+    LOGIN = "login"
+    """The BMC refused the login: an old session is replaced and the call retried at once."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """An error of this service and the actions before it is raised."""
+
+    error: errors.Error
+    again: Again
+    stale: bool = True
+    """The cached state of this BMC may be wrong: drop the session and the resources."""
+    denied: bool = False
+    """The BMC refused user and password; repeated attempts may lock the user out."""
+
+
+NONSENSE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+"""Exceptions of sushy's parser for an answer that is JSON but not Redfish."""
+
+EXPECTED = (redfish_errors.SushyError, OSError, *NONSENSE)
+"""All exceptions that a call by sushy can raise; any other one is a bug here and passes."""
+
+_WORDS = 400
+"""Length limit of a BMC's own message in an error."""
+
+
+def explain(error: Exception, node: info.Info, *, connect: float, read: float) -> Fault:
+    """Return the fault that an exception of a call stands for.
+
+    :param connect, read: the timeouts of the call in seconds.
+    """
+    if isinstance(error, redfish_errors.HTTPError):
+        return _status(error, node)
+    if isinstance(error, transport.NotJson):
+        return Fault(_bad(node, scrub(error.what, node)), Again.READ)
+    if isinstance(error, redfish_errors.ConnectionError | OSError):
+        return _network(error, node, connect, read)
+    return Fault(_bad(node, f"it is not Redfish ({_words(error, node)})"), Again.READ)
+
+
+def scrub(text: str, node: info.Info) -> str:
+    """Return ``text`` on one line, shortened, and without the password if a BMC repeats it."""
+    text = unicode_text.blanked(text, node.password)
+    text = re.sub(r"[\x00-\x20\x7f]+", " ", text).strip().rstrip(".")
+    return text if len(text) <= _WORDS else f"{text[:_WORDS]}..."
+
+
+def detail(error: redfish_errors.HTTPError, node: info.Info) -> str:
+    """Return ``HTTP 409 (message)`` with the extended messages or the plain message (DSP0266)."""
+    status = f"HTTP {error.status_code}"
+    entries = error.extended_info or ()
+    for found in (
+        [entry.get("Message") for entry in entries],
+        [error.detail],
+        [entry.get("MessageId") for entry in entries],
+    ):
+        # Several entries may be equal; a dict removes duplicates and keeps the order.
+        words = dict.fromkeys(word for word in found if isinstance(word, str) and word)
+        if words:
+            return f"{status} ({scrub(' '.join(words), node)})"
+    return status
+
+
+def is_busy(error: redfish_errors.HTTPError) -> bool:
+    """Return whether the BMC asks for a later retry."""
+    return says(error, quirks.BUSY)
+
+
+def says(error: redfish_errors.HTTPError, words: Iterable[str]) -> bool:
+    """Return whether the BMC's answer contains one of these words."""
+    return any(word in str(error.body) for word in words)
+
+
+def is_answer_lost(error: Exception) -> bool:
+    """Return whether a request was sent but its answer is missing, so it may have taken effect."""
+    chain = list(_chain(error))
+    if any(isinstance(part, bounded_http.ConnectTimeout) for part in chain):
+        return False
+    return any(isinstance(part, _LOST) for part in chain)
+
+
+_LOST = (
+    TimeoutError,
+    http.client.RemoteDisconnected,
+    http.client.IncompleteRead,
+    bounded_http.AnswerCutOff,
+    ConnectionResetError,
+)
+
+
+def is_refusal(error: redfish_errors.HTTPError) -> bool:
+    """Return whether the BMC rejects this request itself, mostly with 400 or 409."""
+    other = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
+    ours = HTTPStatus.BAD_REQUEST <= error.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
+    return ours and error.status_code not in other and not is_busy(error)
+
+
+def _words(error: BaseException, node: info.Info) -> str:
+    return scrub(f"{type(error).__name__}: {error}", node)
+
+
+def _bad(node: info.Info, reason: str) -> errors.BmcBadAnswer:
+    return errors.BmcBadAnswer(address=node.address, reason=reason)
+
+
+def _unreachable(node: info.Info, reason: str) -> errors.BmcUnreachable:
+    return errors.BmcUnreachable(address=node.address, reason=reason)
+
+
+# -- the BMC answered with an error ------------------------------------------------------------
+
+
+def _status(error: redfish_errors.HTTPError, node: info.Info) -> Fault:
+    said = detail(error, node)
+    if is_busy(error):
+        return Fault(_not_ready(node, said), Again.BUSY, stale=False)
+    if isinstance(error, redfish_errors.MissingXAuthToken):
+        reason = "its session service gives no token; set redfish_auth_type to basic"
+        return Fault(_bad(node, reason), Again.NEVER)
+    server = error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR
+    other = (_broken, Again.READ) if server else (_refusal, Again.NEVER)
+    word, again = _STATUS.get(error.status_code, other)
+    denied = error.status_code == HTTPStatus.UNAUTHORIZED and node.username is not None
+    return Fault(word(node, said), again, denied=denied)
+
+
+def _not_ready(node: info.Info, said: str) -> errors.BmcUnreachable:
+    return errors.BmcUnreachable(
+        f"The BMC at {node.address} is not ready: {said}. It may be starting; retry later.",
+        address=node.address,
+        reason=said,
+    )
+
+
+def check_time(node: info.Info) -> None:
+    """Give up a slow BMC once the caller's deadline has passed.
+
+    :raises errors.BmcUnreachable: the time of `deadline.until` is over.
+    """
+    if not deadline.left():
+        raise errors.BmcUnreachable(
+            f"The BMC at {node.address} is slow: it took more than the {deadline.given():g} s that "
+            "the service waits for an answer. Retry later; if it stays slow, reset the BMC.",
+            address=node.address,
+            reason="slow",
+        )
+
+
+def _denied(node: info.Info, said: str) -> errors.BmcAccessDenied:
+    if node.username is None:
+        return errors.BmcAccessDenied(
+            f"The BMC at {node.address} requires a login: {said}. Set redfish_username and "
+            "redfish_password in driver_info.",
+            address=node.address,
+            user=None,
+        )
+    return errors.BmcAccessDenied(
+        f"The BMC at {node.address} refused the credentials of user {node.username}: {said}. "
+        "Check redfish_username and redfish_password in driver_info.",
+        address=node.address,
+        user=node.username,
+    )
+
+
+def _forbidden(node: info.Info, said: str) -> errors.BmcAccessDenied:
+    who = f"user {node.username}" if node.username else "users without login"
+    return errors.BmcAccessDenied(
+        f"The BMC at {node.address} does not allow this to {who}: {said}. "
+        "Give that user administrator rights on the BMC.",
+        address=node.address,
+        user=node.username,
+    )
+
+
+def _broken(node: info.Info, said: str) -> errors.BmcBadAnswer:
+    return errors.BmcBadAnswer(
+        f"The BMC at {node.address} has an internal error: {said}. If it persists, reset the BMC.",
+        address=node.address,
+        reason=said,
+    )
+
+
+def _refusal(node: info.Info, said: str) -> errors.BmcBadAnswer:
+    return errors.BmcBadAnswer(
+        f"The BMC at {node.address} refused the request: {said}.",
+        address=node.address,
+        reason=said,
+    )
+
+
+_STATUS: Mapping[int, tuple[_Build, Again]] = {
+    HTTPStatus.UNAUTHORIZED: (_denied, Again.LOGIN),
+    HTTPStatus.FORBIDDEN: (_forbidden, Again.LOGIN),
+    HTTPStatus.BAD_GATEWAY: (_not_ready, Again.READ),
+    HTTPStatus.SERVICE_UNAVAILABLE: (_not_ready, Again.READ),
+    HTTPStatus.GATEWAY_TIMEOUT: (_not_ready, Again.READ),
+}
+
+
+# -- no answer, or a broken one ----------------------------------------------------------------
+
+
+def _network(error: Exception, node: info.Info, connect: float, read: float) -> Fault:
+    chain = list(_chain(error))
+    tls = _first(chain, ssl.SSLError)
+    if tls is not None:
+        return Fault(_tls(tls, node), Again.NEVER)
+    refused = _first(chain, bounded_http.AddressRefused)
+    if refused is not None:
+        wrong = errors.InvalidParameter(path="driver_info/redfish_address", reason=str(refused))
+        return Fault(wrong, Again.NEVER)
+    missing = _first(chain, transport.WrongTurn)
+    if missing is not None:
+        return Fault(_bad(node, str(missing)), Again.NEVER)
+    for kind, again, build, sentence in _CAUSES:
+        cause = _first(chain, kind)
+        if cause is not None:
+            said = _system_words(cause) or _words(cause, node)
+            reason = sentence.format(connect=f"{connect:g}", read=f"{read:g}", said=said)
+            return Fault(build(node, reason), again)
+    return Fault(_bad(node, _words(chain[0], node)), Again.READ)
+
+
+_CAUSES: tuple[tuple[type[BaseException], Again, _Build, str], ...] = (
+    (socket.gaierror, Again.ANY, _unreachable, "its name cannot be resolved ({said})"),
+    (bounded_http.ConnectTimeout, Again.ANY, _unreachable, "no connection within {connect} s"),
+    (TimeoutError, Again.NEVER, _unreachable, "no complete answer within {read} s"),
+    (ConnectionRefusedError, Again.ANY, _unreachable, "connection refused, nothing listens there"),
+    (bounded_http.NoConnection, Again.ANY, _unreachable, "no connection ({said})"),
+    (http.client.RemoteDisconnected, Again.READ, _unreachable, "it hung up without an answer"),
+    (ConnectionError, Again.READ, _unreachable, "it broke the connection"),
+    (http.client.BadStatusLine, Again.NEVER, _bad, "it does not speak HTTP ({said})"),
+    (http.client.IncompleteRead, Again.READ, _bad, "its answer is truncated"),
+    (bounded_http.AnswerCutOff, Again.READ, _bad, "its answer is truncated"),
+    (http.client.HTTPException, Again.NEVER, _bad, "{said}"),
+    (redfish_errors.ConnectionError, Again.READ, _unreachable, "{said}"),
+)
+"""Causes in an exception's chain, the most specific first, with the retry and the error to
+raise."""
+
+
+def _tls(error: ssl.SSLError, node: info.Info) -> errors.BmcBadAnswer:
+    reason = getattr(error, "verify_message", "") or error.reason or str(error)
+    words = str(reason).replace("_", " ").lower().rstrip(".")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return errors.BmcBadAnswer(
+            f"The certificate of the BMC at {node.address} is not trusted: {words}. Set "
+            "redfish_verify_ca in driver_info to the file of its authority, or to false.",
+            address=node.address,
+            reason=words,
+        )
+    return errors.BmcBadAnswer(
+        f"TLS with the BMC at {node.address} failed: {words}. Check the scheme and port of "
+        "redfish_address, redfish_verify_ca, and the TLS settings in driver_info.",
+        address=node.address,
+        reason=words,
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and everything that led to it: causes, contexts, and urllib3's reasons."""
+    seen: set[int] = set()
+    waiting: list[Any] = [error]
+    while waiting:
+        here = waiting.pop(0)
+        if not isinstance(here, BaseException) or id(here) in seen:
+            continue
+        seen.add(id(here))
+        yield here
+        waiting += [getattr(here, "reason", None), *here.args, here.__cause__, here.__context__]
+
+
+def _first(chain: list[BaseException], kind: type[BaseException]) -> Any:
+    return next((error for error in chain if isinstance(error, kind)), None)
+
+
+def _system_words(error: BaseException) -> str | None:
+    words = (part.strerror for part in _chain(error) if isinstance(part, OSError))
+    return next((word.lower() for word in words if word), None)

@@ -1,0 +1,264 @@
+"""Parsing and checking of the Redfish settings in driver_info."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+import ssl
+import urllib.parse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.drivers import settings
+from ironic_lite.drivers.redfish.bmc import ca_files
+from ironic_lite.drivers.settings import Field
+
+ROOT_PREFIX = "/redfish/v1/"
+"""Default path of the service root (DSP0266, protocol version)."""
+
+AUTH_TYPES = ("auto", "basic", "session")
+TLS_VERSIONS = {
+    "1.1": ssl.TLSVersion.TLSv1_1,
+    "1.2": ssl.TLSVersion.TLSv1_2,
+    "1.3": ssl.TLSVersion.TLSv1_3,
+}
+
+_TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
+_FALSE = frozenset({"false", "no", "off", "0", "f", "n"})
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
+_LONGEST_HOST = 253  # characters of a name (RFC 1035, 2.3.4)
+_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Info:
+    """Address and login of one system behind one BMC.
+
+    ``address`` is scheme, host and port. ``root_prefix`` is the path of the service root with
+    slashes at both ends. ``system_id`` is the path of the system; None means the only system of the
+    BMC. ``verify`` is True for public authorities, False for no check, or the real path of a CA
+    file or folder.
+    """
+
+    address: str
+    root_prefix: str = ROOT_PREFIX
+    system_id: str | None = None
+    username: str | None = None
+    password: str | None = dataclasses.field(default=None, repr=False)
+    verify: bool | str = True
+    auth_type: str = "auto"
+    tls_minimum_version: str | None = None
+    tls_ciphers: str | None = None
+    unresponsive_wait: int | None = None
+
+
+def parse(
+    driver_info: Mapping[str, Any], *, auth_type: str = "auto", ca_folder: str = "/nowhere"
+) -> Info:
+    """Parse driver_info.
+
+    :param auth_type: default for nodes that do not set one.
+    :param ca_folder: the folder that CA files must be in.
+    :raises errors.MissingParameter: naming all missing keys at once.
+    :raises errors.InvalidParameter: naming the first invalid value.
+    """
+    missing = [
+        name
+        for name, field in FIELDS.items()
+        if field.required and settings.absent(driver_info, name)
+    ]
+    if settings.absent(driver_info, "redfish_username") and not settings.absent(
+        driver_info, "redfish_password"
+    ):
+        missing.append("redfish_username")
+    if missing:
+        raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
+    values = settings.values(FIELDS, driver_info)
+    address, prefix = values["redfish_address"]
+    return Info(
+        address=address,
+        root_prefix=prefix,
+        system_id=values.get("redfish_system_id"),
+        username=values.get("redfish_username"),
+        password=values.get("redfish_password"),
+        verify=_trusted(values.get("redfish_verify_ca", True), ca_folder),
+        auth_type=values.get("redfish_auth_type", auth_type),
+        tls_minimum_version=values.get("redfish_tls_minimum_version"),
+        tls_ciphers=values.get("redfish_tls_ciphers"),
+        unresponsive_wait=values.get("firmware_update_unresponsive_bmc_wait"),
+    )
+
+
+def check(driver_info: Mapping[str, Any], *, ca_folder: str = "/nowhere") -> None:
+    """Reject invalid values; missing values are accepted here.
+
+    :raises errors.InvalidParameter: naming ``driver_info/<key>``.
+    """
+    values = settings.values(FIELDS, driver_info)
+    _trusted(values.get("redfish_verify_ca", True), ca_folder)
+
+
+def properties() -> dict[str, str]:
+    """Return ``{driver_info key: description}``."""
+    return settings.properties(FIELDS)
+
+
+# -- one reader for each kind of value; its ValueError names the fault, never a secret ----------
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"must be a string, not {type(value).__name__}")
+    if "\0" in value:
+        raise ValueError("must not contain a NUL character")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be Unicode text without lone surrogates") from None
+    return value
+
+
+def _address(value: object) -> tuple[str, str]:
+    """Return (scheme://host:port, root prefix)."""
+    text = _text(value).strip()
+    if _CONTROL.search(text):
+        raise ValueError("must not contain spaces or control characters")
+    if "://" not in text:
+        text = f"https://{text}"
+    scheme, _, rest = text.partition("://")
+    netloc, slash, path = rest.partition("/")
+    scheme = scheme.lower()
+    if scheme not in {"http", "https"}:
+        raise ValueError(f"its scheme is {scheme!r}; Redfish needs http or https")
+    if "@" in netloc:
+        raise ValueError("must not contain credentials; use redfish_username and redfish_password")
+    if "?" in rest or "#" in rest:
+        raise ValueError("must end with the path, without ? or #")
+    return f"{scheme}://{_netloc(scheme, netloc)}", _prefix(slash + path)
+
+
+def _netloc(scheme: str, netloc: str) -> str:
+    """Return host and port; bracket an IPv6 address and leave out the default port."""
+    if _is_ipv6(netloc):
+        netloc = f"[{netloc}]"
+    try:
+        parts = urllib.parse.urlsplit(f"{scheme}://{netloc}")
+        host, port = parts.hostname or "", parts.port
+    except ValueError as why:
+        raise ValueError(f"{netloc!r} is not a host with an optional port: {why}") from None
+    if _is_ipv6(host):
+        host = f"[{host}]"
+    elif len(host) > _LONGEST_HOST:
+        raise ValueError(f"its host has more than {_LONGEST_HOST} characters")
+    elif not _HOST.fullmatch(host):
+        raise ValueError(f"{netloc!r} does not name a host")
+    if port == 0:
+        raise ValueError("port 0 cannot be connected to")
+    usual = {"http": 80, "https": 443}[scheme]
+    return host if port in {None, usual} else f"{host}:{port}"
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).version == 6  # noqa: PLR2004  # the version of IP
+    except ValueError:
+        return False
+
+
+def _prefix(path: str) -> str:
+    bare = path.strip("/")
+    return f"/{bare}/" if bare else ROOT_PREFIX
+
+
+def _system_id(value: object) -> str:
+    text = _text(value).strip()
+    if not text.startswith("/") or text.startswith("//") or _CONTROL.search(text):
+        raise ValueError("must be the path of a system, such as /redfish/v1/Systems/1")
+    # A path with a final slash is the same resource; BMCs list theirs without it (DSP0266).
+    text = text.rstrip("/") or "/"
+    return urllib.parse.quote(text, safe="/%:@!$&'()*+,;=~-._")
+
+
+def _verify(value: object) -> bool | str:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(ca_files.REFUSAL)
+    word = _text(value).strip()
+    return word.lower() in _TRUE if word.lower() in _TRUE | _FALSE else word
+
+
+def _trusted(verify: bool | str, folder: str) -> bool | str:
+    if isinstance(verify, bool):
+        return verify
+    try:
+        return ca_files.located(verify, folder)
+    except ValueError as why:
+        path = "driver_info/redfish_verify_ca"
+        raise errors.InvalidParameter(path=path, reason=str(why)) from None
+
+
+def _one_of(*words: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        # JSON turns a version such as 1.2 into a number.
+        word = str(value).strip().lower() if isinstance(value, str | float) else ""
+        if word not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return word
+
+    return read
+
+
+def _ciphers(value: object) -> str:
+    text = _text(value)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).set_ciphers(text)
+    except ssl.SSLError:
+        raise ValueError("names no cipher that this machine's TLS library supports") from None
+    return text
+
+
+def _seconds(value: object) -> int:
+    number = value
+    if isinstance(value, str) and value.strip().isdecimal():
+        number = int(value)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise ValueError("must be a whole number of seconds, 0 or more")
+    return number
+
+
+FIELDS: Mapping[str, Field] = {
+    "redfish_address": Field(
+        _address,
+        "URL of the BMC, such as https://bmc.example.org; the default scheme is https. A path in "
+        "it replaces /redfish/v1/ as the service root. Required.",
+        required=True,
+    ),
+    "redfish_system_id": Field(
+        _system_id,
+        "Path of the system, such as /redfish/v1/Systems/1. Default: the only system of the BMC.",
+    ),
+    "redfish_username": Field(_text, "User of the BMC, with administrator rights."),
+    "redfish_password": Field(_text, "Password of that user."),
+    "redfish_verify_ca": Field(
+        _verify,
+        "true: trust public authorities; the name of a file or folder in [redfish]ca_folder: trust "
+        "the authorities in it; false: do not verify the certificate. Default true.",
+    ),
+    "redfish_auth_type": Field(
+        _one_of(*AUTH_TYPES),
+        "basic, session or auto (session, or basic if the BMC has no sessions). "
+        "Default [redfish]auth_type.",
+    ),
+    "redfish_tls_minimum_version": Field(
+        _one_of(*TLS_VERSIONS), "Lowest TLS version to use: 1.1, 1.2 or 1.3."
+    ),
+    "redfish_tls_ciphers": Field(
+        _ciphers, "Ciphers to offer up to TLS 1.2, separated by colons, in OpenSSL's names."
+    ),
+    "firmware_update_unresponsive_bmc_wait": Field(
+        _seconds, "Seconds a BMC may stay silent after an update of its firmware."
+    ),
+}

@@ -1,0 +1,150 @@
+"""Tasks of a BMC: claims, addresses, progress and results."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import sushy.exceptions
+
+from ironic_lite.drivers.redfish.bmc import connection, faults, resources, transport
+
+Json = dict[str, Any]
+
+DONE, FORGOTTEN = "Done", "Forgotten"
+FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})
+WAITING = frozenset({"New", "Pending", "Starting", "Suspended"})
+"""Values of Task.TaskState (DSP0268): failed tasks, and tasks that mostly wait for a boot."""
+
+_GOOD = frozenset({"OK", "Warning"})
+_RECENT = 10
+"""Number of newest tasks searched for a task whose address was lost."""
+
+
+class Claims:
+    """Requests that this process is about to send for the first time.
+
+    A claim is saved before its request is sent. If a process finds a foreign claim (a conductor
+    died) or a used one (its end could not be saved), it must check whether the request was sent.
+    """
+
+    MOST = 10_000
+    """Limit; beyond it the oldest claims are dropped, which costs one needless check each."""
+
+    def __init__(self) -> None:
+        self._unused: dict[str, None] = {}
+
+    def make(self) -> str:
+        """Return a new claim."""
+        word = secrets.token_hex(8)
+        self._unused[word] = None
+        if len(self._unused) > self.MOST:
+            self._unused.pop(next(iter(self._unused)), None)
+        return word
+
+    def holds(self, word: str | None) -> bool:
+        """Return whether the claim is from this process and unused."""
+        return word in self._unused
+
+    def use(self, word: str | None) -> bool:
+        """Mark a claim as used; return whether it was from this process and unused."""
+        held = self.holds(word)
+        self._unused.pop(word or "", None)
+        return held
+
+
+CLAIMS = Claims()
+
+
+def places(response: transport.Response) -> list[str]:
+    """Return the addresses of the task that a BMC has accepted; empty if the work is done.
+
+    The task comes before its monitor, because some BMCs delete the monitor at the end. The body may
+    also be the changed resource, which does not know the task.
+    """
+    if response.status_code != HTTPStatus.ACCEPTED:
+        return []
+    document = _document(response)
+    task = document.get("@odata.id") if "TaskState" in document else None
+    found = (task, response.headers.get("Location"))
+    return [place for place in found if isinstance(place, str) and place]
+
+
+def begun(link: connection.Link, response: transport.Response, target: str) -> list[str]:
+    """Return the addresses of the task that an answer to a request to ``target`` accepts.
+
+    If the answer has no address, the task is searched for, because accepted work is not done yet.
+    """
+    found = places(response)
+    lost = response.status_code == HTTPStatus.ACCEPTED and not found
+    return running(link, target) if lost else found
+
+
+def look(link: connection.Link, uris: Sequence[str]) -> tuple[str, str]:
+    """Return DONE, FORGOTTEN or a TaskState, and the BMC's message.
+
+    :raises faults.EXPECTED: no answer, or an invalid one.
+    """
+    for uri in uris:
+        try:
+            # Not `Wire.get`: the monitor of a finished task may answer without a body.
+            response = link.wire.answer(uri)
+        except sushy.exceptions.ResourceNotFoundError:
+            continue
+        except sushy.exceptions.HTTPError as error:
+            # The monitor of a finished task returns the answer to the request itself (DSP0266).
+            if not faults.is_refusal(error):
+                raise
+            return "Exception", faults.detail(error, link.node)
+        word, said = _judged(response.status_code, _document(response))
+        return word, faults.scrub(said, link.node)
+    return FORGOTTEN, ""
+
+
+def running(link: connection.Link, target: str, known: Collection[str] = ()) -> list[str]:
+    """Return the address of the newest running task begun by a request to ``target``.
+
+    A task that does not name its request counts; a finished task does not.
+
+    :param known: addresses of other tasks, which are skipped.
+    """
+    root = link.wire.document(link.node.root_prefix)
+    service = resources.link(root, "Tasks")
+    tasks = resources.link(link.wire.document(service), "Tasks") if service else None
+    members = resources.entries(link.wire.document(tasks), "Members") if tasks else []
+    for path in [resources.link(entry) for entry in reversed(members[-_RECENT:])]:
+        task = link.wire.document(path) if path and path not in known else {}
+        state, told = task.get("TaskState"), resources.text(task, "Payload", "TargetUri")
+        ended = not state or state == "Completed" or state in FAILED
+        ours = told is None or told.rstrip("/").endswith(target.rstrip("/"))
+        if path and not ended and ours:
+            return [path]
+    return []
+
+
+def _judged(status: int, document: Json) -> tuple[str, str]:
+    word = document.get("TaskState")
+    if not isinstance(word, str):
+        return ("Running" if status == HTTPStatus.ACCEPTED else DONE), ""
+    said = " ".join(dict.fromkeys(_words(document)))
+    if word == "Completed":
+        good = (document.get("TaskStatus") or "OK") in _GOOD
+        return (DONE if good else "Exception"), said
+    return word, said
+
+
+def _words(document: Json) -> Iterable[str]:
+    for message in resources.entries(document, "Messages"):
+        word = resources.text(message, "Message") or resources.text(message, "MessageId")
+        if word:
+            yield word
+
+
+def _document(response: transport.Response) -> Json:
+    try:
+        found = response.json()
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

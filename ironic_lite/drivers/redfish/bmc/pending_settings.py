@@ -1,0 +1,94 @@
+"""Waiting for settings that may take effect only at the next boot.
+
+Most BMCs apply a setting at once or some seconds after they accepted it (202). Some create a job
+that runs at the next boot. For them the machine is restarted and then returned to its former power
+state.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.domain import states
+from ironic_lite.drivers import base
+
+LOG = logging.getLogger(__name__)
+
+PAUSE = 15.0
+"""Seconds between two checks; a job of firmware settings takes minutes."""
+
+LOOKS, LOOK_PAUSE = 4, 2.0
+"""Number and interval in seconds of the checks before the machine is restarted."""
+
+OCCUPIED = frozenset({states.State.ACTIVE, states.State.RESCUE})
+"""States of machines with an instance, which are not restarted automatically (S5.24)."""
+
+Look = Callable[[base.Task], bool]
+
+
+def see_through(task: base.Task, what: str, is_so: Look) -> None:
+    """Wait until a sent setting has taken effect; restart the machine if it needs that.
+
+    :param what: the setting in words, such as ``boot mode uefi``.
+    :raises errors.HardwareError: the setting has no effect after [redfish]boot_mode_config_timeout
+        seconds, or the machine has an instance.
+    """
+    if _soon(task, is_so):
+        return
+    if task.node.provision_state in OCCUPIED:
+        raise errors.HardwareError(
+            reason=f"The BMC applies {what} at the next boot. The machine has an instance "
+            "and is not restarted automatically: reboot it, then repeat the request."
+        )
+    LOG.info("Node %s: restarting the machine for %s.", task.node.uuid, what)
+    before = task.driver.power.get_power_state(task)
+    task.driver.power.reboot(task)
+    task.node.power_state = base.POWER_ON
+    done = _watch(task, is_so)
+    if before == base.POWER_OFF:
+        task.driver.power.set_power_state(task, base.POWER_OFF)
+        task.node.power_state = base.POWER_OFF
+    if not done:
+        raise errors.HardwareError(
+            reason=f"The machine was restarted for {what}, but its BMC does not show it after "
+            f"{_seconds()} s. Check the job queue and the firmware settings on the BMC, or "
+            "raise [redfish]boot_mode_config_timeout."
+        )
+
+
+def _soon(task: base.Task, is_so: Look) -> bool:
+    for _ in range(LOOKS - 1):
+        if is_so(task):
+            return True
+        task.pause(LOOK_PAUSE)
+    return is_so(task)
+
+
+def _watch(task: base.Task, is_so: Look) -> bool:
+    """Return whether the setting took effect in time; a limit of 0 seconds skips the check."""
+    seconds = _seconds()
+    end = time.monotonic() + seconds
+    while seconds and not _holds(task, is_so):
+        if time.monotonic() >= end:
+            return False
+        task.pause(PAUSE)
+    return True
+
+
+def _holds(task: base.Task, is_so: Look) -> bool:
+    """Check a BMC that may be busy with the change; an unusable answer counts as not yet
+    applied."""
+    try:
+        return is_so(task)
+    except (errors.BmcUnreachable, errors.BmcBadAnswer) as why:
+        LOG.info("Node %s: %s Asking again.", task.node.uuid, why)
+        return False
+
+
+def _seconds() -> int:
+    seconds: int = config.CONF.redfish.boot_mode_config_timeout
+    return seconds

@@ -1,0 +1,95 @@
+"""Answers of a BMC in the form that sushy reads, with error bodies normalized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import sushy.exceptions
+
+from ironic_lite.core import bounded_http
+from ironic_lite.errors import unicode_text
+
+_NAMES = frozenset({"@odata.type", "MessageId", "RelatedProperties", "code"})
+"""Properties that only name things, and whose values matter to this driver and to sushy."""
+_SHOWN = 80
+
+
+class NotJson(sushy.exceptions.SushyError):  # type: ignore[misc]  # sushy ships no types
+    """A successful answer is not a JSON object. ``what`` says what it is instead."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class Response:
+    """One answer, with the attributes that sushy reads from a response of requests."""
+
+    __slots__ = ("_document", "content", "headers", "status_code", "url")
+
+    def __init__(self, url: str, status: int, headers: Mapping[str, str], content: bytes) -> None:
+        """``headers`` must look up names in any case."""
+        self.url = url
+        self.status_code = status
+        self.headers = headers
+        self.content = content
+        self._document: Any = None
+
+    def json(self) -> Any:
+        """Return the JSON document.
+
+        :raises ValueError: it is not JSON.
+        """
+        if self._document is None:
+            self._document = bounded_http.json_value(self.content)
+        return self._document
+
+    def mapping(self) -> dict[str, Any]:
+        """Return the JSON object.
+
+        The error does not quote the body: if the address is not a BMC's, the body may have secrets.
+
+        :raises NotJson: the body is not JSON, or not an object.
+        """
+        try:
+            document = self.json()
+        except bounded_http.TooManyValues as why:
+            raise NotJson(f"{self.url} is {why}") from None
+        except ValueError:
+            kind = (self.headers.get("Content-Type") or "none")[:_SHOWN]
+            size = len(self.content)
+            raise NotJson(f"{self.url} is not JSON: {size} bytes, content type {kind}") from None
+        if not isinstance(document, dict):
+            raise NotJson(f"{self.url} is not a JSON object but {type(document).__name__}")
+        return document
+
+    def tidied(self, secret: str | None) -> Response:
+        """Return an error answer in the form of DSP0266, because sushy breaks on other forms.
+
+        Sushy also logs the message, so a password in it is removed.
+        """
+        if self.status_code < HTTPStatus.BAD_REQUEST:
+            return self
+        try:
+            document = self.json()
+        except ValueError:
+            document = None
+        error = document.get("error") if isinstance(document, dict) else None
+        if not isinstance(error, dict):
+            error = {"message": error if isinstance(error, str) else ""}
+        said = error.get("@Message.ExtendedInfo")
+        entries = said if isinstance(said, list) else [said]
+        error["@Message.ExtendedInfo"] = [entry for entry in entries if isinstance(entry, dict)]
+        body = orjson.dumps({"error": _without(secret, error) if secret else error})
+        return Response(self.url, self.status_code, self.headers, body)
+
+
+def _without(secret: str, said: Any) -> Any:
+    if isinstance(said, str):
+        return unicode_text.blanked(said, secret)
+    if isinstance(said, dict):
+        return {key: one if key in _NAMES else _without(secret, one) for key, one in said.items()}
+    return [_without(secret, one) for one in said] if isinstance(said, list) else said

@@ -1,0 +1,288 @@
+"""HTTP to one BMC with limits on time, size and target address.
+
+A BMC may be slow, may send bytes for ever, or may point to another host. `Wire` is the connector
+handed to sushy (``sushy.Sushy(connector=)``). No request of it outlasts its timeouts or leaves its
+address.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import http.client
+import json
+import logging
+import re
+import ssl
+import urllib.parse
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, cast
+
+import sushy.exceptions
+
+from ironic_lite.core import bmc_metrics, bounded_http
+from ironic_lite.drivers import allowed_networks, deadline
+from ironic_lite.drivers.redfish.bmc import ca_files, info
+from ironic_lite.drivers.redfish.bmc.responses import NotJson, Response
+
+__all__ = ["LIMIT", "NotJson", "Response", "Wire", "WrongTurn"]
+
+LOG = logging.getLogger(__name__)
+
+LIMIT = 16 * 1024 * 1024
+"""Bytes one answer may have; the largest real ones, message registries, have one or two million."""
+
+_REDIRECTS = 3
+_KEEPING = frozenset({HTTPStatus.TEMPORARY_REDIRECT, HTTPStatus.PERMANENT_REDIRECT})
+"""Only these redirections keep the method and body of a POST or PATCH (RFC 9110, 15.4)."""
+_TURNS = _KEEPING | {HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND, HTTPStatus.SEE_OTHER}
+_WEAK = re.compile(r'W/("\w*")')
+
+_HEADERS = {
+    "Accept": "*/*",
+    # Some BMCs give a compressed answer a weak ETag, which a change must not name.
+    "Accept-Encoding": "identity",
+    # Some BMCs fail on connections that stay open between two calls.
+    "Connection": "close",
+    "OData-Version": "4.0",
+    "User-Agent": "ironic-lite",
+}
+
+Headers = Mapping[str, str]
+
+
+class WrongTurn(OSError):
+    """A refused redirection: it would send our credentials elsewhere, or lose the request body."""
+
+
+# -- TLS --------------------------------------------------------------------------------------
+
+
+def tls_context(node: info.Info) -> ssl.SSLContext:
+    """Return the TLS context of a node; nodes with equal settings share one context.
+
+    Loading the certificates of all authorities takes tens of milliseconds and a megabyte, so it
+    happens once and not for each login.
+
+    :raises errors.InvalidParameter: the CA file or folder cannot be read, or has no certificate.
+    """
+    trusted = ca_files.state(node.verify) if isinstance(node.verify, str) else None
+    return _tls_context(node.verify, trusted, node.tls_minimum_version, node.tls_ciphers)
+
+
+@functools.lru_cache(maxsize=32)
+def _tls_context(
+    verify: str | bool, trusted: ca_files.State | None, minimum: str | None, ciphers: str | None
+) -> ssl.SSLContext:
+    context = bounded_http.tls_context()
+    if trusted is not None:
+        ca_files.load(context, trusted)
+    elif verify:
+        context.load_verify_locations(cafile=bounded_http.PUBLIC_AUTHORITIES)
+    else:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if minimum:
+        context.minimum_version = info.TLS_VERSIONS[minimum]
+    if ciphers:
+        context.set_ciphers(ciphers)
+    return context
+
+
+# -- the connector ----------------------------------------------------------------------------
+
+
+class Wire:
+    """Sushy connector that sends each request once; `connection` decides on retries and pauses.
+
+    Sushy's own connector would sleep in this thread, where a stopping service cannot wake it.
+    """
+
+    def __init__(
+        self,
+        node: info.Info,
+        *,
+        connect_timeout: float,
+        read_timeout: float,
+        before: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare the requests to a BMC; nothing is sent yet.
+
+        :param connect_timeout: seconds a connection may take, TLS included.
+        :param read_timeout: seconds from a sent request to its complete answer.
+        :param before: called before each request; if it raises, nothing is sent.
+        :raises errors.InvalidParameter: see `tls_context`.
+        """
+        parts = urllib.parse.urlsplit(node.address)
+        self._base = node.address
+        self._before = before
+        self._host, self._port = parts.hostname or "", parts.port
+        self._secret = node.password
+        self._timeouts = connect_timeout, read_timeout
+        self._tls = tls_context(node) if parts.scheme == "https" else None
+        self._login: dict[str, str] = {}
+
+    @property
+    def has_token(self) -> bool:
+        """Return whether requests carry the token of a Redfish session."""
+        return "X-Auth-Token" in self._login
+
+    def use_password(self, username: str, password: str) -> None:
+        """Send user and password with each request from now on (RFC 7617, in UTF-8)."""
+        pair = base64.b64encode(f"{username}:{password}".encode()).decode()
+        self._login = {"Authorization": f"Basic {pair}"}
+
+    def use_token(self, token: str) -> None:
+        """Send the token of a session with each request from now on."""
+        self._login = {"X-Auth-Token": token}
+
+    def set_auth(self, auth: object) -> None:
+        """Do nothing; sushy calls this. `connection` renews logins, not the connector."""
+
+    # -- reading --------------------------------------------------------------------------
+
+    def document(self, path: str) -> dict[str, Any]:
+        """Return the JSON object at ``path``; sends one GET and parses its answer once.
+
+        :raises sushy.exceptions.SushyError: no answer, or an invalid one (NotJson).
+        """
+        return self.answer(path).mapping()
+
+    def get(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
+        """Return the answer to a GET, checked to be a JSON object.
+
+        :raises sushy.exceptions.SushyError: no answer, or an invalid one (NotJson).
+        """
+        response = self.answer(path, data, headers)
+        # Sushy logs an unparsable answer in full, however large, so it must never receive one.
+        response.mapping()
+        return response
+
+    def answer(self, path: str, data: Any = None, headers: Headers | None = None) -> Response:
+        """Return the unchecked answer to a GET; that of a task's monitor may have no body.
+
+        :raises sushy.exceptions.SushyError: no answer, or an error.
+        """
+        try:
+            return self._asked("GET", path, data, headers)
+        except sushy.exceptions.NotAcceptableError:
+            # Some HPE machines send message registries only compressed.
+            packed = {**(headers or {}), "Accept-Encoding": "gzip"}
+            return self._asked("GET", path, data, packed)
+
+    # -- changing -------------------------------------------------------------------------
+
+    def post(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
+        """Return the answer to a POST.
+
+        :raises sushy.exceptions.SushyError: no answer, or an error.
+        """
+        return self._asked("POST", path, data, headers)
+
+    def put(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
+        """Return the answer to a PUT.
+
+        :raises sushy.exceptions.SushyError: no answer, or an error.
+        """
+        return self._asked("PUT", path, data, headers)
+
+    def delete(self, path: str = "", data: Any = None, headers: Headers | None = None) -> Response:
+        """Return the answer to a DELETE.
+
+        :raises sushy.exceptions.SushyError: no answer, or an error.
+        """
+        return self._asked("DELETE", path, data, headers)
+
+    def patch(
+        self,
+        path: str = "",
+        data: Any = None,
+        headers: Headers | None = None,
+        etag: str | None = None,
+    ) -> Response:
+        """Return the answer to a PATCH.
+
+        Some BMCs refuse their own weak ETags, and some refuse any ETag. The change is then sent
+        again with the strong form, and last without an ETag.
+
+        :raises sushy.exceptions.SushyError: no answer, or an error.
+        """
+        given = {name: value for name, value in (headers or {}).items() if value}
+        weak = _WEAK.fullmatch(etag) if etag else None
+        for tag in (etag, weak and weak[1]) if etag else ():
+            if tag:
+                try:
+                    return self._asked("PATCH", path, data, {**given, "If-Match": tag})
+                except sushy.exceptions.HTTPError as error:
+                    if error.status_code != HTTPStatus.PRECONDITION_FAILED:
+                        raise
+        return self._asked("PATCH", path, data, given)
+
+    # -- the wire -------------------------------------------------------------------------
+
+    def _asked(self, method: str, path: str, data: Any, headers: Headers | None) -> Response:
+        """Return an answer without an error status.
+
+        :raises sushy.exceptions.ConnectionError: no complete answer came in time.
+        :raises sushy.exceptions.HTTPError: the answer has an error status.
+        """
+        # An absolute link may name a host known only in the BMC's own network, or a foreign host.
+        bare = urllib.parse.urlsplit(path)._replace(scheme="", netloc="").geturl()
+        url = urllib.parse.urljoin(self._base, bare)
+        with bmc_metrics.BMCS.call("redfish", method) as counted:
+            try:
+                response = self._followed(method, url, data, headers or {}).tidied(self._secret)
+            except (OSError, http.client.HTTPException) as why:
+                raise sushy.exceptions.ConnectionError(url=url, error=type(why).__name__) from why
+            LOG.debug("%s %s: %d", method, url, response.status_code)
+            counted.result = bmc_metrics.ERROR
+            sushy.exceptions.raise_for_response(method, url, response)
+            counted.result = bmc_metrics.OK
+        return response
+
+    def _followed(self, method: str, url: str, data: Any, headers: Headers) -> Response:
+        """Return the answer after following redirections within the BMC."""
+        body = None if data is None else json.dumps(data, allow_nan=False).encode()
+        sent = {**_HEADERS, **self._login, **headers}
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        for _ in range(_REDIRECTS + 1):
+            response = self._sent(method, url, body, sent)
+            target = response.headers.get("Location")
+            if response.status_code not in _TURNS or not target:
+                return response
+            url = _turn(method, url, target, response.status_code)
+        raise WrongTurn(f"Exceeded {_REDIRECTS} redirects")
+
+    def _sent(self, method: str, url: str, body: bytes | None, headers: Headers) -> Response:
+        # The same login serves a sweep with a short deadline and a step with a long one.
+        connect, read = map(deadline.within, self._timeouts)
+        limits = bounded_http.Limits(connect=connect, whole=read, size=LIMIT)
+        judge = allowed_networks.judge("redfish")
+        target = url.removeprefix(self._base)
+        made = bounded_http.Connection(
+            self._host, self._port, limits=limits, judge=judge, tls=self._tls
+        )
+        with contextlib.closing(made) as connection:
+            connection.connect()
+            self._before()  # after connecting, which may take long
+            with connection.exchange(method, target, headers, body) as answer:
+                content = bounded_http.content(answer, LIMIT)
+                return Response(url, answer.status, cast(Headers, answer.headers), content)
+
+
+def _turn(method: str, url: str, target: str, status: int) -> str:
+    """Return the target URL of a redirection.
+
+    :raises WrongTurn: the redirection leads to another host or changes the method.
+    """
+    there = urllib.parse.urljoin(url, target)
+    before, after = urllib.parse.urlsplit(url), urllib.parse.urlsplit(there)
+    if (after.scheme, after.netloc) != (before.scheme, before.netloc):
+        place = f"{after.scheme}://{after.netloc.rpartition('@')[2]}"
+        raise WrongTurn(f"it redirects to {place}; if that is right, set redfish_address to it")
+    if method != "GET" and status not in _KEEPING:
+        raise WrongTurn(f"it redirects a {method} by {status}, which would lose the request body")
+    return there

@@ -1,0 +1,1 @@
+"""Firmware versions and updates."""

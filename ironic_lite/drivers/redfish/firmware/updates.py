@@ -1,0 +1,335 @@
+"""Firmware updates, one after another, each followed until the BMC has settled.
+
+The whole state is one JSON document on the node (`Work`), saved between any two changes, so that a
+restarted or another conductor can continue. A request that may have been sent already is searched
+for before it is sent again.
+
+::
+
+    look -> send -> follow -> prove -> settle -> rest -> look of the next one
+
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import urllib.parse
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import sushy.exceptions
+
+from ironic_lite import errors
+from ironic_lite.core import clock, config
+from ironic_lite.drivers import arguments, base
+from ironic_lite.drivers.arguments import Image
+from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, resources
+from ironic_lite.drivers.redfish.firmware import versions
+
+LOG = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+FIRST_PAUSE = 10.0
+"""Seconds before the first poll of a task, which may have failed at once."""
+LONGEST_PAUSE = 300.0
+"""Most seconds between two polls; each poll shows the client that the step is alive."""
+BUSY_SECONDS = 900.0
+"""Time limit for a BMC that is busy with other work, or with the request of a dead conductor."""
+FORGOTTEN_LOOKS = 3
+"""Polls with an unknown task before it counts as forgotten: a starting BMC knows no tasks for a
+while, and a machine must not be restarted while its firmware is written."""
+_BUSY = frozenset({HTTPStatus.CONFLICT, HTTPStatus.SERVICE_UNAVAILABLE})
+_ACTION = "#UpdateService.SimpleUpdate"
+_TITLE = "firmware.update"
+
+
+@dataclasses.dataclass(slots=True)
+class Work:
+    """State of a list of images. Times are seconds since the epoch.
+
+    ``index`` is the current image, ``phase`` its next action, ``since`` the start of the phase.
+    ``silent`` is the time of the BMC's last answer if it is silent now. ``by`` is the claim of the
+    process that sends the request, ``uris`` are the addresses of its task, ``before`` is the
+    replaced version, ``sure`` means that the BMC reported success. ``good`` counts answers in a
+    row, ``lost`` counts those in a row without the task.
+    """
+
+    began: float
+    since: float
+    index: int = 0
+    phase: str = "look"
+    silent: float | None = None
+    by: str = ""
+    uris: list[str] = dataclasses.field(default_factory=list)
+    before: str | None = None
+    sure: bool = False
+    rebooted: bool = False
+    good: int = 0
+    lost: int = 0
+
+    def enter(self, phase: str) -> None:
+        """Enter another phase."""
+        self.phase, self.since, self.good = phase, clock.stamp(), 0
+
+    def next(self) -> None:
+        """Start with the next image."""
+        self.index += 1
+        self.by, self.uris, self.before, self.sure, self.rebooted = "", [], None, False, False
+        self.lost = 0
+        self.enter("look")
+
+    @property
+    def age(self) -> float:
+        """Seconds since the start of this phase."""
+        return clock.lived_since(self.since)
+
+
+def begin() -> Work:
+    """Return the state for a new list of images."""
+    now = clock.stamp()
+    return Work(began=now, since=now)
+
+
+def go_on(task: base.Task, images: list[Image], work: Work) -> float | None:
+    """Do what is possible now; return the seconds to the next poll, None at the end.
+
+    :raises errors.HardwareError: an update failed; the text names the component and completed
+        updates.
+    """
+    while work.index < len(images):
+        image = images[work.index]
+        _bound(work, image)
+        try:
+            pause = _PHASES[work.phase](task, image, work)
+            work.silent = None
+        except (errors.BmcUnreachable, errors.BmcBadAnswer, errors.BmcAccessDenied) as why:
+            pause = _silence(task, image, work, why)
+        if pause is not None:
+            return min(pause, LONGEST_PAUSE)
+    return None
+
+
+# -- the phases: each returns the seconds to its next poll, None to continue at once --------------
+
+
+def _look(task: base.Task, image: Image, work: Work) -> float | None:
+    """Note the current version and the intent to send a request, which is saved first."""
+    work.before = versions.version(task, image.component)
+    work.by = jobs.CLAIMS.make()
+    work.enter("send")
+    return 0.0
+
+
+def _send(task: base.Task, image: Image, work: Work) -> float | None:
+    unsure, work.by = not jobs.CLAIMS.use(work.by), "sent"
+    if unsure and _is_new(work, versions.version(task, image.component)):
+        work.enter("settle")  # an earlier conductor's request has been carried out
+        return None
+    target, body = _order(task, image)
+
+    def order(link: connection.Link) -> list[str]:
+        known = jobs.running(link, target) if unsure else []
+        return known or jobs.begun(link, link.wire.post(target, data=body), target)
+
+    try:
+        work.uris = connection.call(task, _refusable(order), read=False)
+    except errors.StepFailed as why:
+        if why.facts.get("busy") and work.age < BUSY_SECONDS:
+            LOG.info("Node %s: %s", task.node.uuid, image.hide(str(why)))
+            work.by = jobs.CLAIMS.make()
+            return _interval()
+        raise failed(image, f"the BMC refused it: {why.facts['reason']}") from None
+    work.enter("follow" if work.uris else "prove")
+    work.sure = not work.uris
+    return min(FIRST_PAUSE, _interval())
+
+
+def _follow(task: base.Task, image: Image, work: Work) -> float | None:
+    word, said = connection.call(task, lambda link: jobs.look(link, work.uris))
+    if word in jobs.FAILED:
+        said = said or "it gives no reason"
+        raise failed(image, f"the BMC could not do it ({word}): {said}")
+    work.lost = work.lost + 1 if word == jobs.FORGOTTEN else 0
+    if word == jobs.DONE or work.lost >= FORGOTTEN_LOOKS:
+        work.sure = word == jobs.DONE
+        work.enter("prove")
+        return None
+    if work.lost:
+        return min(FIRST_PAUSE, _interval())
+    if word in jobs.WAITING and not work.rebooted and image.component != arguments.BMC:
+        bios = image.component == arguments.BIOS
+        grace = 0 if bios else _options().firmware_update_nic_starting_wait
+        if work.age < grace:
+            return float(grace) - work.age
+        _reboot(task, work)
+    return _interval()
+
+
+def _prove(task: base.Task, image: Image, work: Work) -> float | None:
+    """Check that another version runs; if none is reported, trust the BMC's result."""
+    now = versions.version(task, image.component)
+    on_boot = image.component != arguments.BMC and not work.rebooted
+    blind = work.before is None and not (on_boot and image.component == arguments.BIOS)
+    if _is_new(work, now) or (work.sure and blind):
+        work.enter("settle")
+        return None
+    if on_boot:
+        _reboot(task, work)
+        work.since = clock.stamp()
+        return min(FIRST_PAUSE, _interval())
+    options = _options()
+    limit, pause = options.firmware_update_reboot_delay, min(FIRST_PAUSE, _interval())
+    if image.component == arguments.BMC:
+        limit = options.firmware_update_bmc_timeout
+        pause = options.firmware_update_bmc_version_check_interval
+    if work.age < limit:
+        return float(pause)
+    if not work.sure:
+        reason = f"the BMC forgot its task, and the version is still {now or 'not reported'}"
+        raise failed(image, f"{reason}. Look at its log, and run the step again")
+    text = "Node %s: the BMC reports the update of %s as done, but its version is still %s."
+    LOG.warning(text, task.node.uuid, image.component, now)
+    work.enter("settle")
+    return None
+
+
+def _settle(task: base.Task, image: Image, work: Work) -> float | None:
+    """Continue once the BMC has answered several times in a row."""
+    wanted, limit = (
+        _options().firmware_update_required_successes,
+        _options().firmware_update_resource_validation_timeout,
+    )
+    if wanted and limit:
+        try:
+            versions.probe(task)
+        except errors.HardwareError as why:
+            work.good = 0
+            if work.age >= limit:
+                reason = f"{image.component} was updated, but the BMC does not settle within "
+                reason += f"{limit:g} s: {why.message}"
+                raise errors.StepFailed(step=_TITLE, reason=reason) from None
+            return float(_options().firmware_update_validation_interval)
+        work.good += 1
+        if work.good < wanted:
+            return float(_options().firmware_update_validation_interval)
+    work.enter("rest")
+    return float(image.wait) or None
+
+
+def _rest(task: base.Task, image: Image, work: Work) -> float | None:
+    left = image.wait - work.age
+    if left > 0:
+        return left
+    work.next()
+    return None
+
+
+_PHASES: Mapping[str, Callable[[base.Task, Image, Work], float | None]] = {
+    "look": _look,
+    "send": _send,
+    "follow": _follow,
+    "prove": _prove,
+    "settle": _settle,
+    "rest": _rest,
+}
+
+
+def _is_new(work: Work, version: str | None) -> bool:
+    return version is not None and work.before is not None and version != work.before
+
+
+# -- faults -----------------------------------------------------------------------------------
+
+
+def failed(image: Image, why: str) -> errors.StepFailed:
+    """Return the error for an image."""
+    reason = f"{image.component} was not updated from {image.shown}: {image.hide(why)}"
+    return errors.StepFailed(step=_TITLE, reason=reason)
+
+
+def _bound(work: Work, image: Image) -> None:
+    limit = _options().firmware_update_overall_timeout
+    if limit and clock.lived_since(work.began) > limit:
+        reason = f"all updates together take more than {limit:g} s (now in phase {work.phase})"
+        raise failed(image, f"{reason}; see [redfish]firmware_update_overall_timeout")
+
+
+def _silence(task: base.Task, image: Image, work: Work, why: errors.HardwareError) -> float:
+    """Tolerate the silence of a restarting BMC up to a time limit.
+
+    :raises errors.StepFailed: the silence has lasted longer.
+    """
+    work.silent = work.silent or clock.stamp()
+    own = connection.settings(task).unresponsive_wait
+    wait = _options().firmware_update_wait_unresponsive_bmc if own is None else own
+    limit = max(_options().firmware_update_bmc_timeout, float(wait))
+    if clock.lived_since(work.silent) >= limit:
+        raise failed(image, f"no usable answer for {limit:g} s: {why.message}")
+    return min(_interval(), float(_options().firmware_update_bmc_version_check_interval))
+
+
+def _refusable(work: Callable[[connection.Link], list[str]]) -> Callable[..., list[str]]:
+    """Turn a refusal into an error of its own, distinct from all other faults."""
+
+    def tried(link: connection.Link) -> list[str]:
+        try:
+            return work(link)
+        except sushy.exceptions.HTTPError as error:
+            busy = error.status_code in _BUSY
+            if not busy and not faults.is_refusal(error):
+                raise
+            said = faults.detail(error, link.node)
+            raise errors.StepFailed(step=_TITLE, reason=said, busy=busy) from None
+
+    return tried
+
+
+# -- requests ---------------------------------------------------------------------------------
+
+
+def _order(task: base.Task, image: Image) -> tuple[str, Json]:
+    """Return the address and body of an update request.
+
+    :raises errors.UnsupportedDriverExtension: the BMC does not accept updates.
+    """
+    path = resources.link(resources.root(task), "UpdateService")
+    service = (resources.read(task, path) if path else None) or {}
+    target = resources.text(service, "Actions", _ACTION, "target")
+    if target is None:
+        raise resources.lacking(task, "update", "it offers no SimpleUpdate")
+    parts = urllib.parse.urlsplit(image.url)
+    body: Json = {"ImageURI": image.address}
+    known = resources.value(service, "Actions", _ACTION, "TransferProtocol@Redfish.AllowableValues")
+    protocol = parts.scheme.upper()
+    if known is None or protocol in known:
+        body["TransferProtocol"] = protocol
+    # Not inside the URL, which BMCs write into their logs.
+    if parts.username:
+        body["Username"] = urllib.parse.unquote(parts.username)
+    if parts.password:
+        body["Password"] = urllib.parse.unquote(parts.password)
+    return target, body
+
+
+def _reboot(task: base.Task, work: Work) -> None:
+    """Restart the machine, so that tasks waiting for a boot begin."""
+    power = task.driver.power
+    task.driver.deploy.prepare_restart(task)
+    if power.get_power_state(task) == base.POWER_OFF:
+        power.set_power_state(task, base.POWER_ON)
+    else:
+        power.reboot(task)
+    task.forget_agent(keep_token=True)
+    task.node.power_state = base.POWER_ON
+    work.rebooted = True
+
+
+def _interval() -> float:
+    return float(_options().firmware_update_status_interval)
+
+
+def _options() -> Any:
+    return config.CONF.redfish

@@ -1,0 +1,82 @@
+"""Firmware versions of a machine's BIOS, BMC and network cards."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.drivers import arguments, base
+from ironic_lite.drivers.redfish.bmc import resources
+
+Json = dict[str, Any]
+
+
+def components(task: base.Task) -> list[base.FirmwareComponent]:
+    """Return the reported versions, without cards that the BMC does not list while power is off.
+
+    :raises errors.HardwareError: see `connection.call`.
+    """
+    system = resources.system(task)
+    found = []
+    bios = resources.text(system, "BiosVersion")
+    if bios is not None:
+        found.append(base.FirmwareComponent(arguments.BIOS, bios))
+    manager = _manager(task, system)
+    bmc = resources.text(manager, "FirmwareVersion")
+    if bmc is not None:
+        model = resources.text(manager, "Model")
+        found.append(base.FirmwareComponent(arguments.BMC, bmc, model=model))
+    # Some BMCs refuse to list cards until the system has booted.
+    with contextlib.suppress(errors.BmcBadAnswer):
+        found += _cards(task, system)
+    return found
+
+
+def version(task: base.Task, component: str) -> str | None:
+    """Return the version of one component, None if it is not reported.
+
+    :raises errors.HardwareError: see `connection.call`.
+    """
+    if component == arguments.BIOS:
+        return resources.text(resources.system(task), "BiosVersion")
+    if component == arguments.BMC:
+        return resources.text(_manager(task, resources.system(task)), "FirmwareVersion")
+    return next((one.version for one in components(task) if one.component == component), None)
+
+
+def probe(task: base.Task) -> None:
+    """Read the system and its manager, which a settled BMC must have.
+
+    :raises errors.HardwareError: one of them is missing.
+    """
+    if not _manager(task, resources.system(task)):
+        address = task.node.driver_info.get("redfish_address")
+        raise errors.BmcBadAnswer(address=address, reason="it shows no manager")
+
+
+def _manager(task: base.Task, system: Json) -> Json:
+    managers = resources.listed(task, system, "Links", "ManagedBy")
+    return next(managers, None) or {}
+
+
+def _cards(task: base.Task, system: Json) -> Iterator[base.FirmwareComponent]:
+    for chassis in resources.listed(task, system, "Links", "Chassis"):
+        for card in resources.members(task, resources.link(chassis, "NetworkAdapters")):
+            which = resources.text(card, "SerialNumber") or resources.text(card, "Id")
+            for controller in resources.entries(card, "Controllers"):
+                found = resources.text(controller, "FirmwarePackageVersion")
+                if which and found:
+                    yield _card(card, f"{arguments.NIC}{which}", found)
+                    break
+
+
+def _card(card: Json, name: str, found: str) -> base.FirmwareComponent:
+    return base.FirmwareComponent(
+        name,
+        found,
+        vendor=resources.text(card, "Manufacturer"),
+        model=resources.text(card, "Model"),
+        serial_number=resources.text(card, "SerialNumber"),
+    )

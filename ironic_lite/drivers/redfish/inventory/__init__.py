@@ -1,0 +1,1 @@
+"""The inventory of a machine as its BMC reports it."""

@@ -1,0 +1,272 @@
+"""Parsing of a BMC's documents into an inventory in the format of ironic-python-agent.
+
+Pure functions over JSON (DMTF DSP0268: ComputerSystem, Processor, Memory, EthernetInterface, Drive,
+Volume, PCIeFunction, Port). Missing values and values of a wrong type are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from ironic_lite.domain import inspection
+from ironic_lite.drivers.redfish import override
+from ironic_lite.drivers.redfish.bmc import resources
+
+Json = dict[str, Any]
+
+GIB = 1024**3
+
+SMALLEST = 4 * GIB
+"""Least size in bytes of a disk that an image fits on."""
+
+ARCHITECTURES: Mapping[str, str] = MappingProxyType(
+    {
+        "x86": "i686",
+        "x86-64": "x86_64",
+        "IA-64": "ia64",
+        "ARM-A32": "arm",
+        "ARM-A64": "aarch64",
+        "MIPS32": "mips",
+        "MIPS64": "mips64",
+        "RV32": "riscv32",
+        "RV64": "riscv64",
+    }
+)
+"""Architecture names by InstructionSet of a Processor."""
+
+_LARGEST = 2**63 - 1
+_UNUSED = frozenset({"Absent", "Disabled"})
+
+
+# -- the whole machine ---------------------------------------------------------------------------
+
+
+def maker(system: Json) -> Json:
+    """Return ``system_vendor``: names, serial number and firmware."""
+    version = resources.text(system, "BiosVersion")
+    return _told(
+        product_name=resources.text(system, "Model"),
+        serial_number=resources.text(system, "SerialNumber"),
+        manufacturer=resources.text(system, "Manufacturer"),
+        system_uuid=resources.text(system, "UUID"),
+        firmware=None if version is None else {"version": version},
+    )
+
+
+def boot(system: Json) -> Json:
+    """Return ``boot`` with the boot mode; no BMC reports the card that the machine booted from."""
+    word = resources.text(system, "Boot", "BootSourceOverrideMode")
+    return {"current_boot_mode": override.MODE_NAMES.get(word or ""), "pxe_interface": None}
+
+
+def memory(system: Json, modules: Iterable[Json]) -> Json:
+    """Return ``memory``, {} if the size is unknown; modules are read only without a summary."""
+    size = resources.number(system, "MemorySummary", "TotalSystemMemoryGiB")
+    megabytes = _whole(None if size is None else size * 1024)
+    if not megabytes:
+        sizes = (_whole(resources.number(each, "CapacityMiB")) for each in modules if _is(each))
+        megabytes = sum(size for size in sizes if size)
+    return {"physical_mb": megabytes, "total": megabytes * 1024**2} if megabytes else {}
+
+
+def cpu(system: Json, processors: Iterable[Json]) -> Json:
+    """Return ``cpu``: model and architecture of the first processor, and threads of all."""
+    found = [each for each in processors if _is(each) and _computes(each)]
+    first: Json = found[0] if found else {}
+    word = resources.text(first, "InstructionSet")
+    return _told(
+        count=_threads(found) or _summed(system),
+        architecture=ARCHITECTURES.get(word or ""),
+        model_name=resources.text(first, "Model")
+        or resources.text(system, "ProcessorSummary", "Model"),
+        frequency=resources.number(first, "MaxSpeedMHz"),
+    )
+
+
+def _computes(processor: Json) -> bool:
+    """Return whether this processor is a CPU, not a GPU or an FPGA."""
+    return (resources.text(processor, "ProcessorType") or "CPU") == "CPU"
+
+
+def _threads(processors: Sequence[Json]) -> int | None:
+    """Return the total of threads or else of cores; None unless all processors report it."""
+    for name in ("TotalThreads", "TotalCores"):
+        counts = [_whole(resources.number(each, name)) for each in processors]
+        if counts and all(counts):
+            return sum(count for count in counts if count)
+    return None
+
+
+def _summed(system: Json) -> int | None:
+    for name in ("LogicalProcessorCount", "CoreCount", "Count"):
+        count = _whole(resources.number(system, "ProcessorSummary", name))
+        if count:
+            return count
+    return None
+
+
+# -- network cards -------------------------------------------------------------------------------
+
+
+def mac_address(card: Json) -> str | None:
+    """Return the address of an EthernetInterface, None if it has none or is disabled."""
+    if resources.text(card, "Status", "State") in _UNUSED:
+        return None
+    address = resources.text(card, "MACAddress") or resources.text(card, "PermanentMACAddress")
+    return address.lower().replace("-", ":") if address else None
+
+
+def interfaces(cards: Iterable[Json]) -> list[Json]:
+    """Return ``interfaces`` from EthernetInterface documents; each address once."""
+    found: dict[str, Json] = {}
+    for card in cards:
+        address = inspection.address(mac_address(card))
+        if address is not None and address not in found:
+            found[address] = _told(
+                name=resources.text(card, "Id") or address,
+                mac_address=address,
+                speed_mbps=_whole(resources.number(card, "SpeedMbps")),
+                has_carrier=_carrier(resources.text(card, "LinkStatus")),
+                ipv4_address=_ip(card, "IPv4Addresses"),
+                ipv6_address=_ip(card, "IPv6Addresses"),
+            )
+    return list(found.values())
+
+
+def functions(found: Iterable[Json]) -> list[Json]:
+    """Return ``interfaces`` from NetworkDeviceFunction documents, with nested addresses."""
+    cards = []
+    for function in found:
+        inside = resources.value(function, "Ethernet")
+        cards.append({**(inside if isinstance(inside, dict) else {}), **function})
+    return interfaces(cards)
+
+
+def neighbour(port: Json) -> Json:
+    """Return the switch that a Port sees by LLDP (Ethernet.LLDPReceive), {} if there is none."""
+    heard = resources.value(port, "Ethernet", "LLDPReceive")
+    vlan = resources.number(heard, "ManagementVlanId")
+    return _told(
+        switch_chassis_id=resources.text(heard, "ChassisId"),
+        switch_port_id=resources.text(heard, "PortId"),
+        switch_system_name=resources.text(heard, "SystemName"),
+        switch_system_description=resources.text(heard, "SystemDescription"),
+        switch_vlan_id=_whole(vlan),
+    )
+
+
+def ip_address(card: Json) -> tuple[str | None, str | None]:
+    """Return the first IPv4 and the first IPv6 address of an EthernetInterface."""
+    return _ip(card, "IPv4Addresses"), _ip(card, "IPv6Addresses")
+
+
+def _ip(card: Json, name: str) -> str | None:
+    found = (resources.text(entry, "Address") for entry in resources.entries(card, name))
+    return next((each for each in found if each and each not in {"0.0.0.0", "::"}), None)
+
+
+def _carrier(word: str | None) -> bool | None:
+    return None if word is None else word == "LinkUp"
+
+
+# -- disks ---------------------------------------------------------------------------------------
+
+
+def disk(drive: Json) -> Json | None:
+    """Return an entry of ``disks`` from a Drive or SimpleStorage device; None for an empty bay."""
+    size = _whole(resources.number(drive, "CapacityBytes"))
+    if not size or not _is(drive):
+        return None
+    kind = resources.text(drive, "MediaType")
+    return _told(
+        name=resources.text(drive, "Name") or resources.text(drive, "Id") or "disk",
+        size=size,
+        model=resources.text(drive, "Model"),
+        vendor=resources.text(drive, "Manufacturer"),
+        serial=resources.text(drive, "SerialNumber"),
+        rotational={"HDD": True, "SSD": False}.get(kind or ""),
+        wwn=_wwn(drive),
+    )
+
+
+def volume(document: Json) -> Json | None:
+    """Return a volume as ``{"name", "size", "raid_level"}``; None without a size."""
+    size = _whole(resources.number(document, "CapacityBytes"))
+    if not size or not _is(document):
+        return None
+    name = resources.text(document, "Name") or resources.text(document, "Id")
+    return _told(name=name, size=size, raid_type=resources.text(document, "RAIDType"))
+
+
+def controller(storage: Json, disks: Sequence[Json], volumes: Sequence[Json]) -> Json:
+    """Return an entry of ``storage_controllers``."""
+    return {
+        **_told(id=resources.text(storage, "Id"), name=resources.text(storage, "Name")),
+        "drives": list(disks),
+        "volumes": list(volumes),
+    }
+
+
+def local_gb(devices: Iterable[int], drives: Iterable[int], volumes: Iterable[int]) -> int | None:
+    """Return the GiB of the disk that an image is likely to be written to; None without disks.
+
+    It is the smallest disk of at least 4 GiB: among volumes, else among drives; a smaller one of
+    SimpleStorage wins. One GiB is reserved for data beside the image.
+
+    :param devices, drives, volumes: sizes in bytes, of SimpleStorage and of Storage.
+    """
+    best = _smallest(volumes) or _smallest(drives)
+    sizes = [size for size in (_smallest(devices), best) if size]
+    return min(sizes) // GIB - 1 if sizes else None
+
+
+def _smallest(sizes: Iterable[int]) -> int | None:
+    return min((size for size in sizes if size >= SMALLEST), default=None)
+
+
+def _wwn(drive: Json) -> str | None:
+    for one in resources.entries(drive, "Identifiers"):
+        name = (resources.text(one, "DurableName") or "").lower()
+        if name and resources.text(one, "DurableNameFormat") in {"NAA", "EUI"}:
+            return f"0x{name.removeprefix('naa.').removeprefix('0x')}"
+    return None
+
+
+# -- PCI -----------------------------------------------------------------------------------------
+
+
+def pci(function: Json) -> Json:
+    """Return an entry of ``pci_devices`` from a PCIeFunction, with hex numbers without 0x."""
+    return _told(
+        vendor_id=_hex(function, "VendorId"),
+        product_id=_hex(function, "DeviceId"),
+        subsystem_vendor_id=_hex(function, "SubsystemVendorId"),
+        subsystem_id=_hex(function, "SubsystemId"),
+        revision=_hex(function, "RevisionId"),
+        **{"class": resources.text(function, "DeviceClass")},
+    )
+
+
+def _hex(document: Json, name: str) -> str | None:
+    found = resources.text(document, name)
+    return found.lower().removeprefix("0x") if found else None
+
+
+# -- helpers -------------------------------------------------------------------------------------
+
+
+def _is(document: Json) -> bool:
+    """Return whether the part is present, because BMCs also list empty slots."""
+    return resources.text(document, "Status", "State") != "Absent"
+
+
+def _told(**facts: Any) -> Json:
+    """Return the facts without unknown ones."""
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _whole(found: int | float | None) -> int | None:
+    """Return an integer, None if the value is not a number or is implausibly large."""
+    return int(found) if found is not None and 0 <= found <= _LARGEST else None

@@ -1,0 +1,208 @@
+"""Reading of all inventory documents of a machine, within limits on number and time.
+
+An unreadable part loses only itself: many BMCs answer 500 for one document of a hundred, and some
+do not know their network cards while the machine is off. The result names the missing parts.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish.bmc import connection, resources
+from ironic_lite.drivers.redfish.inventory import parts
+
+Json = dict[str, Any]
+
+MOST = 2000
+"""Document limit of one inspection; a larger number is a fault of the BMC."""
+
+SECONDS = 1800.0
+"""Time limit in seconds for all documents together."""
+
+BAD = 3
+"""Unreadable documents of one list, after which its other documents are skipped, because each one
+costs several attempts."""
+
+
+class Survey:
+    """The parts of one machine, read on demand.
+
+    ``faults`` are sentences about parts that could not be read.
+
+    :raises errors.HardwareError: the system itself cannot be read; see `connection.call`.
+    """
+
+    def __init__(self, task: base.Task) -> None:
+        self.task = task
+        self.faults: list[str] = []
+        self.disks_told = True
+        self._address = connection.settings(task).address
+        self._left = MOST
+        self._until = time.monotonic() + SECONDS
+        self.system = resources.system(task)
+
+    def take(self) -> tuple[Json, Json, int | None]:
+        """Return inventory, plug-in data, and the size in GiB of the disk for an image.
+
+        :raises errors.HardwareError: the BMC stopped answering, or its lists have no end.
+        """
+        inventory: Json = {
+            "cpu": parts.cpu(self.system, self._members("Processors", self.system)),
+            "memory": self._memory(),
+            "system_vendor": parts.maker(self.system),
+            "boot": parts.boot(self.system),
+            "interfaces": self._interfaces(),
+        }
+        local_gb = self._disks(inventory)
+        inventory["pci_devices"] = [found for found in map(parts.pci, self._pci()) if found]
+        inventory |= self._addresses()
+        hostname = resources.text(self.system, "HostName")
+        if hostname:
+            inventory["hostname"] = hostname
+        heard = self._neighbours()
+        return inventory, ({"parsed_lldp": heard} if heard else {}), local_gb
+
+    # -- parts ------------------------------------------------------------------------------
+
+    def _memory(self) -> Json:
+        told = parts.memory(self.system, ())
+        return told or parts.memory(self.system, self._members("Memory", self.system))
+
+    def _interfaces(self) -> list[Json]:
+        found = parts.interfaces(self._members("EthernetInterfaces", self.system))
+        if found:
+            return found
+        each = (self._members("NetworkDeviceFunctions", one) for one in self._adapters)
+        return parts.functions(function for some in each for function in some)
+
+    def _disks(self, inventory: Json) -> int | None:
+        """Read disks into the inventory; return the size of the one for an image."""
+        before = len(self.faults)
+        controllers = [self._controller(one) for one in self._members("Storage", self.system)]
+        simple = self._members("SimpleStorage", self.system)
+        listed = (resources.entries(one, "Devices") for one in simple)
+        devices = _kept(map(parts.disk, (device for some in listed for device in some)))
+        drives = [disk for one in controllers for disk in one["drives"]]
+        volumes = [volume for one in controllers for volume in one["volumes"]]
+        inventory["disks"] = drives or devices
+        inventory["storage_controllers"] = controllers
+        self.disks_told = len(self.faults) == before
+        return parts.local_gb(
+            *([one["size"] for one in some] for some in (devices, drives, volumes))
+        )
+
+    def _controller(self, storage: Json) -> Json:
+        drives = self._listed("Drives", storage, "Drives")
+        volumes = self._members("Volumes", storage)
+        disks = _kept(map(parts.disk, drives))
+        return parts.controller(storage, disks, _kept(map(parts.volume, volumes)))
+
+    def _pci(self) -> Iterator[Json]:
+        for device in self._listed("PCIeDevices", self.system, "PCIeDevices"):
+            yield from self._members("PCIeFunctions", device)
+
+    def _neighbours(self) -> Json:
+        """Return the switches that network cards see by LLDP, by port name."""
+        ports = (port for card in self._adapters for port in self._members("Ports", card))
+        found = ((resources.text(port, "Id"), parts.neighbour(port)) for port in ports)
+        return {name: heard for name, heard in found if name and heard}
+
+    @functools.cached_property
+    def _adapters(self) -> list[Json]:
+        chassis = self._listed("Chassis", self.system, "Links", "Chassis")
+        found = (self._members("NetworkAdapters", one) for one in chassis)
+        return [card for some in found for card in some]
+
+    def _addresses(self) -> Json:
+        """Return the BMC's addresses from driver_info, or else from its manager."""
+        host = urllib.parse.urlsplit(self._address).hostname or ""
+        try:
+            known = ipaddress.ip_address(host)
+        except ValueError:
+            return self._told_addresses()
+        six = isinstance(known, ipaddress.IPv6Address)
+        return {"bmc_v6address" if six else "bmc_address": str(known)}
+
+    def _told_addresses(self) -> Json:
+        for manager in self._listed("ManagedBy", self.system, "Links", "ManagedBy"):
+            for card in self._members("EthernetInterfaces", manager):
+                v4, v6 = parts.ip_address(card)
+                if v4 or v6:
+                    found = {"bmc_address": v4, "bmc_v6address": v6}
+                    return {name: address for name, address in found.items() if address}
+        return {}
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def _members(self, name: str, document: Json) -> list[Json]:
+        """Return the documents of the collection that ``name`` leads to."""
+        path = resources.link(document, name)
+        return self._gather(name, functools.partial(resources.members, self.task, path))
+
+    def _listed(self, name: str, document: Json, *names: str) -> list[Json]:
+        """Return the documents that the list of links at this place leads to."""
+        find = functools.partial(resources.listed, self.task, document, *names)
+        return self._gather(name, find)
+
+    def _gather(self, name: str, find: Callable[..., Iterable[Json]]) -> list[Json]:
+        """Return the readable documents of a list.
+
+        :param find: yields the documents; takes ``spare``.
+        :raises errors.BmcUnreachable: the BMC does not answer, or takes too long.
+        """
+        kept: list[Json] = []
+        bad: list[errors.HardwareError] = []
+
+        def spare(why: errors.HardwareError) -> None:
+            bad.append(why)
+            if len(bad) == BAD:
+                raise why
+            self._blame(name, why)
+            self._count()
+
+        try:
+            for one in find(spare=spare):
+                self._count()
+                kept.append(one)
+        except errors.HardwareError as why:
+            if self._left < 0:
+                raise
+            self._blame(name, why)
+        return kept
+
+    def _blame(self, name: str, why: errors.HardwareError) -> None:
+        """Note an unreadable part; raise if the fault is not limited to that part."""
+        if not isinstance(why, errors.BmcBadAnswer | errors.BmcAccessDenied):
+            raise why
+        if isinstance(why, errors.BmcAccessDenied):
+            # A part may need another right or licence; if the login itself fails, this request
+            # raises.
+            resources.system(self.task)
+        sentence = f"{name}: {str(why).rstrip('.')}"
+        if sentence not in self.faults:
+            self.faults.append(sentence)
+
+    def _count(self) -> None:
+        """Count one more document against the limits.
+
+        :raises errors.Stopping: the service stops.
+        """
+        self.task.pause(0)
+        self._left -= 1
+        if self._left < 0:
+            reason = f"it lists more than {MOST} parts"
+            raise errors.BmcBadAnswer(address=self._address, reason=reason)
+        if time.monotonic() > self._until:
+            reason = f"reading its inventory took more than {SECONDS:g} s"
+            raise errors.BmcUnreachable(address=self._address, reason=reason)
+
+
+def _kept(found: Iterable[Json | None]) -> list[Json]:
+    return [one for one in found if one is not None]

@@ -1,0 +1,402 @@
+"""Virtual drives: images that a BMC reads over the network and presents to its machine.
+
+They belong to the system on newer BMCs, to the managers on older ones, and to both on some. All of
+them are emptied, but the system's drives are filled first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import sushy.exceptions
+from sushy.resources.manager import virtual_media
+
+from ironic_lite import errors
+from ironic_lite.core import masking
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+TYPES: Mapping[str, tuple[str, ...]] = {
+    "cdrom": ("CD", "DVD"),
+    "disk": ("USBStick",),
+    "floppy": ("Floppy",),
+}
+"""Redfish's MediaTypes for each of our device types, best first."""
+
+PROTOCOLS: Mapping[str, str] = {
+    "http": "HTTP",
+    "https": "HTTPS",
+    "nfs": "NFS",
+    "cifs": "CIFS",
+    "smb": "CIFS",
+}
+"""Redfish's TransferProtocolType by the scheme of an image URL."""
+
+SHOWN: Mapping[str, str] = {
+    "id": "Id",
+    "name": "Name",
+    "image_name": "ImageName",
+    "connected_via": "ConnectedVia",
+    "write_protected": "WriteProtected",
+}
+
+TRIES, RETRY_PAUSE = 3, 3.0
+"""Attempts and pause after a 5xx answer: an iDRAC may still be busy with the last ejection."""
+
+LOOKS, LOOK_PAUSE = 15, 2.0
+"""Number and interval of the checks whether a drive has reached its requested state."""
+
+_NEXT = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.METHOD_NOT_ALLOWED})
+"""Refusals of a drive that only the BMC's web page can fill, after which the next drive is
+tried."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Drive:
+    """A virtual drive as it was read."""
+
+    path: str
+    document: resources.Json
+
+    @property
+    def types(self) -> list[str]:
+        """Return the drive's own MediaTypes."""
+        found = self.document.get("MediaTypes")
+        return [str(word) for word in found] if isinstance(found, list) else []
+
+    @property
+    def devices(self) -> list[str]:
+        """Return the device types it supports, in our words."""
+        return [device for device, words in TYPES.items() if set(words) & set(self.types)]
+
+    @property
+    def full(self) -> bool | None:
+        """Return whether it holds a medium, judged by its image if unsaid; None if unknown."""
+        inserted = self.document.get("Inserted")
+        if isinstance(inserted, bool):
+            return inserted
+        return True if self.document.get("Image") else None
+
+    @property
+    def protocols(self) -> list[str] | None:
+        """Return the transfer protocols it supports, None if unknown."""
+        action = resources.value(self.document, "Actions", "#VirtualMedia.InsertMedia")
+        found = resources.value(action, "TransferProtocolType@Redfish.AllowableValues")
+        return [str(word) for word in found] if isinstance(found, list) else None
+
+
+def get(task: base.Task) -> list[resources.Json]:
+    """Return the drives, see `base.Management.get_virtual_media`."""
+    return [
+        {
+            "media_types": drive.types,
+            "device_types": drive.devices,
+            "inserted": bool(drive.full),
+            "image": masking.address(resources.text(drive.document, "Image") or "") or None,
+            **{name: _shown(drive.document.get(key)) for name, key in SHOWN.items()},
+        }
+        for drive in drives(task)
+    ]
+
+
+def _shown(value: Any) -> Any:
+    # BMCs name an image by the end of its URL.
+    return masking.address(value) if isinstance(value, str) else value
+
+
+def drives(task: base.Task) -> list[Drive]:
+    """Return the current drives.
+
+    :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
+    """
+    return _drives(task, "get_virtual_media")
+
+
+def attach(
+    task: base.Task, device: str, image_url: str, seen: Sequence[Drive] | None = None
+) -> Drive:
+    """Put an image into the first drive of a type that accepts it, replacing its medium.
+
+    :param seen: the drives, if the caller has just read them.
+    :returns: that drive, as it was before.
+    :raises errors.InvalidParameter: no such drive, or it cannot read this URL.
+    :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
+    :raises errors.HardwareError: the BMC refused, or does not show the image in time.
+    """
+    image = _Image.parse(image_url)
+    _known(device)
+    found = _drives(task, "attach_virtual_media") if seen is None else seen
+    fit = [drive for drive in found if device in drive.devices]
+    if not fit:
+        has = ", ".join(sorted({word for drive in found for word in drive.devices}))
+        reason = f"this machine has no virtual {device}, only {has or 'none'}"
+        raise errors.InvalidParameter(path="device_type", reason=reason)
+    _readers(fit, image)
+    _warn(task, device)
+    try:
+        for drive in fit:
+            _empty(task, drive)
+    except errors.HardwareError as why:
+        raise image.hide(why) from None
+    return fill(task, fit, image_url)
+
+
+def fill(task: base.Task, empty: Sequence[Drive], image_url: str) -> Drive:
+    """Put an image into the first of some drives that accepts it; return that drive.
+
+    :raises errors.InvalidParameter, errors.HardwareError: no drive accepts it, as `attach`.
+    """
+    image = _Image.parse(image_url)
+    try:
+        return _fill(task, _readers(empty, image), image)
+    except errors.HardwareError as why:
+        raise image.hide(why) from None
+
+
+def detach(task: base.Task, devices: Sequence[str] | None = None) -> None:
+    """Empty the drives of these types, None for all.
+
+    :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
+    :raises errors.HardwareError: the BMC refused, or still shows the image.
+    """
+    for device in devices or ():
+        _known(device)
+    for drive in _drives(task, "detach_virtual_media"):
+        wanted = devices is None or not set(devices).isdisjoint(drive.devices)
+        if wanted and not _empty(task, drive):
+            reason = f"The BMC ejected {drive.path} but still shows an image in it. Check it."
+            raise errors.HardwareError(reason=reason)
+
+
+def _known(device: str) -> None:
+    if device not in TYPES:
+        reason = f"{device!r} is not one of {', '.join(TYPES)}"
+        raise errors.InvalidParameter(path="device_type", reason=reason)
+
+
+# -- addresses ------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Image:
+    """An image URL; user and password are split off, because BMCs want them as properties."""
+
+    url: str
+    scheme: str
+    user: str | None
+    password: str | None = dataclasses.field(repr=False)
+
+    @classmethod
+    def parse(cls, url: str) -> _Image:
+        """Parse an image URL.
+
+        :raises errors.InvalidParameter: naming ``image_url``.
+        """
+        try:
+            parts = urllib.parse.urlsplit(url)
+            host = parts.hostname
+        except ValueError as why:
+            raise errors.InvalidParameter(path="image_url", reason=str(why)) from None
+        if parts.scheme not in base.IMAGE_SCHEMES:
+            schemes = ", ".join(base.IMAGE_SCHEMES)
+            reason = f"its scheme is {parts.scheme[:32]!r}, not one of {schemes}"
+            raise errors.InvalidParameter(path="image_url", reason=reason)
+        if not host or not parts.path.strip("/"):
+            reason = "must have a host and the path of an image"
+            raise errors.InvalidParameter(path="image_url", reason=reason)
+        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
+        user, password = (
+            urllib.parse.unquote(part) if part else None
+            for part in (parts.username, parts.password)
+        )
+        return cls(bare.geturl(), parts.scheme, user, password)
+
+    @property
+    def protocol(self) -> str | None:
+        """Return the TransferProtocolType; None if sushy derives it for the BMC."""
+        return None if self.scheme in {"http", "https"} else PROTOCOLS[self.scheme]
+
+    def hide(self, error: errors.HardwareError) -> errors.HardwareError:
+        """Return an error without secrets: the password, the key of a signed URL, and the random
+        part of a medium's name, because BMCs repeat them.
+        """
+        query = urllib.parse.urlsplit(self.url).query
+        for secret in filter(None, (self.password, query, masking.unguessable(self.url))):
+            facts = {
+                name: fact.replace(secret, masking.MASK) if isinstance(fact, str) else fact
+                for name, fact in error.facts.items()
+            }
+            error = type(error)(error.message.replace(secret, masking.MASK), **facts)
+        return error
+
+
+def _readers(drives: Sequence[Drive], image: _Image) -> list[Drive]:
+    """Return the drives that can read the image, as far as the BMC reports it.
+
+    :raises errors.InvalidParameter: no drive can.
+    """
+    word = PROTOCOLS[image.scheme]
+    found = [drive for drive in drives if drive.protocols is None or word in drive.protocols]
+    if not found:
+        known = ", ".join(sorted({word for drive in drives for word in drive.protocols or ()}))
+        reason = f"the BMC cannot read images by {word}, only by {known or 'nothing'}"
+        raise errors.InvalidParameter(path="image_url", reason=reason)
+    return found
+
+
+# -- finding drives -------------------------------------------------------------------------------
+
+
+def _drives(task: base.Task, method: str) -> list[Drive]:
+    """Return all drives, the system's first.
+
+    :raises errors.UnsupportedDriverExtension: the machine has no virtual drives.
+    """
+    system = resources.system(task)
+    paths = [resources.link(system, "VirtualMedia")]
+    paths += [resources.link(manager, "VirtualMedia") for manager in _managers(task, system)]
+    found: dict[str, Drive] = {}
+    for path in dict.fromkeys(paths):
+        for document in resources.members(task, path):
+            place = resources.text(document, "@odata.id")
+            if place is not None:
+                found[place] = Drive(place, document)
+    if not found:
+        raise resources.lacking(task, method, "it has no VirtualMedia")
+    return list(found.values())
+
+
+def _managers(task: base.Task, system: resources.Json) -> Iterator[resources.Json]:
+    for name in ("ManagedBy", "Managers"):
+        if resources.entries(system, "Links", name):
+            yield from resources.listed(task, system, "Links", name)
+            return
+
+
+def _warn(task: base.Task, device: str) -> None:
+    """Warn that a machine will not boot from its virtual CD, because attaching succeeds anyway."""
+    system = resources.system(task)
+    quirk = quirks.of(resources.text(system, "Manufacturer"))
+    if device != "cdrom" or quirk.media_boots is None:
+        return
+    for manager in _managers(task, system):
+        version = resources.text(manager, "FirmwareVersion")
+        if not quirks.media_boots(quirk, version):
+            LOG.warning(
+                "Node %s: with firmware %s of its BMC, the boot device cdrom is not the virtual "
+                "drive.",
+                task.node.uuid,
+                version,
+            )
+
+
+# -- filling and emptying -------------------------------------------------------------------------
+
+
+def _fill(task: base.Task, drives: list[Drive], image: _Image) -> Drive:
+    """Insert the image into the first drive that accepts it.
+
+    :raises errors.HardwareError: no drive accepts it.
+    """
+    refusals = []
+    for drive in drives:
+        refusal = _insist(task, functools.partial(_insert, drive=drive, image=image))
+        if refusal is None:
+            if not _becomes(task, drive, full=True):
+                shown = masking.address(image.url)
+                reason = (
+                    f"The BMC accepted {shown} but does not show it in {drive.path}. "
+                    "Check that the BMC reaches that address, and that it is an image."
+                )
+                raise errors.HardwareError(reason=reason)
+            return drive
+        refusals.append(f"{drive.path}: {refusal}")
+    reason = f"The BMC refused the image {masking.address(image.url)}: {'; '.join(refusals)}."
+    raise errors.HardwareError(reason=reason)
+
+
+def _insert(link: connection.Link, drive: Drive, image: _Image) -> str | None:
+    """Insert an image with the properties that sushy knows the BMC needs; return a refusal."""
+    try:
+        medium = virtual_media.VirtualMedia(link.wire, drive.path)
+        medium.insert_media(
+            image.url,
+            username=image.user,
+            password=image.password,
+            transfer_protocol=image.protocol,
+        )
+    except sushy.exceptions.MissingActionError:
+        return "it cannot be filled over Redfish"
+    except sushy.exceptions.HTTPError as error:
+        if error.status_code not in _NEXT or faults.is_busy(error):
+            raise
+        return faults.detail(error, link.node)
+    return None
+
+
+def _empty(task: base.Task, drive: Drive) -> bool:
+    """Eject a drive's medium; return whether the BMC shows the drive empty.
+
+    A drive that was full is read again, because the same drive may have another path.
+    """
+    if not drive.full:
+        return True
+    now = resources.read(task, drive.path)
+    if now is None or not Drive(drive.path, now).full:
+        return True
+    _insist(task, lambda link: _eject(link, drive))
+    return _becomes(task, drive, full=False)
+
+
+def _eject(link: connection.Link, drive: Drive) -> None:
+    action = resources.value(drive.document, "Actions", "#VirtualMedia.EjectMedia")
+    target = resources.text(action, "target")
+    if target is None:
+        resources.patch(link, drive.path, {"Image": None, "Inserted": False})
+        return
+    try:
+        link.wire.post(target, data={})
+    except sushy.exceptions.HTTPError as error:
+        if error.status_code not in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNSUPPORTED_MEDIA_TYPE}:
+            raise
+        # Most BMCs need an empty object, but a few cannot parse it.
+        link.wire.post(target)
+
+
+def _insist(task: base.Task, work: Callable[[connection.Link], T]) -> T | None:
+    """Call a function, and retry it after a 5xx answer."""
+    for _ in range(TRIES - 1):
+        done, result = connection.call(task, functools.partial(_try, work=work), read=False)
+        if done:
+            return result
+        task.pause(RETRY_PAUSE)
+    return connection.call(task, work, read=False)
+
+
+def _try(link: connection.Link, work: Callable[[connection.Link], T]) -> tuple[bool, T | None]:
+    try:
+        return True, work(link)
+    except sushy.exceptions.ServerSideError as error:
+        if faults.is_busy(error):
+            raise
+        return False, None
+
+
+def _becomes(task: base.Task, drive: Drive, *, full: bool) -> bool:
+    """Poll until the drive is full or empty; a drive without a state counts as changed."""
+    for _ in range(LOOKS):
+        now = resources.read(task, drive.path)
+        if now is None or Drive(drive.path, now).full in {full, None}:
+            return True
+        task.pause(LOOK_PAUSE)
+    return False

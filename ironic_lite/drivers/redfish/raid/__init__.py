@@ -1,0 +1,1 @@
+"""RAID volumes on the controllers of a BMC."""

@@ -1,0 +1,307 @@
+"""Reading of RAID controllers, disks and volumes from a BMC.
+
+Plain documents are read, not sushy's classes, which fail as a whole if one drive has a missing or
+invalid property.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import sushy.exceptions
+
+from ironic_lite.drivers.redfish.bmc import connection, quirks, resources, transport
+from ironic_lite.drivers.redfish.raid import selection
+
+Json = dict[str, Any]
+
+RAID_TYPES: Mapping[str, str] = {
+    "0": "RAID0",
+    "1": "RAID1",
+    "5": "RAID5",
+    "6": "RAID6",
+    "1+0": "RAID10",
+    "5+0": "RAID50",
+    "6+0": "RAID60",
+}
+_LEVELS = {word: level for level, word in RAID_TYPES.items()}
+_OLD_TYPES = {
+    # Volumes before schema 1.3.1 lack RAIDType.
+    "NonRedundant": "0",
+    "Mirrored": "1",
+    "StripedWithParity": "5",
+    "SpannedMirrors": "1+0",
+    "SpannedStripesWithParity": "5+0",
+}
+_KINDS = {"HDD": "hdd", "SSD": "ssd"}
+_INTERFACES = {"SATA": "sata", "SAS": "sas", "SCSI": "scsi", "NVMe": "nvme", "PCIe": "nvme"}
+_MOST = 512
+"""Member limit of one collection; a larger collection is a fault of the BMC."""
+_LOCKED = frozenset({"Locked", "Foreign"})
+"""Values of Drive.EncryptionStatus (DSP0268) of disks whose data is not accessible now."""
+_WWN_DIGITS = 16
+APPLY = "@Redfish.OperationApplyTime"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Volume:
+    """An existing volume. ``size`` is in bytes; ``drives`` are the paths of its disks.
+
+    ``raw`` is a passed-through disk that the controller calls a volume, or a namespace of an NVMe
+    drive. It is not deleted, because the drive would then have no usable space.
+    """
+
+    path: str
+    name: str
+    level: str | None
+    size: int
+    drives: tuple[str, ...]
+    raw: bool
+    hint: Mapping[str, str] | None
+    times: tuple[str, ...] | None
+
+    @property
+    def ident(self) -> str:
+        """The last segment of its path."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Controller:
+    """A storage subsystem. ``times`` are the supported apply times; None if it does not say."""
+
+    name: str
+    label: str
+    maker: str
+    levels: frozenset[str] | None
+    volumes_path: str
+    times: tuple[str, ...] | None
+    drives: tuple[Json, ...]
+    volumes: tuple[Volume, ...]
+
+    def offered(self, *, emptied: bool) -> selection.Controller:
+        """Return it for `selection.choose`; ``emptied``: its volumes will be deleted first."""
+        uses = self._uses(set() if not emptied else {one.ident for one in self.volumes})
+        disks = tuple(_disk(one, uses.get(_link(one)), emptied=emptied) for one in self.drives)
+        return selection.Controller(self.name, disks, self.levels, self.label)
+
+    def _uses(self, going: Collection[str]) -> dict[str, str]:
+        """Return disk path -> its use, ignoring the volumes that will be deleted.
+
+        Some BMCs report the use at the volume, some at the disk. A volume without any such report
+        may be on any disk.
+        """
+        there = {one.ident: one for one in self.volumes}
+        on = {_link(drive): self._on(drive) for drive in self.drives}
+        placed = set().union(*on.values(), going)
+        lost = [one.name for ident, one in there.items() if ident not in placed]
+        found = {path: f"it may be in volume {lost[0]}, which lists no disk" for path in on if lost}
+        for path, idents in on.items():
+            for ident in sorted(idents - set(going)):
+                one = there.get(ident)
+                found[path] = _used(one) if one else f"it is in volume {ident}, which is not listed"
+        return found
+
+    def _on(self, drive: Json) -> set[str]:
+        """Return the last path segments of the volumes that a disk is in."""
+        path = _plain(_link(drive))
+        here = {one.ident for one in self.volumes if path in map(_plain, one.drives)}
+        told = _paths(resources.value(drive, "Links", "Volumes"))
+        return here | {_plain(volume).rpartition("/")[2] for volume in told}
+
+
+def _used(volume: Volume) -> str:
+    if volume.raw:
+        return f"it is passed through as {volume.name} (delete_existing takes it)"
+    return f"it is in volume {volume.name} (delete_existing deletes that)"
+
+
+def read(link: connection.Link) -> list[Controller]:
+    """Return the storage subsystems that have volumes or may be RAID controllers.
+
+    :raises faults.EXPECTED: as all reading.
+    """
+    place = link.system().json.get("Storage")
+    if not isinstance(place, dict):
+        return []
+    found = (_controller(link, path) for path in members(link, _link(place)))
+    return [one for one in found if one is not None]
+
+
+def volumes(link: connection.Link, path: str) -> list[Volume]:
+    """Return the volumes of a collection."""
+    return [_volume(link, member) for member in members(link, path)]
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def _link(value: Any) -> str:
+    path = value["@odata.id"]
+    if not isinstance(path, str):
+        raise transport.NotJson(f"an @odata.id is {type(path).__name__}")
+    return path
+
+
+def _paths(values: Any) -> list[str]:
+    found = [_link(value) for value in values or ()]
+    if len(found) > _MOST:
+        raise transport.NotJson(f"it lists {len(found)} members where {_MOST} are possible")
+    return found
+
+
+def _plain(path: str) -> str:
+    """Return the canonical form of a path."""
+    return path.rstrip("/")
+
+
+def members(link: connection.Link, path: str) -> list[str]:
+    """Return the paths of all members of a collection."""
+    return listed(link, link.wire.document(path))
+
+
+def listed(link: connection.Link, page: Json) -> list[str]:
+    """Return the members of a collection, including those of its further pages (DSP0266)."""
+    found = _paths(page.get("Members"))
+    while (more := page.get("Members@odata.nextLink")) is not None:
+        if not isinstance(more, str) or len(found) > _MOST:
+            raise transport.NotJson(f"a list of {len(found)} members or more has no end")
+        page = link.wire.document(more)
+        found += _paths(page.get("Members"))
+        if not page.get("Members"):
+            break
+    return found
+
+
+def _controller(link: connection.Link, path: str) -> Controller | None:
+    """Read a storage subsystem; None if it cannot make volumes."""
+    storage = link.wire.document(path)
+    if not isinstance(storage.get("Volumes"), dict):
+        return None
+    cards = list(_cards(link, storage))
+    levels = _levels(cards)
+    if levels is not None and not levels:
+        return None
+    place = _link(storage["Volumes"])
+    collection = link.wire.document(place)
+    first = cards[0] if cards else {}
+    return Controller(
+        name=str(storage["Id"]),
+        label=str(first.get("Name") or storage.get("Name") or ""),
+        maker=str(first.get("Manufacturer") or ""),
+        levels=levels,
+        volumes_path=place,
+        times=_times(collection),
+        drives=tuple(_drives(link, storage)),
+        volumes=tuple(_volume(link, member) for member in listed(link, collection)),
+    )
+
+
+def _cards(link: connection.Link, storage: Json) -> Iterator[Json]:
+    """Yield the controllers of a subsystem: separate members, or an inline list (until 1.12)."""
+    inline = storage.get("StorageControllers") or []
+    if inline and "Name" in inline[0]:
+        yield from inline
+    elif isinstance(storage.get("Controllers"), dict):
+        for path in members(link, _link(storage["Controllers"])):
+            yield link.wire.document(path)
+
+
+def _levels(cards: Iterable[Json]) -> frozenset[str] | None:
+    told = [card["SupportedRAIDTypes"] for card in cards if "SupportedRAIDTypes" in card]
+    if not told:
+        return None
+    words = {word for words in told for word in words or ()}
+    return frozenset(_LEVELS[word] for word in words if word in _LEVELS)
+
+
+def _drives(link: connection.Link, storage: Json) -> Iterator[Json]:
+    for path in _paths(storage.get("Drives")):
+        try:
+            yield {**link.wire.document(path), "@odata.id": path}
+        except sushy.exceptions.ResourceNotFoundError:
+            # The drive was pulled out after the list was read.
+            continue
+
+
+def _times(document: Json) -> tuple[str, ...] | None:
+    told = document.get(f"{APPLY}Support")
+    return tuple(told.get("SupportedValues") or ()) if isinstance(told, dict) else None
+
+
+def _volume(link: connection.Link, path: str) -> Volume:
+    document = link.wire.document(path)
+    kind = document.get("RAIDType")
+    old = document.get("VolumeType")
+    return Volume(
+        path=path,
+        name=str(document.get("Name") or document["Id"]),
+        level=_LEVELS.get(kind or "") or (None if kind else _OLD_TYPES.get(old or "")),
+        size=_bytes(document.get("CapacityBytes")),
+        drives=tuple(_paths((document.get("Links") or {}).get("Drives"))),
+        raw=old == "RawDevice" or kind == "None" or not (kind or old),
+        hint=_hint(document.get("Identifiers") or ()),
+        times=_times(document),
+    )
+
+
+def _bytes(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _hint(identifiers: Iterable[Json]) -> dict[str, str] | None:
+    """Return the hint that finds the volume among the disks of the booted machine."""
+    for one in identifiers:
+        name = str(one.get("DurableName") or "").lower().removeprefix("0x").removeprefix("naa.")
+        if one.get("DurableNameFormat") in {"NAA", "EUI"} and name:
+            key = "wwn" if len(name) <= _WWN_DIGITS else "wwn_with_extension"
+            return {key: f"0x{name}"}
+    return None
+
+
+def _disk(drive: Json, use: str | None, *, emptied: bool) -> selection.Disk:
+    return selection.Disk(
+        path=_link(drive),
+        name=str(drive["Id"]),
+        size=_bytes(drive.get("CapacityBytes")),
+        kind=_KINDS.get(drive.get("MediaType") or ""),
+        interface=_INTERFACES.get(drive.get("Protocol") or ""),
+        label=str(drive.get("Name") or ""),
+        trouble=_trouble(drive, emptied=emptied) or use,
+    )
+
+
+def _trouble(drive: Json, *, emptied: bool) -> str | None:
+    """Return why a disk cannot be used, whatever volume it is in.
+
+    A hot spare of certain volumes (Dedicated) is free once those volumes are deleted.
+    """
+    status = drive.get("Status") or {}
+    state, health = status.get("State") or "Enabled", status.get("Health") or "OK"
+    spare = _spare(drive)
+    free = {"None", "Dedicated"} if emptied else {"None"}
+    lock = drive.get("EncryptionStatus")
+    for wrong, reason in (
+        (lock in _LOCKED, f"it is encrypted and locked ({lock})"),
+        (_is_foreign(drive), "it is foreign: it holds volumes of another controller"),
+        (state not in {"Enabled", "StandbyOffline"}, f"its state is {state}"),
+        (health == "Critical", "its health is Critical"),
+        (drive.get("FailurePredicted") is True, "it is about to fail"),
+        (spare not in free, f"it is a hot spare ({spare})"),
+        (_bytes(drive.get("CapacityBytes")) <= 0, "the BMC does not report its size"),
+    ):
+        if wrong:
+            return reason
+    return None
+
+
+def _spare(drive: Json) -> str:
+    """Return the kind of hot spare; before schema 1.5 only the drive's indicator reports it."""
+    lamp = "Hotspare" if drive.get("StatusIndicator") == "Hotspare" else "None"
+    return str(drive.get("HotspareType") or lamp)
+
+
+def _is_foreign(drive: Json) -> bool:
+    return any(resources.value(drive, *place) == word for place, word in quirks.FOREIGN)

@@ -1,0 +1,1 @@
+"""Sensor values of a machine."""

@@ -1,0 +1,123 @@
+"""Reading of a machine's sensor documents, for `values` to parse.
+
+Each document is a call of its own. An unreadable document loses only its own sensors, because many
+BMCs answer 500 for one of a dozen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from ironic_lite import errors
+from ironic_lite.drivers import base
+from ironic_lite.drivers.redfish.bmc import resources
+from ironic_lite.drivers.redfish.sensors import values
+
+LOG = logging.getLogger(__name__)
+
+_Found = dict[str, values.Sensors]
+_Part = Callable[[base.Task, resources.Json], _Found]
+
+
+def get(task: base.Task) -> _Found:
+    """Return the sensor values by kind, see `base.Management.get_sensors_data`.
+
+    :raises errors.UnsupportedDriverExtension: the machine has neither chassis nor storage.
+    :raises errors.HardwareError: nothing could be read; the first fault.
+    """
+    system = resources.system(task)
+    has_storage = any(resources.link(system, name) for name in ("SimpleStorage", "Storage"))
+    if not has_storage and not resources.entries(system, "Links", "Chassis"):
+        raise resources.lacking(task, "get_sensors_data", "it shows no chassis and no storage")
+    gathered = _Gathered(task)
+    for chassis in resources.listed(task, system, "Links", "Chassis"):
+        gathered.take(_cooling, chassis)
+        gathered.take(_supplies, chassis)
+    gathered.take(_drives, system)
+    return gathered.result()
+
+
+class _Gathered:
+    """The sensors and faults collected so far."""
+
+    def __init__(self, task: base.Task) -> None:
+        self.task = task
+        self.found: _Found = {kind: {} for kind in values.KINDS}
+        self.faults: list[errors.HardwareError] = []
+
+    def take(self, part: _Part, document: resources.Json) -> None:
+        """Read a part; if the BMC does not answer at all, raise instead of trying the next part."""
+        try:
+            for kind, sensors in part(self.task, document).items():
+                self.found[kind].update(sensors)
+        except errors.BmcBadAnswer as why:
+            LOG.info("Node %s: cannot read some sensors: %s", self.task.node.uuid, why)
+            self.faults.append(why)
+
+    def result(self) -> _Found:
+        """Return all sensors that were read."""
+        if self.faults and not any(self.found.values()):
+            raise self.faults[0]
+        return self.found
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+
+def _cooling(task: base.Task, chassis: resources.Json) -> _Found:
+    """Read fans and temperatures from the source that takes the fewest requests."""
+    name = _id(chassis)
+    old = _read(task, chassis, "Thermal")
+    if old is not None:
+        return values.thermal(old, name)
+    new = _read(task, chassis, "ThermalSubsystem")
+    if new is not None:
+        fans = resources.members(task, resources.link(new, "Fans"))
+        metrics = _read(task, new, "ThermalMetrics") or {}
+        return {
+            "Fan": values.fans(fans, name),
+            "Temperature": values.metrics(metrics, name),
+        }
+    return values.sensors(resources.members(task, resources.link(chassis, "Sensors")), name)
+
+
+def _supplies(task: base.Task, chassis: resources.Json) -> _Found:
+    name = _id(chassis)
+    old = _read(task, chassis, "Power")
+    if old is not None:
+        return values.power(old, name)
+    new = _read(task, chassis, "PowerSubsystem")
+    if new is None:
+        return {}
+    return {"Power": values.supplies(_measured(task, new), f"{_id(new)}@{name}")}
+
+
+def _measured(task: base.Task, subsystem: resources.Json) -> Iterator[resources.Json]:
+    """Yield the power supplies with their metrics."""
+    for supply in resources.members(task, resources.link(subsystem, "PowerSupplies")):
+        yield {**(_read(task, supply, "Metrics") or {}), **supply}
+
+
+def _drives(task: base.Task, system: resources.Json) -> _Found:
+    """Read the drives; SimpleStorage lists them in one document, but also lists backplanes."""
+    name = _id(system)
+    found: values.Sensors = {}
+    for storage in resources.members(task, resources.link(system, "SimpleStorage")):
+        devices = resources.entries(storage, "Devices")
+        real = [device for device in devices if device.get("CapacityBytes")]
+        found.update(values.drives(real, _id(storage), name))
+    if not found:
+        for storage in resources.members(task, resources.link(system, "Storage")):
+            drives = resources.listed(task, storage, "Drives")
+            found.update(values.drives(drives, _id(storage), name))
+    return {"Drive": found}
+
+
+def _read(task: base.Task, document: resources.Json, name: str) -> resources.Json | None:
+    path = resources.link(document, name)
+    return resources.read(task, path) if path else None
+
+
+def _id(document: resources.Json) -> str:
+    return str(document.get("Id"))

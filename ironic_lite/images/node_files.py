@@ -1,0 +1,114 @@
+"""Published files of single nodes on disk: their node and age.
+
+A node that was deleted, or moved to another conductor, leaves files behind; a killed process leaves
+unfinished ones. The caller, who knows the nodes, decides about removal; a file that has changed
+since it was listed is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterable, Iterator
+
+from ironic_lite.core import config
+from ironic_lite.images import published
+
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_SECRET = re.compile(rf"(?P<node>{_UUID})-[\w-]{{22}}(?:\.\w+)?")  # of published.secret_name
+_FOLDER = re.compile(_UUID)
+_LED_TO = re.compile(rf"/(?P<node>{_UUID})/")
+_SCRIPTS = "pxelinux.cfg"
+_SCRIPT_BYTES = 16 * 1024
+_UNFINISHED = ".new-*"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Left:
+    """A file of a node, as it was when it was found.
+
+    ``named``: its name is its node's secret, so the node shows whether it is still in use.
+    """
+
+    file: pathlib.Path
+    node: str
+    named: bool
+    seen: tuple[int, int]
+
+
+def of_nodes(before: float) -> list[Left]:
+    """Return the files below ``[deploy]http_root`` that belong to one node each.
+
+    :param before: seconds since the epoch; files written or named later are left out.
+    """
+    found = []
+    for file in _files(published.folder().glob("*/*")):
+        stamp = seen(file, before)
+        whose = stamp and _whose(file)
+        if stamp and whose:
+            found.append(Left(file, *whose, stamp))
+    return found
+
+
+def unfinished(before: float) -> list[pathlib.Path]:
+    """Return unfinished files not touched since ``before``; their writer has died."""
+    root, state = published.folder(), config.state_path()
+    places = [root, *(path for path in root.glob("*") if path.is_dir())]
+    places += [state / "downloads", state / "media-bases"]
+    return [
+        file
+        for place in places
+        for file in _files(place.glob(_UNFINISHED))
+        if seen(file, before) is not None
+    ]
+
+
+def remove(left: Left) -> bool:
+    """Remove a file unless it was replaced; return whether it was removed.
+
+    :raises errors.LocalFileError: it cannot be removed.
+    """
+    if seen(left.file, float("inf")) != left.seen:
+        return False
+    published.remove(left.file)
+    if left.file.parent.name == left.node:
+        published.remove_folder(left.file.parent)
+    return True
+
+
+def _files(paths: Iterable[pathlib.Path]) -> Iterator[pathlib.Path]:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def seen(file: pathlib.Path, before: float) -> tuple[int, int] | None:
+    """Return an identity of a file's content, None if it is younger or gone."""
+    try:
+        about = file.stat()
+    except OSError:
+        return None
+    # A link to a file that was fetched long ago is as old as its name.
+    return (about.st_ino, about.st_ctime_ns) if about.st_ctime < before else None
+
+
+def _whose(file: pathlib.Path) -> tuple[str, bool] | None:
+    secret = _SECRET.fullmatch(file.name)
+    if secret:
+        return secret["node"], True
+    folder = file.parent.name
+    if _FOLDER.fullmatch(folder):
+        return folder, False
+    led = _LED_TO.search(_text(file)) if folder == _SCRIPTS else None
+    return (led["node"], False) if led else None
+
+
+def _text(file: pathlib.Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_SCRIPT_BYTES).decode("ascii", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,119 @@
+"""Verification of images: their digest, and the format their content shows.
+
+Both read the whole file, so results are remembered until the file changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import Iterator
+
+from ironic_lite import errors
+from ironic_lite.core import config
+from ironic_lite.images import cache, checksums, once, sources
+
+_KNOWN = 256  # files whose digest and format are remembered
+_MOST_SUMS = 4 * 1024 * 1024  # bytes of a file of checksums
+_DIGESTS: once.Once[str] = once.Once(_KNOWN)
+_FORMATS: once.Once[tuple[str, str | None]] = once.Once(_KNOWN)
+
+
+def check(file: pathlib.Path, checksum: checksums.Checksum, *, said: str | None, shown: str) -> str:
+    """Return the format of a verified image.
+
+    :param said: the format its owner gave, if any.
+    :param shown: the image's address, for sentences.
+    :raises errors.ImageUnusable: its digest or format differs, or the format is not permitted.
+    :raises errors.LocalFileError: it cannot be read.
+    """
+    with _told(file):
+        stamp = _proven(file, checksum, shown)
+        return _checked_format(file, stamp, said, shown)
+
+
+def prove(file: pathlib.Path, checksum: checksums.Checksum, *, shown: str) -> None:
+    """Refuse a file whose digest differs from its owner's, whatever its content.
+
+    :param shown: its address, for sentences.
+    :raises errors.ImageUnusable: its digest is another.
+    :raises errors.LocalFileError: it cannot be read.
+    """
+    with _told(file):
+        _proven(file, checksum, shown)
+
+
+def looked_up(
+    source: sources.Source, name: str, *, path: str, algorithm: str | None
+) -> checksums.Checksum:
+    """Return the checksum of an image in a file of checksums.
+
+    :param name: of the image's file.
+    :param path: where the address stands; ``algorithm`` is the one given beside it, if any.
+    :raises errors.Error: the file cannot be fetched, or does not list the image.
+    """
+    file = cache.fetch(source.url, path)
+    if file.stat().st_size > _MOST_SUMS:
+        raise errors.ImageUnusable(image=source.shown, reason="it is too large for checksums")
+    digits = checksums.listed(file.read_text("utf-8", "replace"), name)
+    if digits is None:
+        raise errors.ImageUnusable(image=source.shown, reason=f"it has no checksum of {name}")
+    md5 = config.CONF.agent.allow_md5_checksum
+    return checksums.bare(digits, path, algorithm=algorithm, md5=md5)
+
+
+def _proven(file: pathlib.Path, checksum: checksums.Checksum, shown: str) -> tuple[int, ...]:
+    """Check the digest; return an identity of the file's content."""
+    about = file.stat()
+    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+    found = _DIGESTS.get(
+        (file, checksum.algorithm, *stamp), lambda: checksums.digest(file, checksum.algorithm)
+    )
+    checksum.demand(found, shown)
+    return stamp
+
+
+@contextlib.contextmanager
+def _told(file: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as why:
+        raise errors.LocalFileError(path=str(file), reason=why.strerror or str(why)) from None
+
+
+def _checked_format(
+    file: pathlib.Path, stamp: tuple[int, ...], said: str | None, shown: str
+) -> str:
+    conf = config.CONF.conductor
+    if conf.disable_deep_image_inspection:
+        return said or "raw"
+    found, unsafe = _FORMATS.get((file, *stamp), lambda: _format(file))
+    if unsafe is not None:
+        raise errors.ImageUnusable(image=shown, reason=unsafe)
+    if found not in conf.permitted_image_formats:
+        some = ", ".join(conf.permitted_image_formats)
+        reason = f"it is {found}; [conductor]permitted_image_formats has {some}"
+        raise errors.ImageUnusable(image=shown, reason=reason)
+    # A raw image may begin with a partition table.
+    if said is not None and {said, found} not in ({said}, {"raw", "gpt"}):
+        reason = f"it is {found}, but instance_info/image_disk_format is {said}"
+        raise errors.ImageUnusable(image=shown, reason=reason)
+    return said or ("raw" if found == "gpt" else found)
+
+
+def _format(file: pathlib.Path) -> tuple[str, str | None]:
+    """Return the format of a file, and the reason if it must not be read."""
+    # Loading takes eight MiB, with the cryptography of LUKS, which a conductor without images does
+    # not need.
+    from oslo_utils.imageutils import format_inspector  # noqa: PLC0415
+
+    try:
+        inspector = format_inspector.detect_file_format(str(file))
+        if inspector is None:
+            return "unknown", "its content is of no known format"
+        inspector.safety_check()
+    except format_inspector.SafetyCheckFailed as why:
+        return "unsafe", f"it is not safe to read: {', '.join(sorted(why.failures))}"
+    except format_inspector.ImageFormatError as why:
+        return "unknown", f"its content is of no single format: {why}"
+    return str(inspector), None

@@ -1,0 +1,1 @@
+"""Living conductors, and the conductor that owns a node."""

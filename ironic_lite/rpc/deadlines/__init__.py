@@ -1,0 +1,1 @@
+"""Deadlines of RPC calls: the time a caller waits, known at both ends."""

@@ -1,0 +1,162 @@
+"""What the RSGI application makes of a request: its WSGI environment, and bounds by address."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import types
+from typing import Any
+
+import pytest
+from oslo_config import cfg
+
+from ironic_lite import errors
+from ironic_lite.api import rsgi
+from ironic_lite.api.traffic import body_reader, source_limit
+
+
+class Headers:
+    """Headers as granian has them: values that are not ASCII are among no items."""
+
+    def __init__(self, *pairs: tuple[str, str]) -> None:
+        self._pairs = pairs
+
+    def keys(self) -> list[str]:
+        return list(dict.fromkeys(name for name, _ in self._pairs))
+
+    def items(self) -> list[tuple[str, str]]:
+        return [(name, value) for name, value in self._pairs if value.isascii()]
+
+
+def scope(*headers: tuple[str, str], **more: Any) -> Any:
+    plain = {
+        "method": "GET",
+        "path": "/v1/nodes",
+        "query_string": "",
+        "server": "127.0.0.1:6385",
+        "client": "192.0.2.1:4321",
+        "http_version": "1.1",
+        "scheme": "http",
+        "authority": None,
+    }
+    return types.SimpleNamespace(**{**plain, **more}, headers=Headers(*headers))
+
+
+def test_a_header_that_comes_twice_is_joined() -> None:
+    found = rsgi.environment(scope(("if-match", '"1"'), ("if-match", '"2"')))
+    assert found["HTTP_IF_MATCH"] == '"1","2"'
+
+
+def test_a_condition_that_is_no_text_is_not_left_out() -> None:
+    found = rsgi.environment(scope(("if-match", "é"), ("host", "x")))
+    assert (found["HTTP_IF_MATCH"], found["HTTP_HOST"]) == ("\ufffd", "x")
+
+
+def test_a_name_with_an_underscore_stands_for_no_other_header() -> None:
+    found = rsgi.environment(scope(("x_forwarded_for", "192.0.2.9"), ("content-type", "a/b")))
+    assert "HTTP_X_FORWARDED_FOR" not in found
+    assert found["CONTENT_TYPE"] == "a/b"
+
+
+def test_a_target_in_absolute_form_names_the_host() -> None:
+    assert rsgi.environment(scope(("host", "a"), authority="b:1"))["HTTP_HOST"] == "b:1"
+
+
+@pytest.mark.parametrize(
+    ("client", "address"),
+    [("192.0.2.1:4321", "192.0.2.1"), ("[2001:db8::1]:4321", "2001:db8::1"), ("", "")],
+)
+def test_the_address_of_a_client_has_no_port(client: str, address: str) -> None:
+    assert rsgi.environment(scope(client=client))["REMOTE_ADDR"] == address
+
+
+def test_text_is_bytes_in_latin_1_as_wsgi_has_it() -> None:
+    found = rsgi.environment(scope(path="/v1/nodes/é", query_string="a=é"))
+    assert found["PATH_INFO"].encode("latin-1").decode() == "/v1/nodes/é"
+    assert found["QUERY_STRING"].encode("latin-1").decode() == "a=é"
+
+
+@pytest.fixture
+def limit(conf: cfg.ConfigOpts) -> source_limit.SourceLimit:
+    conf.set_override("max_requests_per_address", 2, group="api")
+    return source_limit.SourceLimit(conf)
+
+
+def test_requests_of_one_address_are_bounded_and_others_are_not(
+    limit: source_limit.SourceLimit,
+) -> None:
+    one, other = {"REMOTE_ADDR": "192.0.2.1"}, {"REMOTE_ADDR": "192.0.2.2"}
+    held = [limit.enter(one) for _ in range(2)]
+    with pytest.raises(errors.TooManyRequests, match="max_requests_per_address"):
+        limit.enter(one)
+    assert limit.enter(other)
+    limit.leave(held[0])
+    assert limit.enter(one)
+    for _ in range(3):
+        assert limit.enter({"REMOTE_ADDR": ""}) == ""  # a Unix socket
+
+
+def test_behind_a_proxy_the_address_that_it_has_seen_counts(conf: cfg.ConfigOpts) -> None:
+    conf.set_override("max_requests_per_address", 1, group="api")
+    conf.set_override("enable_proxy_headers_parsing", True, group="api")
+    limit = source_limit.SourceLimit(conf)
+    for last in ("192.0.2.7", "192.0.2.8"):
+        seen = f"198.51.100.1, {last}"
+        assert limit.enter({"REMOTE_ADDR": "127.0.0.1", "HTTP_X_FORWARDED_FOR": seen}) == last
+
+
+def test_the_addresses_of_one_ipv6_network_are_bounded_together(
+    limit: source_limit.SourceLimit,
+) -> None:
+    held = [limit.enter({"REMOTE_ADDR": f"2001:db8::{number}"}) for number in (1, 2)]
+    with pytest.raises(errors.TooManyRequests, match="max_requests_per_address"):
+        limit.enter({"REMOTE_ADDR": "2001:db8::3"})
+    assert limit.enter({"REMOTE_ADDR": "2001:db8:0:1::3"})
+    for place in held:
+        limit.leave(place)
+    assert limit.enter({"REMOTE_ADDR": "2001:db8::3"})
+
+
+class Front:
+    """Answers with the name of its thread."""
+
+    bodies = body_reader.Reader()
+
+    def immediate(self, environ: dict[str, Any]) -> bool:
+        return bool(environ["PATH_INFO"] == "/livez")
+
+    def __call__(self, _environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [threading.current_thread().name.encode()]
+
+
+class Protocol:
+    """Takes one answer, from any thread, and passes it to the event loop at once."""
+
+    def __init__(self) -> None:
+        self.answered: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def response_bytes(self, _status: int, _headers: Any, body: bytes) -> None:
+        loop = self.answered.get_loop()
+        loop.call_soon_threadsafe(self.answered.set_result, body.decode())
+
+
+def test_a_probe_takes_no_thread_and_an_answered_request_no_place(conf: cfg.ConfigOpts) -> None:
+    conf.set_override("max_requests_per_address", 1, group="api")
+
+    async def ask(paths: list[str]) -> list[str]:
+        front: Any = Front()
+        application, found, tasks = rsgi.Application(front, conf), [], []
+        for path in paths:
+            protocol: Any = Protocol()
+            coroutine = application.__rsgi__(scope(path=path), protocol)
+            tasks.append(asyncio.ensure_future(coroutine))
+            found.append(await asyncio.wait_for(protocol.answered, 60))
+        await application.close()
+        assert all(task.done() for task in tasks)
+        return found
+
+    paths = ["/livez", "/v1/nodes", "/v1/nodes", "/livez"]
+    main = threading.current_thread().name.partition("-")[0]
+    found = [name.partition("-")[0] for name in asyncio.run(ask(paths))]
+    assert found == [main, "request", "request", main]

@@ -1,0 +1,240 @@
+"""Work that hangs for ever: its node fails plainly, and nothing else suffers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from ironic_lite import errors
+from ironic_lite.conductor.work import fence, locks
+from ironic_lite.conductor.work.workers import Workers
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.flows.test_locks import seize
+
+DEPLOYED = {"instance_info": {"image_source": "http://images/a.qcow2", "root_gb": 1}}
+
+
+class Trap:
+    """Drivers one method of which hangs until the trap is opened."""
+
+    def __init__(self) -> None:
+        self.method = ""
+        self.caught: list[str] = []
+        self.opened = threading.Event()
+
+    def drivers(self) -> Registry:
+        return cast(Registry, mortal.Drivers(drivers(), self._around))
+
+    def _around(self, kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == self.method:
+            self.caught.append(f"{kind}.{name}")
+            self.opened.wait(60)
+        return call()
+
+
+@pytest.fixture
+def trap() -> Iterator[Trap]:
+    found = Trap()
+    yield found
+    found.opened.set()
+
+
+@pytest.fixture
+def trapped(build: Callable[..., Rig], trap: Trap) -> Rig:
+    return build(registry=trap.drivers(), conductor__work_timeout=1)
+
+
+def clean(rig: Rig, node: str) -> None:
+    rig.ask("do_node_clean", node, clean_steps=listed("raid.delete_configuration"))
+
+
+def act(verb: str) -> Callable[[Rig, str], None]:
+    return lambda rig, node: rig.ask("do_provisioning_action", node, action=verb)
+
+
+STATES: dict[str, tuple[str, str, Callable[[Rig, str], None], str]] = {
+    "verifying": ("enroll", "get_power_state", act("manage"), "enroll"),
+    "cleaning": ("manageable", "execute_clean_step", clean, "clean failed"),
+    "inspecting": (
+        "manageable",
+        "inspect_hardware",
+        lambda rig, node: rig.ask("inspect_hardware", node),
+        "inspect failed",
+    ),
+    "adopting": ("manageable", "adopt", act("adopt"), "adopt failed"),
+    "deploying": (
+        "available",
+        "execute_deploy_step",
+        lambda rig, node: rig.ask("do_node_deploy", node),
+        "deploy failed",
+    ),
+    "deleting": (
+        "active",
+        "tear_down",
+        lambda rig, node: rig.ask("do_node_tear_down", node),
+        "error",
+    ),
+    "rescuing": (
+        "active",
+        "rescue",
+        lambda rig, node: rig.ask("do_node_rescue", node, rescue_password="secret-1"),
+        "rescue failed",
+    ),
+    "unrescuing": (
+        "rescue",
+        "unrescue",
+        lambda rig, node: rig.ask("do_node_unrescue", node),
+        "unrescue failed",
+    ),
+    "servicing": (
+        "active",
+        "execute_service_step",
+        lambda rig, node: rig.ask(
+            "do_node_service", node, service_steps=listed("bios.factory_reset")
+        ),
+        "service failed",
+    ),
+}
+"""How each busy state is entered from a state, the method that hangs in it, and where it ends."""
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_busy_state_in_which_the_driver_hangs_fails(trapped: Rig, trap: Trap, name: str) -> None:
+    before, trap.method, ask, after = STATES[name]
+    node = trapped.node(before, **DEPLOYED)
+    ask(trapped, node)
+    row = trapped.reaches(node, after)
+    assert "hangs" in row["last_error"]
+    assert "UTC" in row["last_error"]
+    assert "[conductor]work_timeout" in row["last_error"]
+    assert len(trap.caught) == 1, "what hangs is not asked again"
+    assert trapped.service.runtime.workers.wait_idle(10)
+    trap.opened.set()
+    assert trapped.get(node) == row
+    assert trapped.run(node)["state"] == "failed"
+
+
+def test_a_power_change_that_hangs_ends(trapped: Rig, trap: Trap) -> None:
+    trap.method = "set_power_state"
+    node = trapped.node("active", power_state="power off")
+    trapped.ask("change_node_power_state", node, target="power on")
+    row = wait_for(lambda: (found := trapped.get(node))["target_power_state"] is None and found)
+    assert "hangs" in row["last_error"]
+    assert trapped.settled(node)["provision_state"] == "active"
+
+
+def test_hanging_work_touches_nothing_when_it_goes_on(
+    trapped: Rig, trap: Trap, caplog: pytest.LogCaptureFixture
+) -> None:
+    trap.method = "execute_clean_step"
+    node = trapped.node()
+    clean(trapped, node)
+    row = trapped.reaches(node, "clean failed")
+    trap.opened.set()
+    wait_for(lambda: f"Node {node}: the lock was lost" in caplog.text)
+    assert trapped.get(node) == row
+
+
+def test_it_hangs_again_after_a_restart_and_fails_again(
+    build: Callable[..., Rig], trap: Trap
+) -> None:
+    trap.method = "execute_clean_step"
+    first = build(registry=trap.drivers())
+    node = first.node()
+    clean(first, node)
+    wait_for(lambda: trap.caught)
+    first.bury()
+    again = build(registry=trap.drivers(), conductor__work_timeout=1)
+    row = again.reaches(node, "clean failed")
+    assert "hangs" in row["last_error"]
+    assert len(trap.caught) == 2
+
+
+def test_a_stop_does_not_wait_for_what_was_given_up(trapped: Rig, trap: Trap) -> None:
+    trap.method = "execute_clean_step"
+    node = trapped.node()
+    clean(trapped, node)
+    trapped.reaches(node, "clean failed")
+    assert trapped.service.stop(timeout=30)
+
+
+def test_a_full_pool_of_hanging_work_is_replaced(build: Callable[..., Rig], trap: Trap) -> None:
+    trap.method = "execute_clean_step"
+    rig = build(registry=trap.drivers(), conductor__work_timeout=1, conductor__workers_pool_size=4)
+    found = [rig.node() for _ in range(3)]
+    for node in found:
+        clean(rig, node)
+    wait_for(lambda: len(trap.caught) == 3)
+    for node in found:
+        rig.reaches(node, "clean failed")
+    trap.method = ""
+    assert rig.act("provide", rig.node())["provision_state"] == "available"
+
+
+def test_places_of_hanging_work_are_replaced_up_to_the_size() -> None:
+    workers, opened = Workers(1, reserve_percent=0), threading.Event()
+
+    def hang() -> None:
+        opened.wait(30)
+
+    for _ in range(2):
+        workers.claim()
+        workers.run(hang).vacate()
+    assert workers.busy == 1, "the second one hangs beyond the bound"
+    with pytest.raises(errors.NoFreeWorker):
+        workers.claim()
+    opened.set()
+    assert workers.wait_idle(10)
+    workers.claim()
+
+
+def test_progress_of_a_child_is_progress_of_its_parent() -> None:
+    parent, child = locks.Held("a", "parent"), locks.Held("b", "child")
+    child.above = parent
+    child.go_on()
+    assert (parent.progress, child.progress) == (1, 1)
+
+
+def test_work_that_only_pauses_ends_at_its_limit(build: Callable[..., Rig]) -> None:
+    rig = build(conductor__work_timeout=0, conductor__busy_timeout=1)
+    node = rig.node(fake_step_seconds=600)
+    rig.ask("do_node_clean", node, clean_steps=listed("raid.delete_configuration"))
+    row = rig.reaches(node, "clean failed")
+    assert "[conductor]busy_timeout" in row["last_error"]
+
+
+def test_a_database_that_is_away_is_no_fault_of_the_work(
+    trapped: Rig, trap: Trap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap.method = "execute_clean_step"
+    trapped.service._keepalive.stop()
+    later = fence.steady() + 3600
+    monkeypatch.setattr(fence, "steady", lambda: later)
+    node = trapped.node()
+    clean(trapped, node)
+    wait_for(lambda: trap.caught)
+    for _ in range(10):
+        trapped.service.hung.sweep()
+    threading.Event().wait(1.5)
+    assert trapped.get(node)["provision_state"] == "cleaning"
+
+
+def test_hung_work_whose_lock_was_lost_hides_no_other_that_hangs(trapped: Rig, trap: Trap) -> None:
+    """A lost lock stays lost: not all leases can be renewed until its work is given up."""
+    trap.method = "execute_clean_step"
+    lost, other = trapped.node(), trapped.node()
+    clean(trapped, lost)
+    wait_for(lambda: len(trap.caught) == 1)
+    seize(trapped.database, lost, "theirs")
+    trapped.service._keepalive.beat()
+    clean(trapped, other)
+    row = trapped.reaches(other, "clean failed")
+    assert "[conductor]work_timeout" in row["last_error"]
+    assert trapped.get(lost)["lock_token"] == "theirs"
+    trapped.service._keepalive.beat()
+    assert trapped.service.runtime.fence.holds(0)

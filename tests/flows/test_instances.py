@@ -1,0 +1,97 @@
+"""The instance of a node: whose it is, and what is left of it when it is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from ironic_lite.core.context import Context
+from ironic_lite.db.engine.session import Database
+from ironic_lite.drivers.registry import Registry
+from tests.flows import mortal
+from tests.flows.rig import Rig, drivers
+from tests.whole import Whole
+
+INSTANCE = "0d9e8c4f-70a5-4f2b-9d46-9b1c3f1f7a55"
+
+
+@pytest.fixture
+def start(sqlite_database: Database) -> Iterator[Callable[..., Whole]]:
+    """A function that starts a service with options, as ``group__option``."""
+    started: list[Whole] = []
+
+    def make(**options: Any) -> Whole:
+        started.append(Whole(sqlite_database, **options))
+        return started[-1]
+
+    yield make
+    for one in started:
+        one.close()
+
+
+def deployed(whole: Whole, *, lessee: str | None = None) -> str:
+    """Deploy a node for the project p-nova, and return its UUID."""
+    about = {"instance_info": {"project_id": "p-nova"}, "lessee": lessee}
+    node = whole.rig.node("available", instance_uuid=INSTANCE, **about)
+    ask(whole, node, "active")
+    return node
+
+
+def ask(whole: Whole, node: str, target: str) -> None:
+    place = f"/v1/nodes/{node}/states/provision"
+    assert whole.api.put(place, {"target": target}).status == 202
+    whole.rig.settled(node)
+
+
+def lessee(whole: Whole, node: str) -> tuple[str | None, bool]:
+    shown = whole.api.get(f"/v1/nodes/{node}").json
+    return shown["lessee"], shown["driver_internal_info"].get("automatic_lessee", False)
+
+
+def found(whole: Whole, project: str) -> list[str]:
+    listed = whole.api.get(f"/v1/nodes?lessee={project}").json["nodes"]
+    return [node["uuid"] for node in listed]
+
+
+def test_instance_lends_its_node_to_its_project(start: Callable[..., Whole]) -> None:
+    whole = start()
+    node = deployed(whole)
+    assert (lessee(whole, node), found(whole, "p-nova")) == (("p-nova", True), [node])
+    ask(whole, node, "rebuild")
+    assert lessee(whole, node) == ("p-nova", True)
+    ask(whole, node, "deleted")
+    assert (lessee(whole, node), found(whole, "p-nova")) == ((None, False), [])
+
+
+def test_node_with_a_lessee_keeps_it(start: Callable[..., Whole]) -> None:
+    whole = start()
+    node = deployed(whole, lessee="p-other")
+    assert lessee(whole, node) == ("p-other", False)
+    ask(whole, node, "deleted")
+    assert lessee(whole, node) == ("p-other", False)
+
+
+@pytest.mark.parametrize(("source", "wanted"), [("none", None), ("request", "p-asks")])
+def test_lessee_comes_from_where_the_option_says(
+    build: Callable[..., Rig], source: str, wanted: str | None
+) -> None:
+    rig = build(conductor__automatic_lessee_source=source)
+    node = rig.node("available", instance_info={"project_id": "p-nova"})
+    rig.endpoints.do_node_deploy(Context("req-1", project="p-asks"), node_uuid=node)
+    assert rig.settled(node)["lessee"] == wanted
+
+
+def test_failed_teardown_forgets_the_instance(build: Callable[..., Rig]) -> None:
+    def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
+        if name == "tear_down":
+            raise ZeroDivisionError("a bug")
+        return call()
+
+    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    node = rig.node("active", instance_uuid=INSTANCE, instance_info={"a": 1}, instance_name="i")
+    row = rig.call("do_node_tear_down", node)
+    assert row["provision_state"] == "error"
+    assert "Failed to tear down" in row["last_error"]
+    assert (row["instance_uuid"], row["instance_info"], row["instance_name"]) == (None, {}, None)

@@ -1,0 +1,73 @@
+"""What a test leaves behind in its process: threads, child processes, descriptors."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+import pathlib
+import threading
+import time
+
+GRACE = 30.0
+"""Seconds in which what was told to end may end."""
+DESCRIPTORS = 6
+"""More descriptors than before that are borne: pools of connections that a whole module shares."""
+_TASKS = pathlib.Path("/proc/self/task")
+_DESCRIPTORS = "/proc/self/fd"
+_PROCESSES = pathlib.Path("/proc")
+_SHARED = b"nursery.py"
+"""In the command line of processes that all tests of a session share: see `nursery`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sight:
+    """This process at one moment."""
+
+    threads: frozenset[threading.Thread]
+    children: frozenset[str]
+    descriptors: int
+
+
+def look() -> Sight:
+    """Return what there is now."""
+    children: set[str] = set()
+    for task in _TASKS.iterdir() if _TASKS.exists() else ():
+        try:
+            children.update((task / "children").read_text().split())
+        except OSError:  # the thread has just ended
+            continue
+    count = len(os.listdir(_DESCRIPTORS)) if children or os.path.isdir(_DESCRIPTORS) else 0
+    return Sight(frozenset(threading.enumerate()), frozenset(children), count)
+
+
+def since(before: Sight, grace: float = GRACE) -> list[str]:
+    """Return in sentences what is here that was not before, once it has had time to end.
+
+    :param grace: seconds.
+    """
+    end, pause = time.monotonic() + grace, 0.01
+    while found := _more(before, look()):
+        if time.monotonic() > end:
+            return found
+        gc.collect()  # what lies in a cycle is closed by it
+        time.sleep(pause)
+        pause = min(0.5, pause * 2)
+    return []
+
+
+def _more(before: Sight, now: Sight) -> list[str]:
+    threads = [one for one in now.threads - before.threads if one.is_alive()]
+    found = [f"the thread {one.name}" for one in sorted(threads, key=lambda one: one.name)]
+    children = sorted(pid for pid in now.children - before.children if not _shared(pid))
+    found += [f"the child process {pid}" for pid in children]
+    if now.descriptors - before.descriptors > DESCRIPTORS:
+        found.append(f"{now.descriptors - before.descriptors} descriptors")
+    return found
+
+
+def _shared(pid: str) -> bool:
+    try:
+        return _SHARED in (_PROCESSES / pid / "cmdline").read_bytes()
+    except OSError:  # it has just ended
+        return True

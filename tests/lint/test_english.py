@@ -1,0 +1,62 @@
+"""Docstrings and pages are in plain English: the part of it that a program can check."""
+
+from __future__ import annotations
+
+import ast
+import pathlib
+import re
+from collections.abc import Iterator
+
+ROOT = pathlib.Path(__file__).parents[2]
+FOLDERS = ("ironic_lite", "benchmarks")
+LONGEST_LINE = 120
+QUESTION = re.compile(r"(What|Which|Who|Whoever|Whose|Whether|Where|How|Tell whether)\b(?! to\b)")
+PRIVATE = re.compile(r"\b([Ww]hoever|[Ll]est|(?<!there )is none\b|[Mm]end(s|ed|ing)?)\b")
+"""Words that readers who are no native speakers look up."""
+TABLE_OR_CODE = re.compile(r"[ |+=]|\.\. |.*\S  ")
+NUMBER = re.compile(r"\((?:[SC]\d[\w., ]*|invariant \d+[^)]*)\)")
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """Give each docstring with its place, ``path:line``."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "migrations" in path.parts:
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(
+                    node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+                ):
+                    text = ast.get_docstring(node)
+                    if text:
+                        line = getattr(node, "lineno", 1)
+                        yield f"{path.relative_to(ROOT)}:{line}", text
+
+
+def test_docstrings_open_with_an_imperative_or_a_noun() -> None:
+    assert [where for where, text in docstrings() if QUESTION.match(text)] == []
+
+
+def test_docstrings_use_common_words() -> None:
+    assert [where for where, text in docstrings() if PRIVATE.search(text)] == []
+
+
+def test_summaries_have_no_requirement_numbers() -> None:
+    assert [where for where, text in docstrings() if NUMBER.search(text.splitlines()[0])] == []
+
+
+def test_lines_of_prose_are_short() -> None:
+    names = ("README.rst", "CHANGELOG.rst", "CONTRIBUTING.rst")
+    pages = [*sorted((ROOT / "docs").glob("*.rst")), *(ROOT / name for name in names)]
+    found = [
+        f"{page.name}:{number}"
+        for page in pages
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1)
+        if len(line) > LONGEST_LINE and not TABLE_OR_CODE.match(line)
+    ]
+    assert found == []
+
+
+def test_pages_use_common_words() -> None:
+    pages = sorted((ROOT / "docs").glob("*.rst"))
+    assert [page.name for page in pages if PRIVATE.search(page.read_text("utf-8"))] == []
