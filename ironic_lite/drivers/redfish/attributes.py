@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,15 @@ _WORDS = {
 }
 _SHOWN = 12
 """Values that a refusal lists before it only counts the rest."""
+
+
+_VERSION = re.compile(r"(\.v?\d+([._]\d+)*|\d+\.\d+)$")
+"""Version at the end of a registry's name, as in ``.v1_0_3``, ``.1.0.0`` and ``1.0``."""
+
+
+def registry_family(name: str) -> str:
+    """Return the name of a registry in lower case and without its version."""
+    return _VERSION.sub("", name).lower()
 
 
 def registry(document: Json) -> dict[str, Json]:

@@ -31,6 +31,8 @@ _BLIND_LOOKS = 12
 _STALE_LOOKS = 4
 """Polls in which the boot progress may still be from before the restart, if no boot is seen."""
 _ON_RESET = "OnReset"
+_BIOS_REGISTRY = "BiosAttributeRegistry"
+"""Name of the registry where the BIOS settings name none, as on BMCs of NVIDIA."""
 _REGISTRIES = 50
 """Limit of registry files searched for the attribute registry."""
 
@@ -141,20 +143,39 @@ def _registry(task: base.Task, bios: Json) -> dict[str, Json]:
     """Return the registry of these settings as attribute name -> entry; empty if there is none."""
     name = resources.text(bios, "AttributeRegistry")
     place = resources.link(resources.root(task), "Registries")
-    if name is None or place is None:
+    if place is None:
         return {}
     listed = resources.entries(resources.read(task, place) or {}, "Members")
     paths = [path for path in map(resources.link, listed) if path]
-    # The path usually ends with the name; the other files are read to find theirs.
-    paths.sort(key=lambda path: name.partition(".")[0] not in path)
+    file = _registry_file(task, paths, name or _BIOS_REGISTRY)
+    if file is None:
+        LOG.info("Node %s: its BMC has no attribute registry %s.", task.node.uuid, name)
+        return {}
+    uri = _location(file)
+    found = resources.read(task, uri) if uri else None
+    return attributes.registry(found or {})
+
+
+def _registry_file(task: base.Task, paths: list[str], name: str) -> Json | None:
+    """Return the registry file of this name, or else of this name with another version.
+
+    Dell names a newer version than its registry file has, and Supermicro separates the version in
+    another way.
+    """
+    family = attributes.registry_family(name)
+    # The path usually has the name; the other files are read to find theirs.
+    paths = sorted(paths, key=lambda path: family not in path.lower())
+    alike = None
     for path in paths[:_REGISTRIES]:
+        if alike is not None and family not in path.lower():
+            break
         file = resources.read(task, path) or {}
-        if name in (resources.text(file, "Registry"), resources.text(file, "Id")):
-            uri = _location(file)
-            found = resources.read(task, uri) if uri else None
-            return attributes.registry(found or {})
-    LOG.info("Node %s: its BMC has no attribute registry %s.", task.node.uuid, name)
-    return {}
+        names = [resources.text(file, key) or "" for key in ("Registry", "Id")]
+        if name in names:
+            return file
+        if alike is None and family in map(attributes.registry_family, names):
+            alike = file
+    return alike
 
 
 def _location(file: Json) -> str | None:

@@ -12,7 +12,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish import bios
+from ironic_lite.drivers.redfish import attributes, bios
 from ironic_lite.drivers.redfish.bmc import connection
 from tests.drivers import doubles
 from tests.drivers.redfish import conftest
@@ -344,6 +344,52 @@ def test_settings_are_told_with_what_the_registry_knows(served: bmc.Machine) -> 
     serial = found["SystemSerialNumber"]
     assert (serial.read_only, serial.attribute_type, serial.max_length) == (True, "String", 32)
     assert found["SriovEnabled"].value is False
+
+
+@pytest.mark.parametrize(
+    ("named", "file", "id"),
+    [
+        # Dell R750
+        (
+            "BiosAttributeRegistry.v1_0_3",
+            "BiosAttributeRegistry1.0",
+            "BiosAttributeRegistry.v1_0_0",
+        ),
+        # Supermicro X13
+        ("BiosAttributeRegistry.v1_0_0", "BiosAttributeRegistry.1.0.0", "BiosAttributeRegistry"),
+        # NVIDIA GH200 and BlueField-3
+        (None, "BiosAttributeRegistry.1.0.0", "BiosAttributeRegistry"),
+    ],
+)
+def test_a_registry_is_found_whatever_its_version(
+    served: bmc.Machine, named: str | None, file: str, id: str
+) -> None:
+    served[served.places.bios]["AttributeRegistry"] = named
+    path = "/redfish/v1/Registries/BiosAttributeRegistry.v1_0_0"
+    served[path].update(Registry=file, Id=id)
+    other = "/redfish/v1/Registries/NetworkAttributesRegistry"
+    served.add(other, {**served[path], "Id": "NetworkAttributesRegistry", "Registry": "Other.1.0"})
+    found = {one.name: one for one in BIOS.cache_bios_settings(conftest.task_of(served))}
+    assert found["BootMode"].allowable_values == ["Bios", "Uefi"]
+    assert f"GET {other}" not in served.log
+    with pytest.raises(errors.InvalidParameter, match="BootMode must be one of Bios, Uefi"):
+        apply(conftest.task_of(served), BootMode="Uefy")
+
+
+def test_the_registry_of_the_exact_version_is_preferred(served: bmc.Machine) -> None:
+    path = "/redfish/v1/Registries/BiosAttributeRegistry.v1_0_0"
+    older = "/redfish/v1/Registries/BiosAttributeRegistry.v0_9_0"
+    served.add(older, {**served[path], "@odata.id": older, "Location": []})
+    served[older].update(Id="BiosAttributeRegistry.v0_9_0", Registry="BiosAttributeRegistry.v0_9_0")
+    served["/redfish/v1/Registries"]["Members"].reverse()
+    found = {one.name: one for one in BIOS.cache_bios_settings(conftest.task_of(served))}
+    assert found["BootMode"].allowable_values == ["Bios", "Uefi"]
+
+
+def test_registries_of_two_systems_are_told_apart() -> None:
+    family = attributes.registry_family
+    assert family("BiosAttributeRegistryA42.v1_2_60") == "biosattributeregistrya42"
+    assert family("BiosAttributeRegistry113.1.1.3") == "biosattributeregistry113"
 
 
 def test_the_emulator_of_others_has_none_and_that_is_said(machine: conftest.BmcTask) -> None:
