@@ -112,6 +112,11 @@ class Odd(bios.FakeBIOS):
             base.BiosSetting("Secret", "geheim", attribute_type="Password"),
             base.BiosSetting("AdminPassword", "geheim"),
             base.BiosSetting("PasswordStatus", "Locked", attribute_type="Enumeration"),
+            # As BMCs of Cisco, Supermicro and NVIDIA name them, which have no registry.
+            base.BiosSetting("PowerOnPassword", "Disabled"),
+            base.BiosSetting("PasswordCheck_0119", "Setup"),
+            base.BiosSetting("DefaultPasswordPolicy", True),
+            base.BiosSetting("SHA256SetupPassword", "19D283", attribute_type="String"),
             base.BiosSetting("nul", "a\0b\ud800", allowable_values=["x", 1]),  # type: ignore[list-item]
             base.BiosSetting("big", 10**40, lower_bound=-(10**40), upper_bound=2**63 - 1),
             base.BiosSetting("nan", float("nan"), lower_bound=float("nan")),  # type: ignore[arg-type]
@@ -131,9 +136,16 @@ def test_odd_words_of_a_bmc_are_made_to_fit(rig: Rig, monkeypatch: pytest.Monkey
     rows = rig.database.read(lambda conn: bios_settings.of_node(conn, node))
     found = {row["name"]: row for row in rows}
     odd = {"nul", "big", "nan", "list", "twice"}
-    assert set(found) == {"Secret", "AdminPassword", "PasswordStatus", *odd}
-    assert found["Secret"]["value"] is found["AdminPassword"]["value"] is None
-    assert found["PasswordStatus"]["value"] == "Locked"
+    states = {
+        "PasswordStatus": "Locked",
+        "PowerOnPassword": "Disabled",
+        "PasswordCheck_0119": "Setup",
+        "DefaultPasswordPolicy": "True",
+    }
+    secrets = ("Secret", "AdminPassword", "SHA256SetupPassword")
+    assert set(found) == {*secrets, *states, *odd}
+    assert {found[name]["value"] for name in secrets} == {None}
+    assert {name: found[name]["value"] for name in states} == states
     assert (found["nul"]["value"], found["nul"]["allowable_values"]) == ("ab?", ["x", "1"])
     assert (found["big"]["value"], found["big"]["lower_bound"]) == (str(10**40), None)
     assert found["big"]["upper_bound"] == 2**63 - 1

@@ -29,6 +29,12 @@ _NUMBERS = frozenset({"lower_bound", "upper_bound", "min_length", "max_length"})
 _PASSWORD = "Password"
 _TEXTS = frozenset({None, "String"})
 """Types of settings that may be passwords; None: the BMC reports no type."""
+_STATES = frozenset(
+    {"clear", "disable", "disabled", "enable", "enabled", "false", "installed", "locked", "no"}
+    | {"none", "notinstalled", "notset", "off", "on", "required", "set", "setup", "true"}
+    | {"unlocked", "yes"}
+)
+"""Values that state something about a password and cannot be one, as in ``PasswordStatus``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,13 +100,20 @@ def _setting(told: base.BiosSetting) -> Row | None:
         return None
     row: Row = {"name": name, "attribute_type": _word(told.attribute_type)}
     by_name = told.attribute_type in _TEXTS and masking.secret(name)
-    secret = told.attribute_type == _PASSWORD or by_name
+    secret = told.attribute_type == _PASSWORD or (by_name and not _is_state(told.value))
     row["value"] = None if secret else _text(told.value)
     row |= {flag: _flag(getattr(told, flag)) for flag in _FLAGS}
     row |= {number: _number(getattr(told, number)) for number in _NUMBERS}
     words = told.allowable_values
     row["allowable_values"] = None if words is None else [str(_text(word)) for word in words]
     return row
+
+
+def _is_state(value: Any) -> bool:
+    """Return whether the value of a setting named like a secret only states something."""
+    if isinstance(value, str):
+        return not value or value.replace(" ", "").lower() in _STATES
+    return value is None or isinstance(value, bool)
 
 
 def _component(told: base.FirmwareComponent) -> Row | None:
