@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+from ironic_lite.core.json_types import Json, Row
 
 
 class Record:
@@ -13,10 +15,14 @@ class Record:
     Assign whole values (``node.properties = {...}``): a change inside a dictionary is not noticed
     and would be lost. ``changes`` holds what the next save writes. ``objects`` names the JSON
     columns in which NULL reads as {}.
+
+    Subclasses annotate every column. The type checker sees these annotations alone, and so finds a
+    misspelt column.
     """
 
-    __slots__ = ("_changes", "_row")
     objects: ClassVar[tuple[str, ...]] = ()
+    _row: Row
+    _changes: Row
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
@@ -27,21 +33,24 @@ class Record:
         object.__setattr__(self, "_row", dict(row))
         object.__setattr__(self, "_changes", {})
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return object.__getattribute__(self, "_row")[name]
-        except KeyError:
-            raise AttributeError(f"{type(self).__name__} has no column {name}") from None
+    if not TYPE_CHECKING:
+        __slots__ = ("_changes", "_row")
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._row:
-            raise AttributeError(f"{type(self).__name__} has no column {name}")
-        if not _same(self._row[name], value):
-            self._row[name] = value
-            self._changes[name] = value
+        def __getattr__(self, name):
+            try:
+                return object.__getattribute__(self, "_row")[name]
+            except KeyError:
+                raise AttributeError(f"{type(self).__name__} has no column {name}") from None
+
+        def __setattr__(self, name, value):
+            if name not in self._row:
+                raise AttributeError(f"{type(self).__name__} has no column {name}")
+            if not _same(self._row[name], value):
+                self._row[name] = value
+                self._changes[name] = value
 
     @property
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> Row:
         """Return column -> value of every assignment since the last ``settle``."""
         return dict(self._changes)
 
@@ -50,7 +59,7 @@ class Record:
         self._changes.clear()
         self._row.update(written)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Row:
         """Return all columns with their current values."""
         return dict(self._row)
 
@@ -75,7 +84,7 @@ VIF = "tenant_vif_port_id"
 
 
 class Node(Record):
-    """A machine. Annotations name the columns for drivers; ``db.tables.models`` has all columns."""
+    """A machine, with the columns of ``db.tables.models.nodes``."""
 
     __slots__ = ()
     objects = ("driver_info", "driver_internal_info", "properties", "extra", "instance_info")
@@ -84,35 +93,70 @@ class Node(Record):
     uuid: str
     name: str | None
     driver: str
-    driver_info: dict[str, Any]
-    driver_internal_info: dict[str, Any]
-    properties: dict[str, Any]
-    instance_info: dict[str, Any]
-    extra: dict[str, Any]
-    power_state: str | None
-    target_power_state: str | None
+    driver_info: Json
+    driver_internal_info: Json
+    properties: Json
+    extra: Json
+    instance_info: Json
+    instance_uuid: str | None
+    instance_name: str | None
+    chassis_uuid: str | None
     provision_state: str
     target_provision_state: str | None
     provision_updated_at: datetime.datetime | None
-    reservation: str | None
-    lock_token: str | None
-    lock_expires: datetime.datetime | None
-    wake_at: datetime.datetime | None
-    run_uuid: str | None
-    generation: int
+    power_state: str | None
+    target_power_state: str | None
     last_error: str | None
     maintenance: bool
     maintenance_reason: str | None
     fault: str | None
-    protected: bool
-    retired: bool
-    automated_clean: bool | None
-    disable_power_off: bool
-    parent_node: str | None
-    raid_config: dict[str, Any] | None
-    target_raid_config: dict[str, Any] | None
+    health: str | None
     boot_mode: str | None
     secure_boot: bool | None
+    console_enabled: bool
+    inspection_started_at: datetime.datetime | None
+    inspection_finished_at: datetime.datetime | None
+    clean_step: Json | None
+    deploy_step: Json | None
+    service_step: Json | None
+    raid_config: Json | None
+    target_raid_config: Json | None
+    run_uuid: str | None
+    wake_at: datetime.datetime | None
+    generation: int
+    reservation: str | None
+    lock_token: str | None
+    lock_expires: datetime.datetime | None
+    conductor_group: str
+    resource_class: str | None
+    automated_clean: bool | None
+    protected: bool
+    protected_reason: str | None
+    retired: bool
+    retired_reason: str | None
+    owner: str | None
+    lessee: str | None
+    description: str | None
+    network_data: Json | None
+    shard: str | None
+    parent_node: str | None
+    disable_power_off: bool
+    bios_interface: str | None
+    boot_interface: str | None
+    console_interface: str | None
+    deploy_interface: str | None
+    firmware_interface: str | None
+    inspect_interface: str | None
+    management_interface: str | None
+    network_interface: str | None
+    power_interface: str | None
+    raid_interface: str | None
+    rescue_interface: str | None
+    storage_interface: str | None
+    vendor_interface: str | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
+    allocation_uuid: str | None
 
 
 class Port(Record):
@@ -123,13 +167,22 @@ class Port(Record):
 
     id: int
     uuid: str
+    name: str | None
     address: str
     node_uuid: str
     portgroup_uuid: str | None
-    physical_network: str | None
+    extra: Json
+    internal_info: Json
+    local_link_connection: Json
     pxe_enabled: bool
-    extra: dict[str, Any]
-    internal_info: dict[str, Any]
+    physical_network: str | None
+    is_smartnic: bool
+    description: str | None
+    vendor: str | None
+    category: str | None
+    available_for_dynamic_portgroup: bool
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
 
 
 class Portgroup(Record):
@@ -140,11 +193,19 @@ class Portgroup(Record):
 
     id: int
     uuid: str
+    name: str | None
     address: str | None
     node_uuid: str
+    mode: str | None
+    properties: Json
+    standalone_ports_supported: bool
     physical_network: str | None
-    extra: dict[str, Any]
-    internal_info: dict[str, Any]
+    category: str | None
+    dynamic_portgroup: bool
+    extra: Json
+    internal_info: Json
+    created_at: datetime.datetime
+    updated_at: datetime.datetime | None
 
 
 class Lease(NamedTuple):

@@ -78,5 +78,5 @@ def _meant(card: Card, vif: Mapping[str, Any]) -> bool:
 
 
 def _worth(card: Card, networks: Collection[str]) -> tuple[bool, bool, bool]:
-    group = isinstance(card, Portgroup)
-    return card.physical_network in networks, group, group or bool(card.pxe_enabled)
+    near = card.physical_network in networks
+    return (near, True, True) if isinstance(card, Portgroup) else (near, False, card.pxe_enabled)

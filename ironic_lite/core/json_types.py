@@ -1,0 +1,15 @@
+"""The loose types of the package: JSON objects and database rows, named once.
+
+Both stay open: a JSON object holds what clients, agents and BMCs send. Data of a known form has a
+type of its own, such as a ``TypedDict`` or a record.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+"""A JSON object: values are None, bool, int, float, str, lists and objects of these."""
+
+Row = dict[str, Any]
+"""A database row, column -> value."""
