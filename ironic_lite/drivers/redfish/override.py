@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import sushy.exceptions
 
 from ironic_lite import errors
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import connection, faults, quirks
+from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources
 
 NOTE = "redfish_boot_device"
 """Key of the device that must be set again before each boot."""
@@ -22,9 +23,11 @@ TARGETS: Mapping[str, sushy.BootSource] = {
     "bios": sushy.BootSource.BIOS_SETUP,
     "uefihttp": sushy.BootSource.UEFI_HTTP,
 }
-DEVICES = {source.value: device for device, source in TARGETS.items()}
-# Virtual media of Supermicro; sushy sets this value for Cd there.
-DEVICES[sushy.BootSource.USB_CD.value] = "cdrom"
+# The virtual CD of Supermicro: sushy sets it for Cd if both are offered, and an X10 offers no Cd.
+INSTEAD: Mapping[str, sushy.BootSource] = {"cdrom": sushy.BootSource.USB_CD}
+DEVICES = {
+    source.value: device for table in (TARGETS, INSTEAD) for device, source in table.items()
+} | {"CD/DVD": "cdrom"}
 
 MODES: Mapping[str, sushy.BootSourceOverrideMode] = {
     "bios": sushy.BootSourceOverrideMode.LEGACY,
@@ -38,13 +41,15 @@ ALWAYS = sushy.BootSourceOverrideEnabled.CONTINUOUS
 
 def devices(link: connection.Link) -> list[str]:
     """Return the devices that the system offers; all known ones if it does not list them."""
-    allowed = link.system().get_allowed_system_boot_source_values()
-    return [device for device, source in TARGETS.items() if source in allowed]
+    return list(_offered(_system(link)))
 
 
 def read(link: connection.Link) -> dict[str, Any]:
-    """Return ``{"boot_device": str | None, "persistent": bool | None}`` from the BMC."""
-    boot = _boot(link.system())
+    """Return ``{"boot_device": str | None, "persistent": bool | None}`` from the BMC.
+
+    It is the device of the next boot, also if the change waits in the settings resource.
+    """
+    boot = _next_boot(link, _system(link))
     enabled = boot.get("BootSourceOverrideEnabled")
     if enabled in {None, "Disabled"}:
         return {"boot_device": None, "persistent": None}
@@ -71,7 +76,7 @@ def choose_stick(task: base.Task) -> None:
     :raises errors.HardwareError: see `connection.call`.
     """
     connection.call(
-        task, lambda link: _send(link, link.system(), sushy.BootSource.USB, ONCE), read=False
+        task, lambda link: _send(link, _system(link), sushy.BootSource.USB, ONCE), read=False
     )
 
 
@@ -88,7 +93,7 @@ def set_mode(link: connection.Link, mode: str) -> bool:
     :returns: whether the system supports this; some systems show no mode but accept one.
     :raises errors.InvalidParameter: the system offers only other modes.
     """
-    system = link.system()
+    system = _system(link)
     boot = _boot(system)
     before = boot.get("BootSourceOverrideMode")
     if before == MODES[mode].value:
@@ -98,8 +103,10 @@ def set_mode(link: connection.Link, mode: str) -> bool:
         names = ", ".join(offered) or "nothing"
         reason = f"{mode} is not offered by this machine, only {names}"
         raise errors.InvalidParameter(path="boot_mode", reason=reason)
+    whole = _quirks(link, system).whole_boot
+    rest = _rest(_next_boot(link, system)) if whole else {}
     try:
-        system.set_system_boot_options(**{**_rest(link, system), "mode": MODES[mode]})
+        system.set_system_boot_options(**{**rest, "mode": MODES[mode]})
     except sushy.exceptions.HTTPError as error:
         if before is None and faults.is_refusal(error):
             return False
@@ -109,12 +116,12 @@ def set_mode(link: connection.Link, mode: str) -> bool:
 
 def mode_of(link: connection.Link) -> str | None:
     """Return ``bios``, ``uefi``, or None if the system does not report it."""
-    return MODE_NAMES.get(str(_boot(link.system()).get("BootSourceOverrideMode")))
+    return MODE_NAMES.get(str(_boot(_system(link)).get("BootSourceOverrideMode")))
 
 
 def modes(link: connection.Link) -> list[str]:
     """Return the modes that the system offers; both if it has a mode and does not list them."""
-    return _modes(_boot(link.system()))
+    return _modes(_next_boot(link, _system(link)))
 
 
 def _modes(boot: Mapping[str, Any]) -> list[str]:
@@ -126,26 +133,41 @@ def _modes(boot: Mapping[str, Any]) -> list[str]:
 
 def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
     """Set the device, if need be for one boot only; return whether the BMC persists it as asked."""
-    system = link.system()
-    offered = system.get_allowed_system_boot_source_values()
-    if TARGETS[device] not in offered:
-        names = ", ".join(name for name, source in TARGETS.items() if source in offered)
-        reason = f"{device} is not offered by this machine, only {names or 'nothing'}"
+    system = _system(link)
+    offered = _offered(system)
+    if device not in offered:
+        names = ", ".join(offered) or "nothing"
+        reason = f"{device} is not offered by this machine, only {names}"
         raise errors.InvalidParameter(path="boot_device", reason=reason)
     try:
-        _send(link, system, TARGETS[device], ALWAYS if persistent else ONCE)
+        _send(link, system, offered[device], ALWAYS if persistent else ONCE)
     except sushy.exceptions.HTTPError as error:
         if not (persistent and faults.is_refusal(error)):
             raise
-        _send(link, link.system(), TARGETS[device], ONCE)
+        _send(link, _system(link), offered[device], ONCE)
         return False
     return True
 
 
 def _restore(link: connection.Link, device: str) -> None:
-    system = link.system()
-    if _boot(system).get("BootSourceOverrideEnabled") != ONCE.value:
-        _send(link, system, TARGETS[device], ONCE)
+    system = _system(link)
+    if _boot(system).get("BootSourceOverrideEnabled") == ONCE.value:
+        return
+    boot = _next_boot(link, system)
+    chosen = DEVICES.get(str(boot.get("BootSourceOverrideTarget")))
+    if boot.get("BootSourceOverrideEnabled") != ONCE.value or chosen == device:
+        _send(link, system, _offered(system).get(device, TARGETS[device]), ONCE)
+
+
+def _offered(system: Any) -> dict[str, sushy.BootSource]:
+    """Return the devices that the system offers, each with the word for it."""
+    allowed = system.get_allowed_system_boot_source_values()
+    words = {device: (source, INSTEAD.get(device)) for device, source in TARGETS.items()}
+    return {
+        device: next(word for word in each if word in allowed)
+        for device, each in words.items()
+        if not allowed.isdisjoint(each)
+    }
 
 
 def _send(
@@ -154,20 +176,35 @@ def _send(
     target: sushy.BootSource,
     enabled: sushy.BootSourceOverrideEnabled,
 ) -> None:
-    rest = _rest(link, system)
-    same = _boot(system).get("BootSourceOverrideEnabled") == enabled.value
+    boot = _next_boot(link, system)
+    rest = _rest(boot) if _quirks(link, system).whole_boot else {}
+    same = boot.get("BootSourceOverrideEnabled") == enabled.value
     if rest or not same or _quirks(link, system).repeats_enabled:
         rest["enabled"] = enabled
     system.set_system_boot_options(**{**rest, "target": target})
 
 
-def _rest(link: connection.Link, system: Any) -> dict[str, Any]:
-    """Return the current values that must accompany any change of the Boot object."""
-    if not _quirks(link, system).whole_boot:
-        return {}
-    seen = system.boot
-    now = {"mode": seen.mode, "enabled": seen.enabled, "target": seen.target}
-    return {name: value for name, value in now.items() if value is not None}
+def _rest(boot: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a Boot object that must accompany any change of it.
+
+    A BMC that shows no mode gets UEFI, unless it offers only another mode.
+    """
+    offered = _modes(boot)
+    mode = MODES["uefi" if "uefi" in offered or not offered else offered[0]]
+    kinds = {
+        "mode": (sushy.BootSourceOverrideMode, "BootSourceOverrideMode", mode),
+        "enabled": (sushy.BootSourceOverrideEnabled, "BootSourceOverrideEnabled", None),
+        "target": (sushy.BootSource, "BootSourceOverrideTarget", None),
+    }
+    found = {}
+    for name, (kind, key, default) in kinds.items():
+        try:
+            value = kind(boot.get(key))
+        except ValueError:
+            value = default
+        if value is not None:
+            found[name] = value
+    return found
 
 
 def _quirks(link: connection.Link, system: Any) -> quirks.Quirk:
@@ -186,3 +223,24 @@ def _boot(system: Any) -> dict[str, Any]:
         if value is not None:
             boot[name] = value.value
     return boot
+
+
+def _next_boot(link: connection.Link, system: Any) -> dict[str, Any]:
+    """Return the Boot object of the next boot: what waits in the settings resource comes first."""
+    boot = _boot(system)
+    place = resources.link(system.json, "@Redfish.Settings", "SettingsObject")
+    if place is not None:
+        with contextlib.suppress(sushy.exceptions.ResourceNotFoundError):
+            waiting = resources.value(link.wire.document(place), "Boot")
+            known = waiting.items() if isinstance(waiting, dict) else ()
+            boot.update({name: value for name, value in known if value is not None})
+    return boot
+
+
+def _system(link: connection.Link) -> Any:
+    """Return sushy's view of the system, read now."""
+    system = link.system()
+    if system.boot is not None and system.boot.allowed_values is None:
+        # Sushy looks for a word in this list, and fails without a list.
+        system.boot.allowed_values = []
+    return system

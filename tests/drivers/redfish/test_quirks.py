@@ -105,6 +105,92 @@ def test_a_cd_of_supermicro_is_on_usb() -> None:
         assert MANAGEMENT.get_boot_device(task)["boot_device"] == "cdrom"
 
 
+ALLOWED = "BootSourceOverrideTarget@Redfish.AllowableValues"
+
+
+def test_an_x10_boots_from_the_cd_it_offers() -> None:
+    with bmc.serve(make="supermicro") as machine:
+        offered = ["None", "Pxe", "Hdd", "CD/DVD", "BiosSetup", "USBKey", "UsbCd"]
+        machine.tree[machine.system]["Boot"][ALLOWED] = offered
+        task = conftest.task_of(machine)
+        assert MANAGEMENT.get_supported_boot_devices(task) == ["pxe", "disk", "cdrom", "bios"]
+        MANAGEMENT.set_boot_device(task, "cdrom")
+        assert machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] == "UsbCd"
+        machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] = "CD/DVD"
+        assert MANAGEMENT.get_boot_device(task)["boot_device"] == "cdrom"
+
+
+@pytest.mark.parametrize("listed", ["null", "missing"])
+def test_a_supermicro_that_lists_no_devices_boots_from_cd(listed: str) -> None:
+    with bmc.serve(make="supermicro") as machine:
+        boot = machine.tree[machine.system]["Boot"]
+        del boot[ALLOWED]
+        if listed == "null":
+            boot[ALLOWED] = None
+        task = conftest.task_of(machine)
+        MANAGEMENT.set_boot_device(task, "cdrom")
+        assert boot["BootSourceOverrideTarget"] == "Cd"
+        assert MANAGEMENT.get_boot_device(task)["boot_device"] == "cdrom"
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_boot_device_that_waits_for_the_boot_is_shown(persistent: bool) -> None:
+    with bmc.serve() as machine:
+        machine.defer_boot()
+        task = conftest.task_of(machine)
+        MANAGEMENT.set_boot_device(task, "pxe", persistent=persistent)
+        assert machine.tree[machine.system]["Boot"]["BootSourceOverrideTarget"] == "None"
+        wanted = {"boot_device": "pxe", "persistent": persistent}
+        assert MANAGEMENT.get_boot_device(task) == wanted
+        machine.go("On", boots=True)
+        assert machine.booted == ["Pxe"]
+        used = {"boot_device": None, "persistent": None}
+        assert MANAGEMENT.get_boot_device(task) == (wanted if persistent else used)
+
+
+def test_a_device_for_all_boots_replaces_one_that_waits_for_the_next() -> None:
+    with bmc.serve() as machine:
+        waiting = machine.defer_boot()
+        machine.tree[machine.system]["Boot"]["BootSourceOverrideEnabled"] = "Continuous"
+        task = conftest.task_of(machine)
+        MANAGEMENT.set_boot_device(task, "pxe")
+        MANAGEMENT.set_boot_device(task, "disk", persistent=True)
+        shown = waiting["BootSourceOverrideTarget"], waiting["BootSourceOverrideEnabled"]
+        assert shown == ("Hdd", "Continuous")
+
+
+def test_settings_that_are_not_there_are_no_error() -> None:
+    with bmc.serve() as machine:
+        machine.defer_boot()
+        del machine.tree[f"{machine.system}/SD"]
+        boot = MANAGEMENT.get_boot_device(conftest.task_of(machine))
+    assert boot == {"boot_device": None, "persistent": None}
+
+
+@pytest.mark.parametrize(
+    ("offered", "mode"), [(["UEFI"], "UEFI"), (None, "UEFI"), (["Legacy"], "Legacy")]
+)
+def test_an_ami_that_shows_no_mode_gets_the_one_it_boots_with(
+    offered: list[str] | None, mode: str
+) -> None:
+    with bmc.serve() as machine:
+        machine.habits.whole_boot = True
+        machine.tree["/redfish/v1"]["Vendor"] = "AMI"
+        machine.tree[machine.system]["Manufacturer"] = "NVIDIA"
+        boot = machine.tree[machine.system]["Boot"]
+        boot["BootSourceOverrideMode"] = None
+        del boot["BootSourceOverrideMode@Redfish.AllowableValues"]
+        listed = {"BootSourceOverrideMode@Redfish.AllowableValues": offered} if offered else {}
+        waiting = machine.defer_boot(**listed)
+        task = conftest.task_of(machine)
+        MANAGEMENT.set_boot_device(task, "pxe")
+        assert waiting["BootSourceOverrideMode"] == mode
+        assert MANAGEMENT.get_boot_device(task)["boot_device"] == "pxe"
+        modes = MANAGEMENT.get_supported_boot_modes(task)
+        one = {"UEFI": ["uefi"], "Legacy": ["bios"]}[mode]
+        assert modes == (one if offered else ["bios", "uefi"])
+
+
 @pytest.mark.parametrize("word", quirks.BUSY)
 def test_a_bmc_that_is_busy_in_its_makers_words_is_asked_again(word: str) -> None:
     with bmc.serve() as machine:

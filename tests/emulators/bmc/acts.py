@@ -59,6 +59,7 @@ def _log_out(machine: Machine, request: Request, path: str) -> Reply:
 _LAMP = frozenset({"IndicatorLED", "LocationIndicatorActive"})
 WRITABLE: tuple[tuple[str, frozenset[str]], ...] = (
     (r".*/Systems/[^/]+", _LAMP | {"Boot", "AssetTag", "HostName"}),
+    (r".*/Systems/[^/]+/SD", frozenset({"Boot"})),
     (r".*/Chassis/[^/]+", _LAMP | {"AssetTag"}),
     (r".*/Drives/[^/]+", _LAMP),
     (r".*/SecureBoot", frozenset({"SecureBootEnable"})),
@@ -77,7 +78,7 @@ def _patch(machine: Machine, request: Request, path: str) -> Reply:
     for name in request.body:
         if name not in document:
             raise Refused(400, "PropertyUnknown", f"The property {name} is unknown.")
-        if name not in writable:
+        if name not in writable or (name == "Boot" and f"{path}/SD" in machine.tree):
             raise Refused(400, "PropertyNotWritable", f"The property {name} is read-only.")
     if "Boot" in request.body:
         _check_boot(machine, document["Boot"], request.body["Boot"])

@@ -267,6 +267,14 @@ class Machine:
         del self.tree[path]
         self.tree[path.rpartition("/")[0]]["Members"].remove(shapes.link(path))
 
+    def defer_boot(self, **boot: Any) -> Json:
+        """Let changes of Boot wait for the next boot in a settings resource; return its Boot."""
+        path = f"{self.system}/SD"
+        waiting: Json = {**self.tree[self.system]["Boot"], **boot}
+        self.tree[path] = shapes.document(path, "ComputerSystem.v1_16_0", "Pending", Boot=waiting)
+        self.tree[self.system]["@Redfish.Settings"] = {"SettingsObject": shapes.link(path)}
+        return waiting
+
     def put_volume(self, level: str, size: int, drives: list[Json]) -> str:
         """Let a volume be there on these drives, given as links; return its path."""
         with self.guard:
@@ -314,12 +322,16 @@ class Machine:
         for act in waiting:
             act()
         boot = self.tree[self.system]["Boot"]
+        deferred = self.tree.get(f"{self.system}/SD", {}).get("Boot", {})
+        boot.update(deferred)
         enabled = boot.get("BootSourceOverrideEnabled", "Disabled")
         self.booted.append("None" if enabled == "Disabled" else boot["BootSourceOverrideTarget"])
         secure = self.tree[f"{self.system}/SecureBoot"]
         secure["SecureBootCurrentBoot"] = "Enabled" if secure["SecureBootEnable"] else "Disabled"
         if enabled == "Once":
-            boot.update(BootSourceOverrideEnabled="Disabled", BootSourceOverrideTarget="None")
+            over = {"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None"}
+            boot.update(over)
+            deferred.update(over if deferred else {})
 
     def at_boot(self, act: Callable[[], None]) -> None:
         """Do this when it boots next."""
