@@ -68,6 +68,17 @@ def test_a_wrong_password_is_not_tried_again_and_again(
     assert len(liar.log) > len(asked)
 
 
+@pytest.mark.parametrize("kind", ["basic", "session", "auto"])
+def test_a_wrong_password_is_refused_once(liar: liars.Liar, clock: Clock, kind: str) -> None:
+    wanted = task(liar)
+    wanted.node.driver_info["redfish_auth_type"] = kind
+    for _ in range(2):
+        denied(wanted)
+    logins = [title for title in liar.log if title == LOGIN]
+    logins += [one.title for one in liar.requests if "Authorization" in one.headers]
+    assert len(logins) == 1
+
+
 def test_the_nodes_behind_one_bmc_try_a_wrong_password_once(liar: liars.Liar, clock: Clock) -> None:
     liar.tricks[LOGIN] = liars.thinks
     members = [task(liar, redfish_system_id=f"/redfish/v1/Systems/{n}") for n in range(8)]

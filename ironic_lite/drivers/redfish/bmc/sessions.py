@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
+from http import HTTPStatus
 from typing import Any
 
 import sushy
@@ -74,8 +75,8 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
             self._open_session(node.username, node.password or "")
         except sushy.exceptions.ConnectionError:
             raise
-        except sushy.exceptions.SushyError:
-            if node.auth_type == "session":
+        except sushy.exceptions.SushyError as why:
+            if node.auth_type == "session" or self._is_wrong_password(why):
                 raise
             LOG.debug("The BMC at %s opens no session; using passwords.", node.address)
             self._wire.use_password(node.username, node.password or "")
@@ -92,12 +93,23 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
         self._wire.use_token(token)
         self.session = (path, token) if path else None
 
+    def _is_wrong_password(self, why: sushy.exceptions.SushyError) -> bool:
+        """Return whether a session was refused for the password, which is then wrong for all.
+
+        A second refused login would bring a lock-out closer. A service that names no sessions may
+        refuse every request without a password.
+        """
+        named = self._named_sessions() is not None or "SessionService" in self._root
+        return named and getattr(why, "status_code", None) == HTTPStatus.UNAUTHORIZED
+
     def _sessions(self) -> str:
+        return self._named_sessions() or f"{self._node.root_prefix}SessionService/Sessions"
+
+    def _named_sessions(self) -> str | None:
         links = self._root.get("Links")
         sessions = links.get("Sessions") if isinstance(links, dict) else None
         place = sessions.get("@odata.id") if isinstance(sessions, dict) else None
-        usual = f"{self._node.root_prefix}SessionService/Sessions"
-        return place if isinstance(place, str) and place else usual
+        return place if isinstance(place, str) and place else None
 
 
 def _own_path(response: transport.Response) -> str | None:
