@@ -93,6 +93,50 @@ def test_drives_are_told_in_the_bmcs_words_and_in_ours(
     assert (floppy["id"], floppy["write_protected"]) == ("Floppy", True)
 
 
+@pytest.mark.parametrize(
+    ("id", "name", "types"),
+    [
+        ("CD1", "virtual CD1", ["cdrom"]),  # GIGABYTE H262
+        ("RFS", "Virtual DVD", ["cdrom"]),
+        ("USB1", "Media", ["disk"]),
+        ("Floppy1", "virtual Floppy1", ["floppy"]),
+        ("1", "Virtual Removable Media", []),
+        ("ABCD", "Media", []),
+    ],
+)
+def test_a_drive_without_media_types_is_known_by_its_name(
+    machine: bmc.Machine, task: conftest.BmcTask, id: str, name: str, types: list[str]
+) -> None:
+    drive = machine["VirtualMedia/Cd"]
+    drive.update(Id=id, Name=name, Image="None", ImageName="None")
+    del drive["MediaTypes"]
+    shown = MANAGEMENT.get_virtual_media(task)[0]
+    assert (shown["device_types"], shown["media_types"]) == (types, [])
+    assert (shown["inserted"], shown["image"]) == (False, None)
+    if "cdrom" in types:
+        MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
+        assert drive["Image"] == ISO
+
+
+@pytest.mark.parametrize("image", [None, "", "None"])
+def test_an_empty_drive_that_says_inserted_is_not_ejected(
+    machine: bmc.Machine, task: conftest.BmcTask, image: str | None
+) -> None:
+    """So do some BMCs of Supermicro, which refuse to eject what is not connected."""
+    drive = machine["VirtualMedia/Cd"]
+    drive.update(Inserted=True, ConnectedVia="NotConnected", Image=image)
+    machine.tricks["POST *EjectMedia"] = bmc.says(405)
+
+    def accept(handler: bmc.Handler) -> None:
+        drive["Inserted"] = False
+        handler.truth()
+
+    machine.tricks["POST *InsertMedia"] = accept
+    assert MANAGEMENT.get_virtual_media(task)[0]["inserted"] is False
+    MANAGEMENT.attach_virtual_media(task, "cdrom", ISO)
+    assert drive["Image"] == ISO
+
+
 def give_system(machine: bmc.Machine, *types: str) -> str:
     """Give the system a drive of its own, with a slash of the managers' in no place."""
     path = f"{machine.system}/VirtualMedia"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -32,6 +33,9 @@ TYPES: Mapping[str, tuple[str, ...]] = {
     "floppy": ("Floppy",),
 }
 """Redfish's MediaTypes for each of our device types, best first."""
+
+NAMES: Mapping[str, str] = {"cdrom": "cd|dvd", "disk": "usb|stick", "floppy": "floppy|fdd"}
+"""Words in Id and Name of a drive that lists no MediaTypes, for each of our device types."""
 
 PROTOCOLS: Mapping[str, str] = {
     "http": "HTTP",
@@ -76,16 +80,34 @@ class Drive:
 
     @property
     def devices(self) -> list[str]:
-        """Return the device types it supports, in our words."""
-        return [device for device, words in TYPES.items() if set(words) & set(self.types)]
+        """Return the device types it supports, by its name if it lists no MediaTypes."""
+        if self.types:
+            return [device for device, words in TYPES.items() if set(words) & set(self.types)]
+        called = " ".join(resources.text(self.document, name) or "" for name in ("Id", "Name"))
+        return [
+            device
+            for device, words in NAMES.items()
+            if re.search(rf"(?<![a-z])({words})(?![a-z])", called, re.IGNORECASE)
+        ]
 
     @property
     def full(self) -> bool | None:
-        """Return whether it holds a medium, judged by its image if unsaid; None if unknown."""
+        """Return whether it holds a medium, judged by its image if unsaid; None if unknown.
+
+        Some BMCs of Supermicro say Inserted of an empty drive, and refuse to eject it.
+        """
         inserted = self.document.get("Inserted")
+        if inserted is True and not self.image:
+            return self.document.get("ConnectedVia") != "NotConnected"
         if isinstance(inserted, bool):
             return inserted
-        return True if self.document.get("Image") else None
+        return True if self.image else None
+
+    @property
+    def image(self) -> str | None:
+        """Return the image in it; some BMCs write None as a word."""
+        found = resources.text(self.document, "Image")
+        return None if found == "None" else found
 
     @property
     def protocols(self) -> list[str] | None:
@@ -102,7 +124,7 @@ def get(task: base.Task) -> list[resources.Json]:
             "media_types": drive.types,
             "device_types": drive.devices,
             "inserted": bool(drive.full),
-            "image": masking.address(resources.text(drive.document, "Image") or "") or None,
+            "image": masking.address(drive.image or "") or None,
             **{name: _shown(drive.document.get(key)) for name, key in SHOWN.items()},
         }
         for drive in drives(task)
