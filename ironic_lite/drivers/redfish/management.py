@@ -129,15 +129,16 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
         return vendor or resources.text(resources.system(task), "Manufacturer")
 
     def get_mac_addresses(self, task: base.Task) -> list[str]:
-        """Return the MAC addresses of the enabled cards in lower case.
+        """Return the MAC addresses in lower case, of disabled cards only if none is enabled.
 
         :raises errors.UnsupportedDriverExtension: the BMC does not list the cards.
         """
-        cards = resources.link(resources.system(task), "EthernetInterfaces")
-        if cards is None:
+        place = resources.link(resources.system(task), "EthernetInterfaces")
+        if place is None:
             raise resources.lacking(task, "get_mac_addresses", "it lists no EthernetInterfaces")
-        found = (parts.mac_address(card) for card in resources.members(task, cards))
-        return list(dict.fromkeys(address for address in found if address))
+        cards = list(resources.members(task, place))
+        found = parts.interfaces(cards) or parts.interfaces(cards, disabled=True)
+        return [card["mac_address"] for card in found]
 
     # -- virtual media --------------------------------------------------------------------
 

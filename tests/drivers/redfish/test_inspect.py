@@ -151,6 +151,15 @@ def test_a_machine_that_is_off_is_inspected_and_stays_off(machine: bmc.Machine) 
     assert machine[machine.system]["PowerState"] == "Off"
 
 
+def test_cards_that_are_disabled_because_the_machine_is_off_become_ports(
+    machine: bmc.Machine,
+) -> None:
+    forget(machine, machine.places.chassis, "NetworkAdapters")
+    for entry in machine["EthernetInterfaces"]["Members"]:
+        machine.tree[entry["@odata.id"]]["Status"] = {"State": "Disabled"}
+    assert inspected(machine).added == [A, B]
+
+
 @pytest.mark.parametrize(
     ("names", "missing"),
     [

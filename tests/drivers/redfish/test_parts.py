@@ -74,6 +74,16 @@ def test_architectures_have_the_names_of_images(word: str | None, name: str | No
 
 
 @pytest.mark.parametrize(
+    ("word", "name"), [("x86", "x86_64"), ("ARM", "aarch64"), ("Power", None), (None, None)]
+)
+def test_the_architecture_of_a_dgx_without_instruction_set_is_found(
+    word: str | None, name: str | None
+) -> None:
+    processor = {"InstructionSet": None, "ProcessorArchitecture": word, "ProcessorType": "CPU"}
+    assert parts.cpu({}, [processor]).get("architecture") == name
+
+
+@pytest.mark.parametrize(
     ("size", "modules", "megabytes"),
     [
         (96, [], 98304),
@@ -118,6 +128,18 @@ def test_cards_are_told_once_and_only_with_an_address() -> None:
         },
         {"name": "null", "mac_address": "52:54:00:00:00:0c"},
     ]
+
+
+def test_disabled_cards_count_unless_a_setting_has_disabled_them() -> None:
+    cards = [
+        {**CARD, "Status": {"State": "Disabled"}},
+        {**CARD, "MACAddress": "52:54:00:00:00:0b", "Status": {"State": "Disabled"}},
+        {**CARD, "MACAddress": "52:54:00:00:00:0c", "Status": {"State": "Absent"}},
+    ]
+    cards[1]["InterfaceEnabled"] = False
+    found = parts.interfaces(cards, disabled=True)
+    assert [one["mac_address"] for one in found] == ["52:54:00:00:00:0a"]
+    assert parts.interfaces(cards) == []
 
 
 def test_a_card_may_have_addresses_of_ip() -> None:

@@ -36,8 +36,10 @@ ARCHITECTURES: Mapping[str, str] = MappingProxyType(
 )
 """Architecture names by InstructionSet of a Processor."""
 
+FAMILIES: Mapping[str, str] = MappingProxyType({"x86": "x86_64", "ARM": "aarch64", "IA-64": "ia64"})
+"""Architecture names by ProcessorArchitecture, for BMCs that report no InstructionSet."""
+
 _LARGEST = 2**63 - 1
-_UNUSED = frozenset({"Absent", "Disabled"})
 
 
 # -- the whole machine ---------------------------------------------------------------------------
@@ -76,9 +78,10 @@ def cpu(system: Json, processors: Iterable[Json]) -> Json:
     found = [each for each in processors if _is(each) and _computes(each)]
     first: Json = found[0] if found else {}
     word = resources.text(first, "InstructionSet")
+    family = resources.text(first, "ProcessorArchitecture")
     return _told(
         count=_threads(found) or _summed(system),
-        architecture=ARCHITECTURES.get(word or ""),
+        architecture=ARCHITECTURES.get(word or "") or FAMILIES.get(family or ""),
         model_name=resources.text(first, "Model")
         or resources.text(system, "ProcessorSummary", "Model"),
         frequency=resources.number(first, "MaxSpeedMHz"),
@@ -110,19 +113,14 @@ def _summed(system: Json) -> int | None:
 # -- network cards -------------------------------------------------------------------------------
 
 
-def mac_address(card: Json) -> str | None:
-    """Return the address of an EthernetInterface, None if it has none or is disabled."""
-    if resources.text(card, "Status", "State") in _UNUSED:
-        return None
-    address = resources.text(card, "MACAddress") or resources.text(card, "PermanentMACAddress")
-    return address.lower().replace("-", ":") if address else None
+def interfaces(cards: Iterable[Json], *, disabled: bool = False) -> list[Json]:
+    """Return ``interfaces`` from EthernetInterface documents; each address once.
 
-
-def interfaces(cards: Iterable[Json]) -> list[Json]:
-    """Return ``interfaces`` from EthernetInterface documents; each address once."""
+    :param disabled: take the cards that are disabled, unless a setting has disabled them.
+    """
     found: dict[str, Json] = {}
     for card in cards:
-        address = inspection.address(mac_address(card))
+        address = inspection.address(_mac_address(card, disabled=disabled))
         if address is not None and address not in found:
             found[address] = _told(
                 name=resources.text(card, "Id") or address,
@@ -133,6 +131,15 @@ def interfaces(cards: Iterable[Json]) -> list[Json]:
                 ipv6_address=_ip(card, "IPv6Addresses"),
             )
     return list(found.values())
+
+
+def _mac_address(card: Json, *, disabled: bool) -> str | None:
+    state = resources.text(card, "Status", "State")
+    set_off = resources.value(card, "InterfaceEnabled") is False
+    if state == "Absent" or (state == "Disabled" and (set_off or not disabled)):
+        return None
+    address = resources.text(card, "MACAddress") or resources.text(card, "PermanentMACAddress")
+    return address.lower().replace("-", ":") if address else None
 
 
 def functions(found: Iterable[Json]) -> list[Json]:

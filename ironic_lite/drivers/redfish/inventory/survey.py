@@ -76,11 +76,14 @@ class Survey:
         return told or parts.memory(self.system, self._members("Memory", self.system))
 
     def _interfaces(self) -> list[Json]:
-        found = parts.interfaces(self._members("EthernetInterfaces", self.system))
+        cards = self._members("EthernetInterfaces", self.system)
+        found = parts.interfaces(cards)
         if found:
             return found
         each = (self._members("NetworkDeviceFunctions", one) for one in self._adapters)
-        return parts.functions(function for some in each for function in some)
+        found = parts.functions(function for some in each for function in some)
+        # Some BMCs report all cards as disabled while the machine is off.
+        return found or parts.interfaces(cards, disabled=True)
 
     def _disks(self, inventory: Json) -> int | None:
         """Read disks into the inventory; return the size of the one for an image."""
