@@ -1,8 +1,8 @@
 """Write the generated parts of the documentation from the tables of the code.
 
-``python docs/generate.py`` rewrites all of ``states.dot`` and, in the pages of ``PAGES``, what
-stands between ``.. generated: NAME`` and ``.. end of generated part``. With ``--check`` it writes
-nothing; exit status 1 tells that something would change.
+``python docs/generate.py`` rewrites ``states.dot`` and, in the pages of ``PAGES``, the lines
+between ``.. generated: NAME`` and ``.. end of generated part``. With ``--check`` it writes nothing,
+and exit status 1 means that a file would change.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def words(values: Iterable[object]) -> str:
 
 
 def state_table() -> str:
-    """Return what each state is, where it heads, and what a caller may ask for there."""
+    """Return the states with their kinds, targets and possible verbs."""
     rows = []
     for state in State:
         trait = states.STATES[state]
@@ -74,7 +74,7 @@ def state_table() -> str:
 
 
 def verb_table() -> str:
-    """Return what each verb needs, where it is possible, and where it leads at first."""
+    """Return the verbs with their bodies, their source states and the first states after them."""
     rows = []
     for verb in verbs.TABLE:
         sources = [state for state in State if verbs.possible(verb, state)]
@@ -98,7 +98,7 @@ def _body(verb: verbs.Verb) -> str:
 
 
 def limit_table() -> str:
-    """Return how long each wait may last, and what then becomes of it."""
+    """Return the time limits of waiting states and the states after them."""
     defaults = {option.dest: option.default for option in options.GROUPS["conductor"]}
     rows = (
         (
@@ -113,7 +113,7 @@ def limit_table() -> str:
 
 
 def refusal_table() -> str:
-    """Return which verbs a node's flags refuse."""
+    """Return the verbs that a node's flags refuse."""
     rules: tuple[tuple[str, str, Callable[[verbs.Verb], bool]], ...] = (
         ("in maintenance", "400", lambda verb: not verb.in_maintenance),
         ("protected", "403", lambda verb: verb.spares_protected),
@@ -141,7 +141,7 @@ def transition_table() -> str:
 
 
 def requirement_table(spec: str) -> str:
-    """Return the requirements of a specification, with what shows them and what speaks of them."""
+    """Return the requirements of a specification with their tests and pages."""
     tests = requirements.tests()
     rows = (
         (
@@ -153,7 +153,7 @@ def requirement_table(spec: str) -> str:
         for row in requirements.requirements()
         if row.number.startswith(f"{spec}.")
     )
-    return table(("Number", "What holds", "Shown by", "Read more"), rows)
+    return table(("Number", "Requirement", "Tests", "Page"), rows)
 
 
 def clean_step_table() -> str:
@@ -168,23 +168,23 @@ def clean_step_table() -> str:
                 about = f"{step.priority:g}", "yes" if step.requires_ramdisk else "no"
                 does = (getattr(entry.load(), step.name).__doc__ or "").partition("\n")[0]
                 rows.append((f"``{step.title}``", f"``{entry.name}``", *about, does))
-    return table(("Step", "Interface", "Priority", "Needs the ramdisk", "What it does"), rows)
+    return table(("Step", "Interface", "Priority", "Needs the ramdisk", "Effect"), rows)
 
 
 def notification_table() -> str:
-    """Return what is told to listeners, and when."""
+    """Return the notifications with their payloads and occasions."""
     rows = []
     for rule in notifications.TABLE:
         if rule.action is None or rule.shape is None:
             continue
-        # How a move ends its type, its states decide: the page says so above the table.
+        # The states of a move decide the end of its type; the page explains this above the table.
         kind = f"baremetal.{rule.action}.{rule.status or '*'}"
         rows.append((f"``{kind}``", f"``{rule.shape.name}``", rule.about))
     return table(("Event type", "Payload", "When"), rows)
 
 
-def untold_table() -> str:
-    """Return the events that no listener hears of."""
+def unsent_table() -> str:
+    """Return the events without a notification, each with the reason."""
     rows = (
         (f"``{rule.kind}``" + (f", {rule.case}" if rule.case else ""), rule.about)
         for rule in notifications.TABLE
@@ -194,7 +194,7 @@ def untold_table() -> str:
 
 
 def payload_table() -> str:
-    """Return the payload objects; those of a node by what they have beyond its first."""
+    """Return the payload objects; those of nodes by their difference from the first."""
     rows = []
     for shape in notifications.SHAPES:
         names = sorted((*shape.names, *shape.more))
@@ -208,7 +208,7 @@ def payload_table() -> str:
 
 
 def rule_table() -> str:
-    """Return what is done with a node of each state whose conductor is gone, moment by moment."""
+    """Return the recovery action of each state at each crash point."""
     rows = (
         (f"``{state}``", *(_called(recovery.TABLE[state].at(moment)) for moment in CrashPoint))
         for state in State
@@ -217,8 +217,8 @@ def rule_table() -> str:
 
 
 def act_table() -> str:
-    """Return what each word of the rules stands for."""
-    return table(("Word", "What is done"), ((_called(act), act.value) for act in RecoveryAction))
+    """Return the recovery actions with their meanings."""
+    return table(("Action", "Meaning"), ((_called(act), act.value) for act in RecoveryAction))
 
 
 def _called(act: RecoveryAction) -> str:
@@ -234,7 +234,7 @@ def fence_table() -> str:
 
 
 def journeys() -> str:
-    """Return the ways between stable states as a literal block, one verb a line."""
+    """Return the paths between stable states as a literal block, one verb for each line."""
     rows: dict[tuple[State, str], tuple[str, ...]] = {}
     for start in State:
         if states.kind(start) is Kind.STABLE:
@@ -264,7 +264,7 @@ def _journey(start: State, verb: verbs.Verb) -> tuple[str, ...]:
 
 
 def recovery_map() -> str:
-    """Return the rules of the states that somebody works in as a literal block."""
+    """Return the recovery rules of the busy states as a literal block."""
     lines = []
     for state in sorted(recovery.WORKED_IN, key=list(State).index):
         by_act: dict[RecoveryAction, list[str]] = {}
@@ -288,7 +288,7 @@ def dot() -> str:
     lines = [
         "// Generated from ironic_lite/domain/states.py. Draw: dot -Tsvg states.dot > states.svg",
         "digraph states {",
-        '  graph [rankdir=LR, label="Solid: asked for by a verb. Dashed: by itself."];',
+        '  graph [rankdir=LR, label="Solid: requested by a verb. Dashed: by the service."];',
         "  node [shape=box, style=filled];",
     ]
     for state in State:
@@ -333,7 +333,7 @@ PAGES: Mapping[str, Parts] = {
     "cleaning.rst": {"clean-steps": clean_step_table},
     "notifications.rst": {
         "notifications": notification_table,
-        "untold": untold_table,
+        "unsent": unsent_table,
         "payloads": payload_table,
     },
     "architecture.rst": {"layers": contracts.drawing, "fences": fence_table},
@@ -344,7 +344,7 @@ PAGES: Mapping[str, Parts] = {
 
 
 def renewed(name: str, parts: Parts) -> str:
-    """Return a page with its generated parts made anew."""
+    """Return a page with its generated parts renewed."""
     page = (DOCS / name).read_text()
     named = {found["name"] for found in _PART.finditer(page)}
     if named != parts.keys():

@@ -114,7 +114,8 @@ def _silent(kind: str, case: str | None, why: str) -> Rule:
 
 def _kept(what: str, shape: Shape) -> Iterator[Rule]:
     for done, action in (("created", "create"), ("updated", "update"), ("deleted", "delete")):
-        about = f"A {what.replace('_', ' ')} has been {done}."
+        thing = what.replace("_", " ")
+        about = f"{'An' if thing[0] in 'aeiou' else 'A'} {thing} has been {done}."
         word = what.replace("_", "")
         yield Rule(f"{what}_{done}", None, f"{word}.{action}", "end", shape, about)
 
@@ -135,17 +136,17 @@ TABLE: tuple[Rule, ...] = (
         "node.power_set",
         "start",
         NODE_POWER,
-        "A power request is accepted, or the machine is about to be set back.",
+        "A power request is accepted, or the recorded power state is about to be restored.",
     ),
-    Rule("power", "end", "node.power_set", "end", NODE_POWER, "The machine has done it."),
-    Rule("power", "fail", "node.power_set", "error", NODE_POWER, "The machine has not done it."),
+    Rule("power", "end", "node.power_set", "end", NODE_POWER, "The power request has succeeded."),
+    Rule("power", "fail", "node.power_set", "error", NODE_POWER, "The power request has failed."),
     Rule(
         "power",
         "reset",
         "node.power_set",
         "end",
         NODE_POWER,
-        "The machine has been set back to the recorded power state.",
+        "The recorded power state of the machine has been restored.",
     ),
     Rule(
         "power",
@@ -163,7 +164,7 @@ TABLE: tuple[Rule, ...] = (
         NODE_CORRECTED,
         "The recorded power state has been set to the machine's, or to null if it cannot be read.",
     ),
-    _silent("power", "changed on request", "the end of the request tells of it"),
+    _silent("power", "changed on request", "the notification of the request's end reports it"),
     # -- nodes, ports, chassis, templates --
     *_kept("node", NODE_CRUD),
     Rule(
@@ -180,7 +181,7 @@ TABLE: tuple[Rule, ...] = (
         "node.maintenance_set",
         "end",
         NODE,
-        "The service itself has put a node into maintenance for a fault, or taken it out again.",
+        "The service has set maintenance because of a fault, or has removed it again.",
     ),
     Rule(
         "traits_updated",
@@ -199,16 +200,16 @@ TABLE: tuple[Rule, ...] = (
     *_kept("allocation", ALLOCATION),
     *_kept("runbook", RUNBOOK),
     *_kept("inspection_rule", INSPECTION_RULE),
-    # -- not told --
-    _silent("flow_started", None, "moves of the node are told; a run has its steps"),
-    _silent("flow_ended", None, "moves of the node are told; a run has its steps"),
-    _silent("step_started", None, "moves of the node are told; a run has its steps"),
-    _silent("step_ended", None, "moves of the node are told; a run has its steps"),
-    _silent("agent_changed", None, "the steps begin anew; what comes of it is told"),
-    _silent("abort_requested", None, "the move that ends the run is told"),
-    _silent("management", None, "Ironic has none; what comes of an order is read from the node"),
-    _silent("network", None, "the network service tells of it; nobody here has done anything"),
-    _silent("taken_over", None, "the node goes on as it was; what comes of it is told"),
+    # -- without a notification --
+    _silent("flow_started", None, "the moves of the node are reported; the run lists its steps"),
+    _silent("flow_ended", None, "the moves of the node are reported; the run lists its steps"),
+    _silent("step_started", None, "the moves of the node are reported; the run lists its steps"),
+    _silent("step_ended", None, "the moves of the node are reported; the run lists its steps"),
+    _silent("agent_changed", None, "the steps start again; their results are reported"),
+    _silent("abort_requested", None, "the move that ends the run is reported"),
+    _silent("management", None, "Ironic has no such notification; the node shows the result"),
+    _silent("network", None, "the network service reports its own changes"),
+    _silent("taken_over", None, "the node continues; its results are reported"),
 )
 
 _RULES = {(rule.kind, rule.case): rule for rule in TABLE}

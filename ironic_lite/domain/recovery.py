@@ -22,35 +22,35 @@ class CrashPoint(enum.Enum):
     change of the power, another operation of the BMC, or the cleanup after an abort.
     """
 
-    BEFORE = "before"  # nothing of it is noted as begun
-    DURING = "during"  # it is noted as begun; its effect is unknown
-    AFTER = "after"  # its effect is recorded, and nothing else is noted as begun
+    BEFORE = "before"  # no work is recorded as begun
+    DURING = "during"  # work is recorded as begun; its effect is unknown
+    AFTER = "after"  # the effect is recorded, and no other work is recorded as begun
 
 
 class RecoveryAction(enum.Enum):
-    """The action of the conductor that finds the node; the value is for docs."""
+    """The action of the conductor that takes the node over; the value is for docs."""
 
-    LET_GO = "The lock is removed. Nothing else was under way."
+    LET_GO = "Remove the lock. No work was in progress."
     TELL = (
-        "The lock is removed. The change of the power, or the order, that was under way has come "
-        "to nothing as far as anybody knows: ``last_error`` says so."
+        "Remove the lock. A power change or another BMC operation was in progress, and its result "
+        "is unknown: ``last_error`` contains the operation."
     )
     TIDY = (
-        "What an abort has left to do is done: the ramdisk and its files are put away. A change "
-        "of the power or an order that was under way ends in ``last_error``."
+        "Finish the abort: remove the ramdisk and its files. If a power change or another BMC "
+        "operation was in progress, ``last_error`` contains the operation."
     )
     AWAIT = (
-        "The lock, if there was one, is removed. The agent's next heartbeat, the timer in "
-        "``wake_at`` or the time-out reaches the new owner of the node."
+        "Remove the lock, if there is one. The new owner handles the agent's next heartbeat, the "
+        "timer in ``wake_at`` or the time-out."
     )
-    HOLD = "The lock, if there was one, is removed. The node is held until ``unhold`` or ``abort``."
-    BEGIN = "The work of this state begins again from its start, in the same run."
-    REPEAT = "The same step is run again, as its next attempt."
+    HOLD = "Remove the lock, if there is one. The node is held until ``unhold`` or ``abort``."
+    BEGIN = "Begin the work of this state again from its start, in the same run."
+    REPEAT = "Run the same step again, as its next attempt."
     REPEAT_IF_HARMLESS = (
-        "The same step is run again if it says that this does no harm (``rerunnable``); else the "
-        "run fails, and ``last_error`` names the step."
+        "Run the same step again if it is declared ``rerunnable``. Otherwise fail the run; "
+        "``last_error`` names the step."
     )
-    GO_ON = "The next step is run; what is recorded is not done again."
+    GO_ON = "Run the next step. Recorded steps are not repeated."
 
 
 WORK = frozenset(

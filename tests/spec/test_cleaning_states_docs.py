@@ -43,7 +43,7 @@ def test_s2_33_what_the_steps_do_and_how_interfaces_differ() -> None:
     ]
     assert len(rows) >= 9
     assert lacks(text, *rows) == []
-    assert lacks(text, "Out of band", "in band", "ramdisk", "not* erased", "What it does") == []
+    assert lacks(text, "Out of band", "in band", "ramdisk", "not* erased", "Effect") == []
 
 
 def test_s2_34_what_remains_to_be_feared() -> None:
