@@ -10,7 +10,7 @@ import sushy.exceptions
 
 from ironic_lite import errors
 from ironic_lite.drivers import base, bmc_reset
-from ironic_lite.drivers.redfish import indicators, interface, override, secure_boot
+from ironic_lite.drivers.redfish import bmc_clock, indicators, interface, override, secure_boot
 from ironic_lite.drivers.redfish.bmc import connection, faults, pending_settings, resources
 from ironic_lite.drivers.redfish.inventory import parts
 from ironic_lite.drivers.redfish.media import virtual_drives
@@ -165,6 +165,16 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
         """
         if not connection.call(task, _reset_bmc, read=False):
             raise self.unsupported(task, "reset_bmc on this BMC: it offers no Manager.Reset")
+
+    @base.clean_step(priority=0, argsinfo=bmc_clock.ARGS, requires_ramdisk=False)
+    def set_bmc_clock(
+        self,
+        task: base.Task,
+        target_datetime: str | None = None,
+        datetime_local_offset: str | None = None,
+    ) -> None:
+        """Set the clock of the BMC, see `bmc_clock.set_time`."""
+        bmc_clock.set_time(task, target_datetime, datetime_local_offset)
 
     def ask_bmc(self, task: base.Task, seconds: float) -> None:
         """Read the machine's power from the BMC, within the time limit of any request."""

@@ -62,6 +62,7 @@ WRITABLE: tuple[tuple[str, frozenset[str]], ...] = (
     (r".*/Systems/[^/]+/SD", frozenset({"Boot"})),
     (r".*/Chassis/[^/]+", _LAMP | {"AssetTag"}),
     (r".*/Drives/[^/]+", _LAMP),
+    (r".*/Managers/[^/]+", frozenset({"DateTime", "DateTimeLocalOffset"})),
     (r".*/SecureBoot", frozenset({"SecureBootEnable"})),
     (r".*/VirtualMedia/[^/]+", frozenset({"Image", "Inserted", "WriteProtected"})),
 )

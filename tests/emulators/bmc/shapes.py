@@ -433,6 +433,8 @@ def _manager(at: Places) -> dict[str, Json]:
             ManagerType="BMC",
             Model="BMC 2000",
             FirmwareVersion="1.45.455b66-rev4",
+            DateTime="2015-03-13T04:14:33+06:00",
+            DateTimeLocalOffset="+06:00",
             PowerState="On",
             UUID="58893887-8974-2487-2389-841168418919",
             Status=dict(OK),

@@ -99,6 +99,14 @@ def listed(
             yield found
 
 
+def managers(task: base.Task, system: Json) -> Iterator[Json]:
+    """Yield the managers of a system, whichever of two links leads to them."""
+    for name in ("ManagedBy", "Managers"):
+        if entries(system, "Links", name):
+            yield from listed(task, system, "Links", name)
+            return
+
+
 def _spared(task: base.Task, path: str, spare: Spare | None) -> Json | None:
     try:
         return read(task, path)

@@ -11,7 +11,7 @@ import functools
 import logging
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -286,7 +286,9 @@ def _drives(task: base.Task, method: str) -> list[Drive]:
     """
     system = resources.system(task)
     paths = [resources.link(system, "VirtualMedia")]
-    paths += [resources.link(manager, "VirtualMedia") for manager in _managers(task, system)]
+    paths += [
+        resources.link(manager, "VirtualMedia") for manager in resources.managers(task, system)
+    ]
     found: dict[str, Drive] = {}
     for path in dict.fromkeys(paths):
         for document in resources.members(task, path):
@@ -298,20 +300,13 @@ def _drives(task: base.Task, method: str) -> list[Drive]:
     return list(found.values())
 
 
-def _managers(task: base.Task, system: resources.Json) -> Iterator[resources.Json]:
-    for name in ("ManagedBy", "Managers"):
-        if resources.entries(system, "Links", name):
-            yield from resources.listed(task, system, "Links", name)
-            return
-
-
 def _warn(task: base.Task, device: str) -> None:
     """Warn that a machine will not boot from its virtual CD, because attaching succeeds anyway."""
     system = resources.system(task)
     quirk = quirks.of(resources.text(system, "Manufacturer"))
     if device != "cdrom" or quirk.media_boots is None:
         return
-    for manager in _managers(task, system):
+    for manager in resources.managers(task, system):
         version = resources.text(manager, "FirmwareVersion")
         if not quirks.media_boots(quirk, version):
             LOG.warning(
