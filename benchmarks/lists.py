@@ -18,7 +18,7 @@ from benchmarks.figures import Figure, report, rivals  # noqa: E402
 from ironic_lite.api import app, middleware  # noqa: E402
 from ironic_lite.core import config  # noqa: E402
 from ironic_lite.rpc import client, transport  # noqa: E402
-from tests.api import client as wsgi  # noqa: E402
+from tests.support import wsgi_client  # noqa: E402
 
 NODES = 1000
 BUDGET = 1.5
@@ -31,7 +31,9 @@ CASES = (
 def asked(application: middleware.Wsgi, path: str) -> bytes:
     """Return the body of a GET."""
     started: list[str] = []
-    answer = application(wsgi.environment("GET", path), lambda status, *_: started.append(status))
+    answer = application(
+        wsgi_client.environment("GET", path), lambda status, *_: started.append(status)
+    )
     body = b"".join(answer)
     if started != ["200 OK"]:
         raise RuntimeError(f"{path}: {started} {body[:500]!r}")

@@ -27,8 +27,8 @@ import requests
 
 from benchmarks import stage
 from benchmarks.figures import Figure, report
-from tests.acceptance import room
 from tests.emulators import images, machines
+from tests.support import machine_room
 
 Json = dict[str, Any]
 ROUNDS = 3
@@ -177,7 +177,7 @@ def main(words: list[str]) -> int:
     load = os.getloadavg()[0]
     with contextlib.ExitStack() as stack:
         count = given.rounds * (2 if given.reference else 1)
-        here = stack.enter_context(room.serve(count))
+        here = stack.enter_context(machine_room.serve(count))
         other = stack.enter_context(_reference(given.reference)) if given.reference else None
         ours, theirs = _journeys(here, other, given.rounds)
     _shown("this service", ours)
@@ -189,12 +189,12 @@ def main(words: list[str]) -> int:
 
 
 def _journeys(
-    here: room.Room, other: str | None, rounds: int
+    here: machine_room.Room, other: str | None, rounds: int
 ) -> tuple[list[Journey], list[Journey]]:
     """Take machines through both services, in turns."""
     image = here.images.put("system.raw", images.disk())
     instance = {**image, "image_download_source": "http"}
-    parts = {part: f"file://{here.up.folder / part}" for part in room.PARTS}
+    parts = {part: f"file://{here.up.folder / part}" for part in machine_room.PARTS}
     ours: list[Journey] = []
     theirs: list[Journey] = []
     for number in range(rounds):
@@ -208,7 +208,7 @@ def _journeys(
     return ours, theirs
 
 
-def _written(machine: machines.Machine, here: room.Room) -> None:
+def _written(machine: machines.Machine, here: machine_room.Room) -> None:
     disk = machine.agent.folder / "disk.img"
     image = pathlib.Path(here.images.folder / "system.raw").read_bytes()
     if not disk.read_bytes().startswith(image):

@@ -11,7 +11,7 @@ import sys  # noqa: E402
 
 from benchmarks import stage  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
-from tests.whole import Whole  # noqa: E402
+from tests.support.in_process import Whole  # noqa: E402
 
 NODES = 20
 

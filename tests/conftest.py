@@ -14,7 +14,7 @@ from ironic_lite.core import config as settings
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import migrate
-from tests import leftovers, rewritten
+from tests.support import assertions, leftovers
 
 # How fast examples are made or judged tells of the load of this machine, not of the product.
 hypothesis.settings.register_profile(
@@ -28,7 +28,7 @@ ALLOWED = ["127.0.0.0/8", "::1/128", "192.0.2.0/24", "255.255.255.255/32"]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Spare parallel workers what one can do for all."""
-    rewritten.before_workers(config)
+    assertions.before_workers(config)
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import nodes
-from tests.acceptance.nodes import asks, reaches, told
-from tests.acceptance.service import Service, service, until
 from tests.emulators.agent import process
+from tests.support import http_nodes
+from tests.support.http_nodes import asks, reaches, told
+from tests.support.service import Service, service, until
 
 MAC = "52:54:00:00:00:01"
 Json = dict[str, Any]
@@ -54,12 +54,12 @@ def up(machine: process.Agent) -> Iterator[Service]:
 
 def enrol(up: Service, **fields: Any) -> str:
     """Create a manageable node of the machine and return its UUID."""
-    return nodes.enrol(up, MAC, deploy_interface="custom-agent", **fields)
+    return http_nodes.enrol(up, MAC, deploy_interface="custom-agent", **fields)
 
 
 def cleans(up: Service, *names: str, **args: Any) -> None:
     """Ask for these steps of the agent, and let the node wait for its ramdisk."""
-    nodes.cleans(up, *names, **args)
+    http_nodes.cleans(up, *names, **args)
     reaches(up, "clean wait")
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import nodes
-from tests.acceptance.nodes import asks, reaches, told
-from tests.acceptance.service import PATIENCE, SCRIPTS, Service, environment, service, until
 from tests.emulators.agent import process
+from tests.support import http_nodes
+from tests.support.http_nodes import asks, reaches, told
+from tests.support.service import PATIENCE, SCRIPTS, Service, environment, service, until
 
 MAC = "52:54:00:00:00:01"
 Json = dict[str, Any]
@@ -79,7 +79,9 @@ def restarts(machine: process.Agent) -> list[str]:
 
 def enrol(up: Service, **fields: Any) -> str:
     """Create a manageable node, of which no card is known."""
-    return nodes.enrol(up, inspect_interface="agent", deploy_interface="custom-agent", **fields)
+    return http_nodes.enrol(
+        up, inspect_interface="agent", deploy_interface="custom-agent", **fields
+    )
 
 
 def boots(up: Service, machine: process.Agent, query: str = "") -> None:
@@ -97,7 +99,7 @@ def test_a_machine_tells_what_it_is_made_of(
 ) -> None:
     node = enrol(up)
     if known == "by its card":
-        nodes.add_port(up, node, MAC)
+        http_nodes.add_port(up, node, MAC)
     asks(up, "inspect")
     reaches(up, "inspect wait")
     boots(up, machine, "" if known == "by its card" else f"?node_uuid={node}")
@@ -213,7 +215,7 @@ def test_a_machine_without_a_bmc_is_driven_by_its_agent(
         deploy_interface="custom-agent",
         inspect_interface="agent",
     )
-    nodes.add_port(up, node, MAC)
+    http_nodes.add_port(up, node, MAC)
     asks(up, "manage")
     failed = until(lambda: up.get("/v1/nodes/m1")["last_error"], "a refusal")
     assert "Boot the ramdisk on it by hand" in failed

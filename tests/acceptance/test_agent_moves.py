@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import nodes, service
-from tests.acceptance.nodes import asks, reaches
-from tests.acceptance.service import Program, Service, until
 from tests.emulators.agent import process
+from tests.support import http_nodes, service
+from tests.support.http_nodes import asks, reaches
+from tests.support.service import Program, Service, until
 
 MAC = "52:54:00:00:00:01"
 SETTINGS = """
@@ -82,7 +82,7 @@ def test_whoever_comes_after_finds_what_the_agent_has_done(
     up: Service, machine: process.Agent
 ) -> None:
     pair = Pair(up)
-    nodes.enrol(up, MAC)
+    http_nodes.enrol(up, MAC)
     moves(up, pair, machine, "clean", "manageable")
     up.provision("m1", "adopt", "active")
     moves(up, pair, machine, "service", "active")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import nodes
-from tests.acceptance.nodes import asks, reaches
-from tests.acceptance.service import Service, service, until
 from tests.emulators.agent import process
+from tests.support import http_nodes
+from tests.support.http_nodes import asks, reaches
+from tests.support.service import Service, service, until
 
 MAC = "52:54:00:00:00:01"
 Json = dict[str, Any]
@@ -65,7 +65,7 @@ def password(machine: process.Agent) -> pathlib.Path:
 
 def enrol(up: Service, state: str = "active") -> None:
     """Create a node of the machine in this state."""
-    nodes.enrol(up, MAC)
+    http_nodes.enrol(up, MAC)
     if state == "active":
         up.provision("m1", "adopt", "active")
 

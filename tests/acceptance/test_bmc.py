@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import Service
-from tests.spec import wire
+from tests.support import real_socket, service
+from tests.support.service import Service
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def saying(found: Service) -> Callable[..., str]:
     """Return a function that runs a command which succeeds, and gives what it printed."""
 
     def run(*words: str) -> str:
-        done = wire.baremetal(found.url, *words)
+        done = real_socket.baremetal(found.url, *words)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -90,7 +89,7 @@ def test_the_command_line_client_calls_vendors_methods(running: Service) -> None
     run("driver", "passthru", "call", "fake-hardware", "note")
     log = "The fake vendor was called for no node."
     service.until(lambda: any(log in one.said() for one in running.running()), log)
-    refused = wire.baremetal(running.url, "node", "passthru", "call", "r1", "explode")
+    refused = real_socket.baremetal(running.url, "node", "passthru", "call", "r1", "explode")
     assert refused.returncode != 0
     assert "there is no vendor method 'explode'" in refused.stderr
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance import nodes
-from tests.acceptance.service import Service, service, until
 from tests.emulators import machines
-from tests.ports import free_port
+from tests.support import http_nodes
+from tests.support.ports import free_port
+from tests.support.service import Service, service, until
 
 SETTINGS = """
 file_url_allowed_paths = {folder}
@@ -62,7 +62,7 @@ def enrol(up: Service, rack: machines.Rack) -> str:
     """Enrol the machine and bring it to manageable."""
     info = {name: f"file://{up.folder / name}" for name in PARTS}
     bmc = {"redfish_address": rack.address, "redfish_system_id": rack[0].system_id}
-    node = nodes.enrol(up, rack[0].mac, driver="redfish", driver_info={**info, **bmc})
+    node = http_nodes.enrol(up, rack[0].mac, driver="redfish", driver_info={**info, **bmc})
     valid = up.get(f"/v1/nodes/{node}/validate")
     assert valid["boot"]["result"] is True, valid
     return node
@@ -101,8 +101,8 @@ def test_steps_behind_restarts_are_the_agents_again_and_one_that_fails_takes_its
     """
     enrol(up, rack)
     words = {"words": "disk is on fire"}
-    nodes.cleans(up, "scrub", "power.reboot", "renew", "break_down", break_down=words)
-    failed = nodes.reaches(up, "clean failed")
+    http_nodes.cleans(up, "scrub", "power.reboot", "renew", "break_down", break_down=words)
+    failed = http_nodes.reaches(up, "clean failed")
     assert "disk is on fire" in failed["last_error"]
     machine = rack[0]
     assert machine.agent.ran() == ["scrub", "renew", "break_down"]
@@ -114,7 +114,7 @@ def test_a_conductor_that_starts_without_its_files_makes_them_again(
     up: Service, rack: machines.Rack
 ) -> None:
     enrol(up, rack)
-    nodes.cleans(up, "linger", "scrub")
+    http_nodes.cleans(up, "linger", "scrub")
     machine = rack[0]
     until(lambda: machine.agent.ran() == ["linger"], "linger")
     (before,) = media(up)

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.acceptance import service
-from tests.chaos import servers
 from tests.emulators import redfish
-from tests.ports import HOST, free_port
+from tests.support import private_servers, service
+from tests.support.ports import HOST, free_port
 
 SETTINGS = """\
 loopback_users = none
@@ -24,7 +23,7 @@ ssl_options.verify = verify_none
 """
 
 
-class Broker(servers.RabbitMQ):
+class Broker(private_servers.RabbitMQ):
     """RabbitMQ with a certificate that is its own authority."""
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -54,7 +53,7 @@ def broker() -> Iterator[Broker]:
         folder.chmod(0o755)
         try:
             found = Broker(folder)
-        except servers.Lacking as why:
+        except private_servers.Lacking as why:
             pytest.skip(f"NOT TESTED: {why}")
         try:
             found.start()

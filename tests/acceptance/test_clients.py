@@ -13,10 +13,9 @@ from typing import Any
 import bcrypt
 import pytest
 
-from tests import nursery
-from tests.acceptance import service
-from tests.acceptance.service import Service
-from tests.spec.wire import baremetal, to_run
+from tests.support import prefork, service
+from tests.support.real_socket import baremetal, to_run
+from tests.support.service import Service
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -72,7 +71,7 @@ def test_the_command_line_takes_its_endpoint_from_its_arguments(running: Service
     words = ["--os-auth-type", "none", "--os-endpoint", running.url, "driver", "list", "-f", "json"]
     started = to_run(running.url, *words)
     env = {key: value for key, value in started["env"].items() if not key.startswith("OS_")}
-    done = nursery.run(started["args"], env=env, timeout=120)
+    done = prefork.run(started["args"], env=env, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "fake-hardware" in [one["name"] for one in json.loads(done.stdout)]
 

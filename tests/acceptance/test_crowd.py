@@ -13,8 +13,8 @@ from concurrent import futures
 import psutil
 import requests
 
-from tests.acceptance import service
-from tests.acceptance.service import API_UP, CONDUCTOR_UP, HOST, Service
+from tests.support import service
+from tests.support.service import API_UP, CONDUCTOR_UP, HOST, Service
 
 PLACES, CLIENTS, FEW = 16, 40, 2
 MORE = f"[api]\nmax_connections = {PLACES}\nmax_changes = {FEW}\n"

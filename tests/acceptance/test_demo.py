@@ -17,9 +17,9 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import Program
-from tests.ports import free_port
+from tests.support import service
+from tests.support.ports import free_port
+from tests.support.service import Program
 
 JOURNEY = ["enroll", "manageable", "available", "active", "available"]
 STARTED = 6

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import Program, Service
 from tests.acceptance.test_paused import LEASES, LOST, conductors
 from tests.chaos.proxy import Proxy
-from tests.db import servers
 from tests.emulators import bmc
+from tests.support import database_servers, service
+from tests.support.service import Program, Service
 
 REDFISH = """[DEFAULT]
 enabled_hardware_types = redfish
@@ -108,7 +107,7 @@ def test_a_conductor_without_database_does_not_switch_the_machine_on_again(
     reboot: Reboot,
 ) -> None:
     with (
-        servers.own_database("postgresql", "fence") as url,
+        database_servers.own_database("postgresql", "fence") as url,
         contextlib.ExitStack() as stack,
     ):
         proxy = Proxy(5432)

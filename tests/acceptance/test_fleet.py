@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import requests
 
-from tests.acceptance import service
-from tests.acceptance.service import Program, Service
-from tests.ports import free_port
+from tests.support import service
+from tests.support.ports import free_port
+from tests.support.service import Program, Service
 
 SETTINGS = """
 heartbeat_interval = 1

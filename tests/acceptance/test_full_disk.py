@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import Program, Service
-from tests.chaos import servers
+from tests.support import private_servers, service
+from tests.support.service import Program, Service
 
 LEASE = 8
 """Seconds: longer than a loaded machine keeps one of two conductors from running."""
@@ -38,8 +37,8 @@ def fleet() -> Iterator[Service]:
         state = folder / "state"
         state.mkdir()
         try:
-            made.enter_context(servers.small_disk(state, MIB))
-        except servers.Lacking as why:
+            made.enter_context(private_servers.small_disk(state, MIB))
+        except private_servers.Lacking as why:
             pytest.skip(f"NOT TESTED: {why}")
         found = Service(folder, LEASES)
         made.callback(found.clear)

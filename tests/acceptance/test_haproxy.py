@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from tests.acceptance.service import CONDUCTOR_UP, HOST, ROOT, Service, service, until
-from tests.ports import free_port
+from tests.support.ports import free_port
+from tests.support.service import CONDUCTOR_UP, HOST, ROOT, Service, service, until
 
 CONFIGURATION = ROOT / "etc" / "ironic-lite" / "examples" / "haproxy.cfg"
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/usr/local/sbin")

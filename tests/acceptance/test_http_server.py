@@ -14,8 +14,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import API_UP, HOST, PATIENCE, Program, Service
+from tests.support import service
+from tests.support.service import API_UP, HOST, PATIENCE, Program, Service
 
 BODY_SECONDS, HEAD_SECONDS, OF_ONE = 2, 2, 100
 MORE = (

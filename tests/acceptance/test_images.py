@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import room
 from tests.emulators import images
+from tests.support import machine_room
 
 SETTINGS = """
 [agent]
@@ -31,7 +31,7 @@ def _programs(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, timeout=60)
 
 
-def _qcow2(one: room.Room, content: bytes) -> dict[str, Any]:
+def _qcow2(one: machine_room.Room, content: bytes) -> dict[str, Any]:
     """Return what is said of a qcow2 image whose checksum stands in a file beside it."""
     raw, packed = one.up.folder / "raw", one.images.folder / "system.qcow2"
     raw.write_bytes(content)
@@ -43,7 +43,7 @@ def _qcow2(one: room.Room, content: bytes) -> dict[str, Any]:
     return {"image_source": f"{url}/system.qcow2", "image_checksum": f"{url}/SHA256SUMS"}
 
 
-def _partition(one: room.Room) -> dict[str, Any]:
+def _partition(one: machine_room.Room) -> dict[str, Any]:
     """Return what is said of a file of this machine with a file system in it."""
     root, path = one.up.folder / "root", one.up.folder / "root.raw"
     (root / "etc/default").mkdir(parents=True)
@@ -55,7 +55,7 @@ def _partition(one: room.Room) -> dict[str, Any]:
     return {"image_source": path.as_uri(), "image_checksum": digest, **sizes}
 
 
-def _logs(one: room.Room) -> list[pathlib.Path]:
+def _logs(one: machine_room.Room) -> list[pathlib.Path]:
     folder = one.up.folder / "logs"
     return sorted(folder.iterdir()) if folder.exists() else []
 
@@ -65,7 +65,7 @@ def test_an_instance_of_qcow2_becomes_one_of_a_partition_image() -> None:
 
     The server of the images is believed for an authority that is told on the medium.
     """
-    with room.serve(more=SETTINGS, loop=True, secure=True) as one:
+    with machine_room.serve(more=SETTINGS, loop=True, secure=True) as one:
         loop = one.rack[0].agent.loop
         assert loop is not None
         node = one.enrol(0, automated_clean=False)

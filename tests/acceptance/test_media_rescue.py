@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.acceptance import room
-from tests.acceptance.service import until
+from tests.support import machine_room
+from tests.support.service import until
 
 MORE = """
 [DEFAULT]
@@ -16,7 +16,7 @@ BOTH = [".img", ".iso"]
 """The kinds of what an instance is shown: its configuration drive, and what it boots from."""
 
 
-def shown(one: room.Room, node: str) -> list[str]:
+def shown(one: machine_room.Room, node: str) -> list[str]:
     """Return the kinds of the media that the machine is given, each in a drive of its BMC's."""
     folder = one.up.folder / "state/http/media"
     served = sorted(path.suffix for path in folder.iterdir()) if folder.exists() else []
@@ -27,7 +27,7 @@ def shown(one: room.Room, node: str) -> list[str]:
 
 def test_an_instance_in_memory_is_started_rescued_started_again_and_removed() -> None:
     """Each medium is for one boot's purpose, and gone after it."""
-    with room.serve(more=MORE) as one:
+    with machine_room.serve(more=MORE) as one:
         machine = one.rack[0]
         keeps = machine.agent.folder / "rescue"
         keeps.mkdir()

@@ -10,10 +10,9 @@ from typing import Any
 import oslo_messaging
 
 from ironic_lite.core import config
-from tests import rabbit
-from tests.acceptance import service
-from tests.acceptance.service import Program, Service
-from tests.ports import free_port
+from tests.support import rabbit, service
+from tests.support.ports import free_port
+from tests.support.service import Program, Service
 
 ON = "\n[DEFAULT]\nnotification_level = info\n[oslo_messaging_notifications]\ndriver = {driver}\n"
 _LOGGED = re.compile(r"oslo\.messaging\.notification\.\S+ (?P<message>\{.*\})$", re.MULTILINE)

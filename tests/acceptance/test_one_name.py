@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import CONDUCTOR_UP, Program, Service
 from tests.acceptance.test_paused import LEASES
+from tests.support import service
+from tests.support.service import CONDUCTOR_UP, Program, Service
 
 CONDUCTOR = "ironic-lite-conductor"
 WATCHING = "watching it"

@@ -20,8 +20,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests import nursery
-from tests.acceptance import service
+from tests.support import prefork, service
 
 DOCS = service.ROOT / "docs"
 PORT = "6385"
@@ -103,7 +102,7 @@ def script(page: pathlib.Path, folder: pathlib.Path, port: int) -> tuple[str, di
 def warm_client() -> Iterator[pathlib.Path]:
     """Give a folder whose ``baremetal`` starts at once; tests/spec start its script, too."""
     with service.short_folder() as folder:
-        door = nursery.Door(folder, service.SCRIPTS / "baremetal", service.environment())
+        door = prefork.Door(folder, service.SCRIPTS / "baremetal", service.environment())
         try:
             yield folder
         finally:

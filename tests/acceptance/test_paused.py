@@ -9,9 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests import rabbit
-from tests.acceptance import service
-from tests.acceptance.service import Program, Service
+from tests.support import rabbit, service
+from tests.support.service import Program, Service
 
 LEASES = """heartbeat_interval = 1
 heartbeat_timeout = 3

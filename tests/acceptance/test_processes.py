@@ -16,10 +16,10 @@ import psutil
 import pytest
 import requests
 
-from tests.acceptance import service
-from tests.acceptance.service import API_UP, CONDUCTOR_UP, Program, Service
 from tests.emulators import redfish
-from tests.spec.wire import baremetal
+from tests.support import service
+from tests.support.real_socket import baremetal
+from tests.support.service import API_UP, CONDUCTOR_UP, Program, Service
 
 
 @pytest.fixture

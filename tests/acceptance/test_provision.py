@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance import room
-from tests.acceptance.service import until
 from tests.emulators import images, machines
+from tests.support import machine_room
+from tests.support.service import until
 
 ERASING = ["erase_devices_metadata", "scrub", "erase_devices"]
 """The automated clean of our machines' hardware manager."""
@@ -23,9 +23,9 @@ OLD = b"what the last owner has left\n" * 1000
 
 
 @pytest.fixture
-def one() -> Iterator[room.Room]:
+def one() -> Iterator[machine_room.Room]:
     """A room with one machine."""
-    with room.serve() as found:
+    with machine_room.serve() as found:
         yield found
 
 
@@ -45,7 +45,7 @@ def lies_on(image: bytes, machine: machines.Machine) -> bool:
     return found.startswith(image) and not found[len(image) :].strip(b"\0")
 
 
-def runs_its_instance(one: room.Room, node: str, machine: machines.Machine) -> None:
+def runs_its_instance(one: machine_room.Room, node: str, machine: machines.Machine) -> None:
     """See that the machine is on and boots from its disk, without any trace of the ramdisk."""
     assert machine.on
     assert not machine.agent.running
@@ -60,7 +60,7 @@ def runs_its_instance(one: room.Room, node: str, machine: machines.Machine) -> N
     has_no_medium(one, node)
 
 
-def has_no_medium(one: room.Room, node: str) -> None:
+def has_no_medium(one: machine_room.Room, node: str) -> None:
     """See that no drive is full, no file is served, and no secret is kept."""
     assert not any(drive["inserted"] for drive in one.up.get(f"/v1/nodes/{node}/vmedia"))
     served = one.up.folder / "state/http"
@@ -70,7 +70,7 @@ def has_no_medium(one: room.Room, node: str) -> None:
 
 
 def test_a_machine_lives_from_its_enrolment_through_two_instances_and_is_empty_at_last(
-    one: room.Room,
+    one: machine_room.Room,
 ) -> None:
     machine = one.rack[0]
     leave_something(machine)
@@ -106,7 +106,9 @@ def test_a_machine_lives_from_its_enrolment_through_two_instances_and_is_empty_a
     assert not [secret for secret in secrets if secret in said]
 
 
-def test_a_conductor_killed_in_mid_deployment_goes_on_and_repeats_nothing(one: room.Room) -> None:
+def test_a_conductor_killed_in_mid_deployment_goes_on_and_repeats_nothing(
+    one: machine_room.Room,
+) -> None:
     machine = one.rack[0]
     machine.agent.steps = LINGERS
     node = one.enrol(0, automated_clean=False)
@@ -129,7 +131,7 @@ def test_a_conductor_killed_in_mid_deployment_goes_on_and_repeats_nothing(one: r
 
 
 def test_a_machine_that_dies_in_mid_step_fails_in_time_and_is_cleaned_once_it_is_mended(
-    one: room.Room,
+    one: machine_room.Room,
 ) -> None:
     """The limit is short only while no agent is to start: nobody knows how long one takes."""
     machine = one.rack[0]
@@ -143,7 +145,7 @@ def test_a_machine_that_dies_in_mid_step_fails_in_time_and_is_cleaned_once_it_is
     assert "Timeout reached while cleaning" in failed["last_error"]
     assert "deploy.linger" in failed["last_error"]
     assert (failed["maintenance"], failed["fault"]) == (True, "clean failure")
-    one.up.again(clean_callback_timeout=room.PATIENCE)
+    one.up.again(clean_callback_timeout=machine_room.PATIENCE)
     assert one.up.ask("DELETE", f"/v1/nodes/{node}/maintenance").status_code == 202
     one.up.provision(node, "manage", "manageable")
     one.up.provision(node, "provide", "available")
@@ -151,7 +153,7 @@ def test_a_machine_that_dies_in_mid_step_fails_in_time_and_is_cleaned_once_it_is
 
 
 def test_an_image_that_is_not_what_was_said_fails_in_the_agents_words_and_can_be_mended(
-    one: room.Room,
+    one: machine_room.Room,
 ) -> None:
     machine = one.rack[0]
     node = one.enrol(0, automated_clean=False)
@@ -174,7 +176,7 @@ def test_an_image_that_is_not_what_was_said_fails_in_the_agents_words_and_can_be
 
 
 def test_two_machines_at_once_each_get_what_is_theirs() -> None:
-    with room.serve(count=2) as both:
+    with machine_room.serve(count=2) as both:
         nodes = [both.enrol(number) for number in range(2)]
         for node in nodes:
             both.ask(node, "provide")
@@ -191,7 +193,9 @@ def test_two_machines_at_once_each_get_what_is_theirs() -> None:
             assert both.rack[number].agent.ran() == [*ERASING, "scrub"]
 
 
-def test_a_clean_that_is_aborted_ends_without_blame_and_can_be_begun_again(one: room.Room) -> None:
+def test_a_clean_that_is_aborted_ends_without_blame_and_can_be_begun_again(
+    one: machine_room.Room,
+) -> None:
     machine = one.rack[0]
     node = one.enrol(0)
     one.cleans(node, "linger", "break_down")
@@ -207,7 +211,9 @@ def test_a_clean_that_is_aborted_ends_without_blame_and_can_be_begun_again(one: 
     assert machine.agent.ran() == ["linger", *ERASING]
 
 
-def test_an_instance_given_up_in_mid_deployment_leaves_an_empty_machine(one: room.Room) -> None:
+def test_an_instance_given_up_in_mid_deployment_leaves_an_empty_machine(
+    one: machine_room.Room,
+) -> None:
     machine = one.rack[0]
     machine.agent.steps = LINGERS
     node = one.enrol(0)

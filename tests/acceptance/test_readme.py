@@ -10,9 +10,9 @@ import sys
 
 import orjson
 
-from tests.acceptance import service
 from tests.emulators.agent import process
-from tests.ports import free_port
+from tests.support import service
+from tests.support.ports import free_port
 
 README = (service.ROOT / "README.rst").read_text(encoding="utf-8")
 BLOCKS = [

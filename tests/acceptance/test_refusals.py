@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests import nursery
-from tests.acceptance import service
 from tests.emulators import redfish
+from tests.support import prefork, service
 
 # Words of the line, and what is wrong: {folder} holds what `folder` makes.
 BAD = {
@@ -120,7 +119,7 @@ def run(script: str, *words: str | pathlib.Path) -> subprocess.CompletedProcess[
 def warm(script: str, *words: str | pathlib.Path) -> subprocess.CompletedProcess[str]:
     """Run a program to its end that finds its modules loaded."""
     command = [service.SCRIPTS / script, *words]
-    return nursery.run(command, env=service.environment(), timeout=service.PATIENCE)
+    return prefork.run(command, env=service.environment(), timeout=service.PATIENCE)
 
 
 @pytest.mark.parametrize("fault", BAD)

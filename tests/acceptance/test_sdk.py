@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.acceptance import sdk, service
+from tests.support import sdk_suite, service
 
 CLOUDS = ("devstack", "devstack-alt", "devstack-admin", "devstack-system-admin")
 """As the tests call those who ask: a user, another, an administrator, and one of the system."""
@@ -25,7 +25,7 @@ def _modules() -> list[str]:
     """Return the modules of tests; they cannot be imported without their clouds."""
     found = importlib.util.find_spec("openstack")
     assert found is not None and found.origin is not None
-    folder = pathlib.Path(found.origin).parent.joinpath(*sdk.PACKAGE.split(".")[1:])
+    folder = pathlib.Path(found.origin).parent.joinpath(*sdk_suite.PACKAGE.split(".")[1:])
     return sorted(path.stem for path in folder.glob("test_*.py"))
 
 
@@ -58,7 +58,7 @@ def results() -> Iterator[list[Result]]:
         clouds.write_text(json.dumps({"clouds": dict.fromkeys(CLOUDS, one)}), encoding="utf-8")
         more = {"OS_CLIENT_CONFIG_FILE": str(clouds), "OS_TEST_TIMEOUT": "100"}
         done = subprocess.run(
-            [sys.executable, "-m", sdk.__name__, *MODULES],
+            [sys.executable, "-m", sdk_suite.__name__, *MODULES],
             env=service.environment(**more),
             cwd=service.ROOT,
             capture_output=True,

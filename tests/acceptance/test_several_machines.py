@@ -9,11 +9,9 @@ from collections.abc import Iterator
 import pytest
 import requests
 
-from tests import rabbit
-from tests.acceptance import service
-from tests.acceptance.service import Service
-from tests.db import servers
-from tests.ports import free_port
+from tests.support import database_servers, rabbit, service
+from tests.support.ports import free_port
+from tests.support.service import Service
 
 NODES = 6
 QUORUM = """
@@ -23,11 +21,11 @@ rabbit_transient_quorum_queue = true
 """
 
 
-@pytest.fixture(params=servers.SERVERS)
+@pytest.fixture(params=database_servers.SERVERS)
 def fleet(request: pytest.FixtureRequest) -> Iterator[Service]:
     """A configuration with a database server and a broker, the database upgraded."""
     with contextlib.ExitStack() as made:
-        database = made.enter_context(servers.own_database(request.param, "fleet"))
+        database = made.enter_context(database_servers.own_database(request.param, "fleet"))
         broker = made.enter_context(rabbit.own_url())
         found = made.enter_context(service.service())
         text = found.settings.read_text(encoding="utf-8")

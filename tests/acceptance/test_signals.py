@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from ironic_lite.cmd import signals
-from tests.acceptance import service
-from tests.acceptance.service import API_UP, CONDUCTOR_UP, Program, Service
+from tests.support import service
+from tests.support.service import API_UP, CONDUCTOR_UP, Program, Service
 
 FATAL = {
     # A fault of the program, and what cannot be caught: the kernel's own effect stays.

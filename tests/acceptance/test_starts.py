@@ -12,10 +12,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import API_UP, CONDUCTOR_UP, Program, Service
-from tests.chaos import servers
-from tests.ports import free_port
+from tests.support import private_servers, service
+from tests.support.ports import free_port
+from tests.support.service import API_UP, CONDUCTOR_UP, Program, Service
 
 PROGRAMS = ("ironic-lite", "ironic-lite-api", "ironic-lite-conductor")
 STATE = "state_path = "
@@ -112,9 +111,9 @@ def test_a_database_that_cannot_be_opened_is_status_1_and_one_that_is_none_statu
 def disk(folder: pathlib.Path, mib: int) -> Iterator[None]:
     folder.mkdir()
     try:
-        with servers.small_disk(folder, mib):
+        with private_servers.small_disk(folder, mib):
             yield
-    except servers.Lacking as why:
+    except private_servers.Lacking as why:
         pytest.skip(f"NOT TESTED: {why}")
 
 

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 import bcrypt
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import HOST, Service
+from tests.support import service
+from tests.support.service import HOST, Service
 
 FORGED = "2026-11-22 00:00:00.000 1 CRITICAL ironic_lite.conductor.service Conductor is compromised"
 ROUNDS = 8

@@ -10,8 +10,8 @@ import signal
 import sys
 from collections.abc import Iterator
 
-from tests.acceptance import service
-from tests.acceptance.service import Program
+from tests.support import service
+from tests.support.service import Program
 
 SCRIPT = """\
 import logging, os, pathlib, signal, sys, time

@@ -10,7 +10,7 @@ from typing import Any
 import requests
 from prometheus_client import parser
 
-from tests.acceptance import service
+from tests.support import service
 
 MANY = 40
 

@@ -23,7 +23,7 @@ import psutil
 import pytest
 from packaging import requirements
 
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 # One worker builds once and installs once.
 pytestmark = pytest.mark.xdist_group("wheel")

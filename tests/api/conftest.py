@@ -16,9 +16,9 @@ from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors, nodes
 from ironic_lite.db.tables import models
-from tests.api.callers import Callers, Known
-from tests.api.client import Client
-from tests.api.recorder import Recorder
+from tests.support.callers import Callers, Known
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 HOST = "conductor-1"
 DRIVERS = ("fake-hardware", "redfish")

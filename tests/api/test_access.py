@@ -16,12 +16,12 @@ from ironic_lite.api.wire import routes
 from ironic_lite.core import clock, config
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes, ports
-from tests.api.callers import LESSEE, OWNER, STRANGER, As, Callers, Known
-from tests.api.client import Client, Response
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
 from tests.api.test_policy import _routes
-from tests.statements import count_statements
+from tests.support.callers import LESSEE, OWNER, STRANGER, As, Callers, Known
+from tests.support.conductor_recorder import Recorder
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client, Response
 
 NOBODY, ELSE = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
 RAID = {"interface": "raid", "step": "delete_configuration", "args": {}, "order": 1}

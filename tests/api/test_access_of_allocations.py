@@ -10,10 +10,10 @@ import pytest
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import allocations
-from tests.api.callers import LESSEE, OWNER, STRANGER, Callers
-from tests.api.client import op
 from tests.api.conftest import AddNode, set_node
-from tests.api.recorder import Recorder
+from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import op
 
 PLACE = "/v1/allocations"
 NOBODY = str(uuid.UUID(int=1))

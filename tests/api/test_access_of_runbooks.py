@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.callers import OWNER, STRANGER, Callers
-from tests.api.client import op
+from tests.support.callers import OWNER, STRANGER, Callers
+from tests.support.wsgi_client import op
 
 PLACE = "/v1/runbooks"
 STEP = {"interface": "raid", "step": "delete_configuration", "args": {}, "order": 1}

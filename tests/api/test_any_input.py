@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ironic_lite.domain import fields
-from tests.api.client import Client, call, environment
 from tests.api.conftest import AddNode
+from tests.support.wsgi_client import Client, call, environment
 
 MAC = "52:54:00:12:34:56"
 NAMES = [

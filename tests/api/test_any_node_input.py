@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ironic_lite.domain import fields, verbs
-from tests.api.client import Client, Response, call, environment
 from tests.api.conftest import AddNode
+from tests.support.wsgi_client import Client, Response, call, environment
 
 NAMES = [*fields.by_name(fields.NODE), *verbs.BODY_KEYS]
 SCALARS = (

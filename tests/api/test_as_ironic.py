@@ -11,10 +11,10 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.db.engine import session
-from tests.api.callers import OWNER, Callers
-from tests.api.client import Client, op
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.callers import OWNER, Callers
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, op
 
 ABSENT = "00000099-0000-4000-8000-000000000000"
 CLOSED = ("allocations", "deploy_templates", "runbooks", "inspection_rules")

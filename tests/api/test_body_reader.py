@@ -17,8 +17,8 @@ from ironic_lite.api import app
 from ironic_lite.api.traffic import body_reader
 from ironic_lite.api.wire import refusals
 from ironic_lite.db.engine.session import Database
-from tests.api.client import Client, call, environment
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, call, environment
 
 KIB = 1024
 

@@ -11,9 +11,9 @@ from oslo_config import cfg
 
 from ironic_lite.api import app
 from ironic_lite.db.engine import session
-from tests.api.client import Client, Response, call, environment
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, Response, call, environment
 
 MEDIA = "/vmedia?device_type=cdrom&image_url=https://evil.example/x.iso"
 

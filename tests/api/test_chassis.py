@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import Client
 from tests.api.conftest import AddNode
+from tests.support.wsgi_client import Client
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
 Json = dict[str, Any]

@@ -10,8 +10,8 @@ import pytest
 from ironic_lite.core import bmc_metrics, clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors
-from tests.api.client import Client
 from tests.api.conftest import DRIVERS, HOST, add_conductor
+from tests.support.wsgi_client import Client
 
 
 @pytest.fixture

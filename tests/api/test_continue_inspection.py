@@ -13,11 +13,11 @@ from ironic_lite import errors
 from ironic_lite.api.controllers import inspection
 from ironic_lite.db.engine import session
 from ironic_lite.domain.states import State
-from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
-from tests.api.recorder import Recorder
 from tests.api.test_lookup import add_port
-from tests.statements import count_statements
+from tests.support.conductor_recorder import Recorder
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 MAC, OTHER, STRANGE = "52:54:00:12:34:56", "52:54:00:12:34:57", "52:54:00:12:34:58"
 ABSENT = "00000000-0000-4000-8000-000000000000"

@@ -10,9 +10,9 @@ from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors
-from tests.api.client import Client
 from tests.api.conftest import DRIVERS, HOST, add_conductor
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 FAKE = "/v1/drivers/fake-hardware"
 

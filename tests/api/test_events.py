@@ -9,9 +9,9 @@ import pytest
 
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events, ports
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.statements import count_statements
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 PORT = "11111111-aaaa-4bbb-8ccc-000000000000"
 BIND = {

@@ -9,9 +9,9 @@ import pytest
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import bios_settings, firmware_components
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.statements import count_statements
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 123456)
 TIMES = {"created_at": "2026-01-31T12:00:00.123456+00:00", "updated_at": None}

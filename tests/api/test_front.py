@@ -15,10 +15,10 @@ from ironic_lite.api.wire import request, routes
 from ironic_lite.core import context, metrics
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
-from tests.api.client import Client, environment
-from tests.api.client import call as call_wsgi
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, environment
+from tests.support.wsgi_client import call as call_wsgi
 
 REQUEST_ID = re.compile(r"req-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 

@@ -12,10 +12,10 @@ from ironic_lite import errors
 from ironic_lite.api.controllers import heartbeat
 from ironic_lite.db.engine import session
 from ironic_lite.rpc import interface
-from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
-from tests.api.recorder import Recorder
-from tests.statements import count_statements
+from tests.support.conductor_recorder import Recorder
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 URL = "https://192.0.2.10:9999"
 ABSENT = "00000000-0000-4000-8000-000000000000"

@@ -12,9 +12,9 @@ import pytest
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events
 from ironic_lite.domain import history
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.statements import count_statements
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 123456)
 STOOD = {"state": "cleaning", "target": "manageable", "seconds": 7, "project": "metal"}

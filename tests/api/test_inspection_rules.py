@@ -11,9 +11,9 @@ from oslo_config import cfg
 from ironic_lite.api import app
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import inspection_rules
-from tests.api.client import Client, Response, op
-from tests.api.recorder import Ear, Recorder
-from tests.statements import count_statements
+from tests.support.conductor_recorder import Ear, Recorder
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client, Response, op
 
 ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
 PLACE = "/v1/inspection_rules"

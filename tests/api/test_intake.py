@@ -8,8 +8,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.api.validation import schemas
 from ironic_lite.api.wire import parsing, refusals
-from tests.api.client import Client
 from tests.api.conftest import AddNode
+from tests.support.wsgi_client import Client
 
 JSON = "application/json"
 

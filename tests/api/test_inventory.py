@@ -9,9 +9,9 @@ import pytest
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import inventories
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.statements import count_statements
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0)
 FOUND: dict[str, Any] = {"interfaces": [{"name": "eth0", "mac_address": "52:54:00:00:00:01"}]}

@@ -19,9 +19,9 @@ from ironic_lite.api import app
 from ironic_lite.api.auth import token_cache
 from ironic_lite.core import config
 from ironic_lite.db.engine import session
-from tests.api.client import Client, Response
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, Response
 
 SERVICE = "token-of-the-service"
 

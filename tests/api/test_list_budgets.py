@@ -18,10 +18,10 @@ from ironic_lite.api.openapi.parts import LINKS
 from ironic_lite.api.resources import queries
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
-from tests.api.callers import Callers
-from tests.api.client import Client
-from tests.api.filling import OWNER, fill, table_of
-from tests.statements import count_statements
+from tests.support.callers import Callers
+from tests.support.statements import count_statements
+from tests.support.table_rows import OWNER, fill, table_of
+from tests.support.wsgi_client import Client
 
 MANY = 100
 MOST = 2
@@ -122,7 +122,7 @@ def test_a_list_costs_the_same_however_many_rows_it_has(
     resource: queries.Resource = getattr(queries, name)
     table = table_of(name)
     assert table is not None, (
-        f"{name} has a table of another name: write it into TABLES of tests.api.filling"
+        f"{name} has a table of another name: write it into TABLES of tests.support.table_rows"
     )
     parent = _parent(database, path)
     place = "/v1" + path.replace("{ident}", str(parent))

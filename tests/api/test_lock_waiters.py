@@ -16,9 +16,9 @@ from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import portgroups, ports, volumes
-from tests.api.client import Client, Response, op
 from tests.api.conftest import AddNode, set_node
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, Response, op
 
 Json = dict[str, Any]
 

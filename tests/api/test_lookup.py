@@ -14,9 +14,9 @@ from ironic_lite.db.engine import session
 from ironic_lite.db.queries import ports
 from ironic_lite.domain import states
 from ironic_lite.domain.states import State
-from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 MAC = "52:54:00:12:34:56"
 OTHER = "52:54:00:12:34:57"

@@ -11,9 +11,9 @@ import pytest
 from ironic_lite.api.wire import parsing
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
-from tests.api.client import Client, Response, call, environment
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, Response, call, environment
 
 JSON = "application/json"
 NODE = b'{"driver": "fake-hardware"}'

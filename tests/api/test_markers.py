@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ironic_lite.db.engine import session
-from tests.api import world
-from tests.api.callers import OWNER, Callers
-from tests.api.client import op
 from tests.api.test_runs import add_run
+from tests.support import fleet_fixture
+from tests.support.callers import OWNER, Callers
+from tests.support.wsgi_client import op
 
 ABSENT = "00000000-5a0c-4a3f-8a0a-6d1d0b0a9c77"
-MINE, FOREIGN = world.uuid_of(1), world.uuid_of(6)
+MINE, FOREIGN = fleet_fixture.uuid_of(1), fleet_fixture.uuid_of(6)
 
 
 def _assert_hidden(callers: Callers, path: str, own: str, foreign: str) -> None:
@@ -31,13 +31,13 @@ def _assert_hidden(callers: Callers, path: str, own: str, foreign: str) -> None:
 def test_what_another_node_has_is_no_marker(
     callers: Callers, database: session.Database, kind: str, first: int
 ) -> None:
-    world.build(callers("admin"), database)
-    numbers = (world.uuid_of(first), world.uuid_of(first + 1))
+    fleet_fixture.build(callers("admin"), database)
+    numbers = (fleet_fixture.uuid_of(first), fleet_fixture.uuid_of(first + 1))
     _assert_hidden(callers, f"/v1/nodes/{MINE}/{kind}", *numbers)
 
 
 def test_a_run_of_another_node_is_no_marker(callers: Callers, database: session.Database) -> None:
-    world.build(callers("admin"), database)
+    fleet_fixture.build(callers("admin"), database)
     own, foreign = (add_run(database, node) for node in (MINE, FOREIGN))
     _assert_hidden(callers, f"/v1/nodes/{MINE}/runs", own, foreign)
 
@@ -45,7 +45,7 @@ def test_a_run_of_another_node_is_no_marker(callers: Callers, database: session.
 def test_a_run_of_another_node_is_as_one_that_is_not_there(
     callers: Callers, database: session.Database
 ) -> None:
-    world.build(callers("admin"), database)
+    fleet_fixture.build(callers("admin"), database)
     foreign = add_run(database, FOREIGN)
     reader, place = callers("reader", OWNER), f"/v1/nodes/{MINE}/runs"
     for form in (str, str.upper, lambda uuid: uuid.replace("-", "")):
@@ -58,10 +58,10 @@ def test_a_port_of_another_portgroup_is_no_marker(
     callers: Callers, database: session.Database
 ) -> None:
     admin = callers("admin")
-    world.build(admin, database)
+    fleet_fixture.build(admin, database)
     for port, group in ((41, 51), (42, 52)):
-        patch = [op("add", "/portgroup_uuid", world.uuid_of(group))]
-        joined = admin.patch(f"/v1/ports/{world.uuid_of(port)}", patch)
+        patch = [op("add", "/portgroup_uuid", fleet_fixture.uuid_of(group))]
+        joined = admin.patch(f"/v1/ports/{fleet_fixture.uuid_of(port)}", patch)
         assert joined.status == 200, joined.text
-    place = f"/v1/portgroups/{world.uuid_of(51)}/ports"
-    _assert_hidden(callers, place, world.uuid_of(41), world.uuid_of(42))
+    place = f"/v1/portgroups/{fleet_fixture.uuid_of(51)}/ports"
+    _assert_hidden(callers, place, fleet_fixture.uuid_of(41), fleet_fixture.uuid_of(42))

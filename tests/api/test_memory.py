@@ -16,10 +16,10 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.api import middleware
-from tests.api import every_route
-from tests.api.client import Client, environment
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support import every_route
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, environment
 
 MIB = 1024 * 1024
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -7,8 +7,8 @@ from oslo_config import cfg
 
 from ironic_lite.api import app
 from ironic_lite.db.engine import session
-from tests.api.client import Client, Response, call, environment
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, Response, call, environment
 
 NEAR = (None, "", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1")
 FAR = ("192.0.2.7", "::ffff:192.0.2.7", "2001:db8::1", "nonsense")

@@ -9,10 +9,10 @@ import pytest
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
 from ironic_lite.drivers import base, registry
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
-from tests.flows import rig
+from tests.support import conductor_fixture
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 FAKE = {**dict.fromkeys(base.KINDS, "fake"), "network": "noop", "storage": "noop"}
 REDFISH = {
@@ -34,7 +34,7 @@ TYPES = ["fake-hardware", "redfish"]
 @pytest.fixture(autouse=True)
 def drivers(recorder: Recorder) -> None:
     """Let check_node be answered as a conductor does."""
-    conf = rig.configure(
+    conf = conductor_fixture.configure(
         DEFAULT__enabled_hardware_types=TYPES,
         DEFAULT__enabled_boot_interfaces=["fake"],
         DEFAULT__enabled_deploy_interfaces=["fake"],

@@ -9,9 +9,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events, nodes
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 
 def replace(path: str, value: Any) -> list[dict[str, Any]]:

@@ -13,10 +13,10 @@ from ironic_lite import errors
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import chassis, conductors, events, nodes, traits
 from ironic_lite.domain import fields
-from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode, add_conductor
-from tests.api.recorder import Recorder
-from tests.statements import count_statements
+from tests.support.conductor_recorder import Recorder
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 NOBODY = "00000000-0000-4000-8000-00000000dead"
 LONG_AGO = datetime.datetime(2020, 1, 1)

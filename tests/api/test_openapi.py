@@ -30,9 +30,9 @@ from ironic_lite.api.resources import queries
 from ironic_lite.api.wire import expose
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import fields
-from tests.api import filling
-from tests.api.client import Client
-from tests.whole import Whole
+from tests.support import table_rows
+from tests.support.in_process import Whole
+from tests.support.wsgi_client import Client
 
 Json = dict[str, Any]
 
@@ -188,11 +188,11 @@ class Machines:
         nodes = [make(name=f"n{n}", provision_state=s, **FAKE) for n, s in enumerate(states)]
         self.known: dict[str, list[str]] = {"NODES": [*nodes, "n0"], "DRIVERS": ["fake-hardware"]}
         for name, resource in vars(queries).items():
-            table = filling.table_of(name) if isinstance(resource, queries.Resource) else None
+            table = table_rows.table_of(name) if isinstance(resource, queries.Resource) else None
             if table is None or name in self.known:
                 continue
             below = {"node_uuid": nodes[0]} if "node_uuid" in table.c else {}
-            (row,) = filling.fill(database, table, 1, below)
+            (row,) = table_rows.fill(database, table, 1, below)
             key = next((one for one in ("uuid", "hostname", "name") if one in row), None)
             self.known[name] = [str(row[key])] if key is not None else []
 

@@ -8,9 +8,9 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.domain.states import State
-from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 STEPS = [
     {"interface": "deploy", "step": "erase", "priority": 10, "abortable": True, "args": []},

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.callers import OWNER, STRANGER, Callers
-from tests.api.client import Client, op
 from tests.api.conftest import AddNode
+from tests.support.callers import OWNER, STRANGER, Callers
+from tests.support.wsgi_client import Client, op
 
 KINDS: dict[str, dict[str, Any]] = {
     "ports": {"address": "52:54:00:00:00:0b"},

@@ -9,7 +9,7 @@ import pytest
 
 from ironic_lite.api import app
 from ironic_lite.api.wire import request
-from tests.api.client import Client
+from tests.support.wsgi_client import Client
 
 
 def test_pecan_calls_the_controller_by_the_method_that_is_replaced() -> None:

@@ -12,10 +12,10 @@ from oslo_config import cfg
 from ironic_lite.api import app, middleware
 from ironic_lite.api.policy import enforcer
 from ironic_lite.db.engine import session
-from tests.api.callers import LESSEE, OWNER, Callers, Known
-from tests.api.client import Client, op
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.callers import LESSEE, OWNER, Callers, Known
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, op
 
 ERASE = {"interface": "deploy", "step": "erase_devices"}
 OTHER = {"interface": "deploy", "step": "erase_devices_metadata"}

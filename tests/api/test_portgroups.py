@@ -9,9 +9,9 @@ import pytest
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
-from tests.api.client import Client, Response
 from tests.api.conftest import AddNode, set_node
-from tests.statements import count_statements
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client, Response
 
 PLACE = "/v1/portgroups"
 MAC = "52:54:00:12:34:{:02x}"

@@ -9,8 +9,8 @@ import pytest
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
-from tests.api.client import Client
 from tests.api.conftest import AddNode, set_node
+from tests.support.wsgi_client import Client
 
 MAC = "52:54:00:12:34:56"
 OTHER = "52:54:00:12:34:57"

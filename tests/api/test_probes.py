@@ -18,10 +18,10 @@ from ironic_lite.api.wire import request
 from ironic_lite.core import clock, metrics
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import conductors
-from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
-from tests.api.recorder import Recorder
-from tests.statements import count_statements
+from tests.support.conductor_recorder import Recorder
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 Build = Callable[..., Client]
 

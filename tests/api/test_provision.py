@@ -16,9 +16,9 @@ from ironic_lite import errors
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain.states import State
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 STEPS = [{"interface": "deploy", "step": "erase_devices"}]
 DEPLOY_STEPS = [{"interface": "deploy", "step": "deploy", "args": {}, "priority": 100}]

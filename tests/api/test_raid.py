@@ -10,9 +10,9 @@ import pytest
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import raid
 from ironic_lite.drivers.registry import Registry, Settings
-from tests.api.client import Response
-from tests.flows.rig import configure
-from tests.spec.operator import Operator
+from tests.support.conductor_fixture import configure
+from tests.support.operator import Operator
+from tests.support.wsgi_client import Response
 
 ROOT = {"raid_level": "1", "size_gb": 100, "is_root_volume": True}
 DATA = {"raid_level": "5", "size_gb": "MAX", "number_of_physical_disks": 3}

@@ -15,9 +15,9 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors
 from ironic_lite.membership import ring
-from tests.api.client import Client, Response
 from tests.api.conftest import DRIVERS, HOST, AddNode, add_conductor
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, Response
 
 OTHERS = ("conductor-2", "conductor-3")
 HOSTS = (HOST, *OTHERS)

@@ -17,10 +17,10 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.db.engine import session
-from tests.api import world
-from tests.api.callers import LESSEE, OWNER, STRANGER, Callers
-from tests.api.client import Response
-from tests.api.recorder import Recorder
+from tests.support import fleet_fixture
+from tests.support.callers import LESSEE, OWNER, STRANGER, Callers
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Response
 
 RIGHTS = json.loads(pathlib.Path(__file__).with_name("rights.json").read_text())
 ROLES = {"a": "admin", "g": "manager", "m": "member", "r": "reader", "s": "service"}
@@ -48,7 +48,7 @@ def stage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callers:
     """The fleet, on which nothing that is asked for is done in the end."""
-    world.build(callers("admin"), database)
+    fleet_fixture.build(callers("admin"), database)
     recorder.answers = _Nobody(recorder.answers)
     write = session.Database.write
 

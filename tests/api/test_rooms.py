@@ -15,9 +15,9 @@ from ironic_lite.api import app
 from ironic_lite.api.traffic import limits
 from ironic_lite.api.wire import refusals
 from ironic_lite.db.engine.session import Database
-from tests.api.client import Client, Response
 from tests.api.conftest import AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client, Response
 
 FEW = 2
 HEARTBEAT = {"callback_url": "https://192.0.2.1:9999", "agent_version": "1", "agent_token": "t"}

@@ -10,9 +10,9 @@ import pytest
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import runs
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.statements import count_statements
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 250000)
 LATER = NOON + datetime.timedelta(seconds=90, milliseconds=125)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ironic_lite.db.engine import session
-from tests.api.client import Client
 from tests.api.conftest import AddNode
-from tests.statements import count_statements
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client
 
 
 def test_shards_are_counted_the_largest_first(

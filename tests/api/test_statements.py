@@ -12,7 +12,7 @@ import pytest
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import fields
-from tests.whole import Whole
+from tests.support.in_process import Whole
 
 FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {
     "network_interface": "noop",

@@ -8,8 +8,8 @@ import pytest
 
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events
-from tests.api.client import Client
 from tests.api.conftest import AddNode
+from tests.support.wsgi_client import Client
 
 Json = dict[str, Any]
 PATH = "/v1/nodes/rack1/traits"

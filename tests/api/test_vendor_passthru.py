@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from tests.api.client import Client
 from tests.api.conftest import HOST, AddNode
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 

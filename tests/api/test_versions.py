@@ -8,8 +8,8 @@ from oslo_config import cfg
 from ironic_lite.api import app
 from ironic_lite.db.engine import session
 from ironic_lite.domain import versions
-from tests.api.client import Client
-from tests.api.recorder import Recorder
+from tests.support.conductor_recorder import Recorder
+from tests.support.wsgi_client import Client
 
 MIN = "x-openstack-ironic-api-minimum-version"
 MAX = "x-openstack-ironic-api-maximum-version"

@@ -9,9 +9,9 @@ import pytest
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
-from tests.api.client import Client, Response
 from tests.api.conftest import AddNode, set_node
-from tests.statements import count_statements
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Client, Response
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
 HOST = "http://localhost:6385"

@@ -13,7 +13,7 @@ from ironic_lite.db.engine import session
 CALL = """
 import sys
 from ironic_lite.api import wsgi
-from tests.api.client import Client
+from tests.support.wsgi_client import Client
 answer = Client(wsgi.application).get("/v1/nodes")
 print(answer.status, answer.body.decode())
 print("eventlet" in sys.modules and sys.modules["eventlet"] is not None)

@@ -16,11 +16,11 @@ from http import HTTPStatus
 import psutil
 import requests
 
-from tests.acceptance.service import family, until
 from tests.chaos import faults
 from tests.chaos.faults import World
 from tests.chaos.fleet import LEASE, Process
 from tests.chaos.records import EVERYBODY, Fault
+from tests.support.service import family, until
 
 NUMBERS = tuple(
     one

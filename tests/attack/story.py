@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 import bcrypt
 import requests
 
-from tests.acceptance.service import until
 from tests.attack import attacks, machines, outside, processes
 from tests.attack.outside import MIB, Sight
 from tests.chaos import checker, story
 from tests.chaos.faults import World
 from tests.chaos.records import Fault
-from tests.ports import HOST
+from tests.support.ports import HOST
+from tests.support.service import until
 
 SETTINGS = """\
 [api]

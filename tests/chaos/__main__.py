@@ -19,7 +19,8 @@ import sys  # noqa: E402
 import tempfile  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 
-from tests.chaos import ending, faults, records, report, servers, story  # noqa: E402
+from tests.chaos import ending, faults, records, report, story  # noqa: E402
+from tests.support import private_servers  # noqa: E402
 
 STAGES = (
     ("sqlite", "local"),
@@ -79,7 +80,7 @@ def _run(wishes: story.Wishes, keep: pathlib.Path | None) -> int:
         folder = pathlib.Path(name)
         try:
             outcome = story.run(wishes, folder)
-        except servers.Lacking as why:
+        except private_servers.Lacking as why:
             print(f"NOT TESTED with {wishes.database} and {wishes.rpc}: {why}", flush=True)
             return 0
         finally:

@@ -10,7 +10,7 @@ import struct
 import subprocess
 from collections.abc import Mapping
 
-from tests.chaos import servers
+from tests.support import private_servers
 
 _LONG = struct.Struct("l")
 
@@ -21,7 +21,7 @@ def build(folder: pathlib.Path) -> None:
     :raises servers.Lacking: there is no C compiler.
     """
     source = pathlib.Path(__file__).with_suffix(".c")
-    compiler = servers.program("cc")
+    compiler = private_servers.program("cc")
     command = [compiler, "-shared", "-fPIC", "-O2", "-o", str(folder / "clock.so"), str(source)]
     subprocess.run(command, check=True, timeout=60)
 

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from ironic_lite.rpc.interface import TOPIC
-from tests.acceptance.service import until
-from tests.chaos.servers import RabbitMQ
-from tests.ports import HOST, free_port
+from tests.support.ports import HOST, free_port
+from tests.support.private_servers import RabbitMQ
+from tests.support.service import until
 
 MEMBERS = 3
 SETTINGS = """\

@@ -30,8 +30,8 @@ from tests.chaos.fleet import LEASE, STOPPED, Fleet, Ports, Process
 from tests.chaos.load import Agents, Load
 from tests.chaos.proxy import Proxy
 from tests.chaos.records import EVERYBODY
-from tests.chaos.servers import MariaDB, PostgreSQL, RabbitMQ
 from tests.chaos.watch import Watch
+from tests.support.private_servers import MariaDB, PostgreSQL, RabbitMQ
 
 NOTHING = (0,)
 """No process: nothing was there to be struck."""

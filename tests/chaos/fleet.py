@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.acceptance.service import CONDUCTOR_UP, SCRIPTS, environment, family, gone, until
-from tests.ports import HOST, free_port
+from tests.support.ports import HOST, free_port
+from tests.support.service import CONDUCTOR_UP, SCRIPTS, environment, family, gone, until
 
 LEASE = 3
 """Seconds: [conductor]heartbeat_timeout."""

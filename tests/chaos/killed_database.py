@@ -15,9 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from ironic_lite.db.engine import session
-from tests.acceptance import service
-from tests.acceptance.service import Service
-from tests.chaos import servers
+from tests.support import private_servers, service
+from tests.support.service import Service
 
 LEASE = 2
 SETTINGS = f"""heartbeat_interval = 1
@@ -33,17 +32,17 @@ STEPS = [
     {"interface": "management", "step": "reset_bmc"},
     {"interface": "power", "step": "cycle"},
 ]
-Server = servers.PostgreSQL | servers.MariaDB
+Server = private_servers.PostgreSQL | private_servers.MariaDB
 
 
-@pytest.fixture(params=sorted(servers.DATABASES))
+@pytest.fixture(params=sorted(private_servers.DATABASES))
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     """A server of our own."""
     with service.short_folder() as folder, contextlib.ExitStack() as made:
         folder.chmod(0o755)  # it runs as another user
         try:
-            found = made.enter_context(servers.database(request.param, folder))
-        except servers.Lacking as why:
+            found = made.enter_context(private_servers.database(request.param, folder))
+        except private_servers.Lacking as why:
             pytest.skip(f"NOT TESTED: {why}")
         yield found
 

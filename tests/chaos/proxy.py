@@ -8,7 +8,7 @@ import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 
-from tests.ports import HOST, free_port
+from tests.support.ports import HOST, free_port
 
 _CHUNK = 1 << 16
 _PATIENCE = 20.0

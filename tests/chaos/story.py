@@ -18,13 +18,14 @@ from ironic_lite.core.context import Context
 from ironic_lite.domain import states
 from ironic_lite.domain.states import State
 from ironic_lite.rpc import client, transport
-from tests.acceptance.service import ROOT
-from tests.chaos import checker, clock, cluster, faults, machine, proxy, records, servers
+from tests.chaos import checker, clock, cluster, faults, machine, proxy, records
 from tests.chaos.faults import World
 from tests.chaos.fleet import Fleet
 from tests.chaos.load import Agents, Load
 from tests.chaos.records import EVERYBODY, Fault, History
 from tests.chaos.watch import EVERY, Watch
+from tests.support import private_servers
+from tests.support.service import ROOT
 
 DISK_MIB = 96
 SETTLES = 90.0
@@ -112,8 +113,8 @@ def world_of(wishes: Wishes, folder: pathlib.Path) -> Iterator[World]:
         state = folder / "state"
         state.mkdir()
         if "disk" in wishes.faults:
-            with contextlib.suppress(servers.Lacking):
-                stack.enter_context(servers.small_disk(state, DISK_MIB))
+            with contextlib.suppress(private_servers.Lacking):
+                stack.enter_context(private_servers.small_disk(state, DISK_MIB))
                 has.add("small disk")
                 parts["disk"] = state
         database, direct = _database(wishes, folder, stack, parts)
@@ -144,7 +145,7 @@ def _database(
     if wishes.database == "sqlite":
         url = f"sqlite:///{folder}/state/chaos.sqlite"
         return url, url
-    server = stack.enter_context(servers.database(wishes.database, folder))
+    server = stack.enter_context(private_servers.database(wishes.database, folder))
     way = stack.enter_context(proxy.before(server.port))
     parts.update(database=server, database_way=way)
     return server.url(way.port), server.url(server.port)
@@ -163,7 +164,7 @@ def _broker(
         parts["brokers"] = brokers = stack.enter_context(cluster.cluster(folder))
         has.add("cluster")
         return brokers.url()
-    server = stack.enter_context(servers.broker(folder))
+    server = stack.enter_context(private_servers.broker(folder))
     way = stack.enter_context(proxy.before(server.port))
     parts.update(broker=server, broker_way=way)
     has.add("rabbit")
@@ -178,7 +179,7 @@ def _clocks(wishes: Wishes, folder: pathlib.Path, has: set[str]) -> pathlib.Path
         if "clock" not in wishes.faults:
             return None
         clock.build(clocks)
-    except servers.Lacking:
+    except private_servers.Lacking:
         return None
     has.add("clocks")
     return clocks

@@ -10,8 +10,8 @@ import tempfile
 
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import until
+from tests.support import service
+from tests.support.service import until
 
 
 @pytest.mark.parametrize("module", ["tests.attack", "tests.chaos"])

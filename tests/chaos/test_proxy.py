@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.chaos import proxy
-from tests.ports import HOST
+from tests.support.ports import HOST
 
 SECONDS = 20.0
 

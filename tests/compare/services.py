@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import migrate, models
-from tests.db import servers
+from tests.support import database_servers
 
 _Urls = Callable[[str], str]
 
@@ -23,7 +23,7 @@ def server_urls() -> Iterator[_Urls]:
 
         def url(kind: str) -> str:
             if kind not in urls:
-                found = made.enter_context(servers.own_database(kind, "rows"))
+                found = made.enter_context(database_servers.own_database(kind, "rows"))
                 with contextlib.closing(session.open_database(found)) as database:
                     migrate.upgrade(database)
                 urls[kind] = found
@@ -46,7 +46,7 @@ def _open_server(url: str) -> Iterator[Database]:
         yield database
 
 
-@pytest.fixture(params=servers.KINDS)
+@pytest.fixture(params=database_servers.KINDS)
 def database(request: pytest.FixtureRequest, server_urls: _Urls) -> Iterator[Database]:
     """A migrated database without rows, of each kind in turn."""
     if request.param == "sqlite":
@@ -55,18 +55,18 @@ def database(request: pytest.FixtureRequest, server_urls: _Urls) -> Iterator[Dat
         yield from _open_server(server_urls(request.param))
 
 
-@pytest.fixture(params=servers.SERVERS)
+@pytest.fixture(params=database_servers.SERVERS)
 def server_database(request: pytest.FixtureRequest, server_urls: _Urls) -> Iterator[Database]:
     """As ``database``, for what only a server can do."""
     yield from _open_server(server_urls(request.param))
 
 
-@pytest.fixture(params=servers.KINDS)
+@pytest.fixture(params=database_servers.KINDS)
 def empty_database(request: pytest.FixtureRequest) -> Iterator[Database]:
     """A database without tables."""
     with contextlib.ExitStack() as made:
         if request.param == "sqlite":
             url = f"sqlite:///{request.getfixturevalue('tmp_path')}/empty.sqlite"
         else:
-            url = made.enter_context(servers.own_database(request.param, "empty"))
+            url = made.enter_context(database_servers.own_database(request.param, "empty"))
         yield made.enter_context(contextlib.closing(session.open_database(url)))

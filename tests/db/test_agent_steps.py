@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import agent_steps, nodes
 from ironic_lite.db.tables import models
-from tests.db.rows import NOON, add_node, lock_node, new_uuid
+from tests.support.database_rows import NOON, add_node, lock_node, new_uuid
 
 STEPS = {"deploy": [{"interface": "deploy", "step": "brûler", "priority": 1.5}], "raid": []}
 

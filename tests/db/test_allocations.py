@@ -16,8 +16,8 @@ from ironic_lite.db.queries import allocations, nodes
 from ironic_lite.db.tables import models
 from ironic_lite.domain import allocations as core
 from ironic_lite.domain.allocations import State, Tally
-from tests.db.rows import new_uuid
-from tests.statements import count_statements
+from tests.support.database_rows import new_uuid
+from tests.support.statements import count_statements
 
 FREE = {"resource_class": "big", "power_state": "power off", "provision_state": "available"}
 ANY: dict[str, Any] = {

@@ -11,7 +11,7 @@ from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes, portgroups, shards, volumes
 from ironic_lite.db.queries.resource_table import ResourceTable
-from tests.db.rows import add_node, lock_node, new_uuid
+from tests.support.database_rows import add_node, lock_node, new_uuid
 
 MAC = "52:54:00:00:00:01"
 FAMILIES: Mapping[str, tuple[ResourceTable, dict[str, Any]]] = {

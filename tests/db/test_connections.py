@@ -23,8 +23,8 @@ from ironic_lite.db.engine import faults, session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import migrate
-from tests.db import servers
-from tests.db.rows import add_node, get_node
+from tests.support import database_servers
+from tests.support.database_rows import add_node, get_node
 
 _WHO = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT connection_id()"}
 _KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
@@ -33,7 +33,7 @@ _KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
 def end_connection(database: Database, conn: Connection) -> None:
     """Have the server close the connection behind ``conn``."""
     number = conn.execute(sa.text(_WHO[database.kind])).scalar()
-    servers.admin(database.kind, _KILL[database.kind].format(number))
+    database_servers.admin(database.kind, _KILL[database.kind].format(number))
 
 
 def test_a_read_after_the_server_closed_the_connection_succeeds(server_database: Database) -> None:
@@ -147,9 +147,9 @@ def test_a_server_that_is_away_is_unavailable_and_its_password_stays_secret(sche
         assert "s3cret" not in repr(database)
 
 
-@pytest.mark.parametrize("kind", servers.SERVERS)
+@pytest.mark.parametrize("kind", database_servers.SERVERS)
 def test_a_database_that_does_not_exist_is_named(kind: str) -> None:
-    with servers.own_database(kind, "gone") as url:
+    with database_servers.own_database(kind, "gone") as url:
         database = session.open_database(url)
         assert database.read(lambda conn: conn.execute(sa.text("SELECT 1")).scalar()) == 1
         database.close()
@@ -229,7 +229,7 @@ def test_an_option_that_the_driver_does_not_know_is_named_at_the_first_use(schem
 
 @pytest.mark.parametrize("charset", ["utf8mb4", "utf8", "latin1"])
 def test_whatever_charset_a_url_asks_for_all_text_is_stored(charset: str) -> None:
-    with servers.own_database("mysql", "charset") as url:
+    with database_servers.own_database("mysql", "charset") as url:
         database = session.open_database(f"{url}?charset={charset}")
         migrate.upgrade(database)
         node = add_node(database, name="\N{GRINNING FACE}")

@@ -18,7 +18,7 @@ from ironic_lite.db.engine import faults, session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import conductors, nodes, sweeps
 from ironic_lite.db.tables import models
-from tests.db.rows import NOON, add_node, get_node
+from tests.support.database_rows import NOON, add_node, get_node
 
 WRITERS = 10
 ROUNDS = 15

@@ -11,8 +11,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import deploy_templates
-from tests.db.rows import NOON, new_uuid
-from tests.statements import count_statements
+from tests.support.database_rows import NOON, new_uuid
+from tests.support.statements import count_statements
 
 UUID = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"
 STEP = {

@@ -11,8 +11,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import conductors, ports, traits
-from tests.db.rows import NOON, add_node, get_node, lock_node, new_uuid
-from tests.statements import count_statements
+from tests.support.database_rows import NOON, add_node, get_node, lock_node, new_uuid
+from tests.support.statements import count_statements
 
 MAC = "52:54:00:00:00:0{}"
 UUID = "1be26c0b-03f2-4d2e-ae87-c02d7f33c123"

@@ -10,7 +10,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import bios_settings, firmware_components, nodes
-from tests.db.rows import NOON, add_node, lock_node, new_uuid
+from tests.support.database_rows import NOON, add_node, lock_node, new_uuid
 
 LATER = NOON + datetime.timedelta(hours=1)
 TURBO: dict[str, Any] = {

@@ -12,7 +12,7 @@ from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import inventories, nodes
 from ironic_lite.db.tables import models
-from tests.db.rows import NOON, add_node, lock_node, new_uuid
+from tests.support.database_rows import NOON, add_node, lock_node, new_uuid
 
 FOUND: dict[str, Any] = {"memory": {"physical_mb": 98304}, "disks": [], "hostname": "Öre 😀"}
 LATER = NOON + datetime.timedelta(hours=1)

@@ -11,8 +11,8 @@ from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes
-from tests.db.rows import NOON, add_node, get_node, lock_node, new_uuid
-from tests.statements import count_statements
+from tests.support.database_rows import NOON, add_node, get_node, lock_node, new_uuid
+from tests.support.statements import count_statements
 
 THREADS = 8
 

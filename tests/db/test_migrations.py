@@ -22,8 +22,8 @@ from ironic_lite import errors
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.tables import migrate, models, partial_upgrade
-from tests.db import servers
-from tests.db.rows import NOON, add_node, get_node, new_uuid
+from tests.support import database_servers
+from tests.support.database_rows import NOON, add_node, get_node, new_uuid
 
 # -- models equal migrations -----------------------------------------------------------------
 
@@ -300,7 +300,7 @@ def _upgrade_and_die(database: Database, after: int) -> bool:
 def test_an_upgrade_that_died_on_mariadb_goes_on() -> None:
     """It dies again and again, each time a little later."""
     with (
-        servers.own_database("mysql", "broken") as url,
+        database_servers.own_database("mysql", "broken") as url,
         contextlib.closing(session.open_database(url)) as database,
     ):
         deaths = list(itertools.takewhile(lambda n: _upgrade_and_die(database, n), range(1, 99, 3)))
@@ -312,7 +312,7 @@ def test_an_upgrade_that_died_on_mariadb_goes_on() -> None:
 
 def test_an_upgrade_that_died_at_its_very_end_is_tidied_up() -> None:
     with (
-        servers.own_database("mysql", "broken") as url,
+        database_servers.own_database("mysql", "broken") as url,
         contextlib.closing(session.open_database(url)) as database,
     ):
         migrate.upgrade(database)

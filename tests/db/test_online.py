@@ -15,7 +15,7 @@ from ironic_lite import errors
 from ironic_lite.cmd import dbsync
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.tables import migrate, models, online_migrations
-from tests.db.rows import add_node, get_node
+from tests.support.database_rows import add_node, get_node
 
 OLD, NEW = "kept in capitals", "KEPT IN CAPITALS"
 _NODE = models.nodes.c

@@ -13,8 +13,8 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import chassis, nodes, ports
 from ironic_lite.db.tables import models
 from ironic_lite.domain import fields
-from tests.db.rows import NOON, add_node, new_uuid
-from tests.statements import count_statements
+from tests.support.database_rows import NOON, add_node, new_uuid
+from tests.support.statements import count_statements
 
 SORTABLE = sorted(
     {field.stored for field in fields.NODE if field.sort and field.stored is not None} | {"id"}

@@ -10,7 +10,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes
-from tests.db.rows import NOON, add_node, get_node
+from tests.support.database_rows import NOON, add_node, get_node
 
 LONG = "öé€😀" * 60_000  # some 600 kB in UTF-8
 

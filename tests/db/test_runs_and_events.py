@@ -10,8 +10,8 @@ from ironic_lite import errors
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, runs
 from ironic_lite.db.tables import models
-from tests.db.rows import NOON, add_node, lock_node, new_uuid
-from tests.statements import count_statements
+from tests.support.database_rows import NOON, add_node, lock_node, new_uuid
+from tests.support.statements import count_statements
 
 
 def add_run(database: Database, node: str, **values: Any) -> str:

@@ -17,8 +17,8 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import deploy_templates, nodes
 from ironic_lite.db.tables import models, reencryption
 from ironic_lite.domain import fields
-from tests.db import rows
-from tests.statements import count_statements
+from tests.support import database_rows
+from tests.support.statements import count_statements
 
 OLD, NEW, OTHER = (base64.urlsafe_b64encode(byte * 32).decode() for byte in (b"o", b"n", b"x"))
 TEXT = '{"redfish_password":"s3cret","deeper":[{"ä":null}]}'
@@ -49,20 +49,20 @@ def stored(database: Database, table: sa.Table, *names: str) -> list[tuple[Any, 
 
 def test_nothing_secret_lies_open(reopen: Reopen) -> None:
     database = reopen(NEW)
-    node = rows.add_node(database, **dict.fromkeys(OBJECTS, VALUE), extra={"a": 1})
+    node = database_rows.add_node(database, **dict.fromkeys(OBJECTS, VALUE), extra={"a": 1})
 
     for text in stored(database, models.nodes, *OBJECTS)[0]:
         assert text.startswith('{"$fernet":')
         assert "s3cret" not in text
     assert stored(database, models.nodes, "extra") == [('{"a":1}',)]
-    row = rows.get_node(database, node)
+    row = database_rows.get_node(database, node)
     assert [row[name] for name in OBJECTS] == [VALUE] * len(OBJECTS)
 
 
 def test_lists_read_them_as_they_were(reopen: Reopen) -> None:
     database = reopen(NEW)
-    rows.add_node(database, driver_info=VALUE, instance_info={})
-    rows.add_node(database, driver_info=None, instance_info=VALUE)
+    database_rows.add_node(database, driver_info=VALUE, instance_info={})
+    database_rows.add_node(database, driver_info=None, instance_info=VALUE)
     names = ("driver_info", "instance_info")
 
     def read(conn: session.Connection) -> list[dict[str, Any]]:
@@ -80,51 +80,53 @@ def test_lists_read_them_as_they_were(reopen: Reopen) -> None:
 def test_each_opening_of_a_database_has_its_own_keys(reopen: Reopen) -> None:
     """Although the columns are the same, and a driver may remember what makes JSON of values."""
     first, second, both = reopen(NEW), reopen(OTHER), reopen(NEW, OTHER)
-    names = [rows.add_node(each, driver_info=VALUE) for each in (first, second, first)]
+    names = [database_rows.add_node(each, driver_info=VALUE) for each in (first, second, first)]
     texts = [text for (text,) in stored(both, models.nodes, "driver_info")]
     idents = [encryption.Keys([key]).first for key in (NEW, OTHER, NEW)]
     assert [text.partition(":")[2].partition(":")[0].strip('"') for text in texts] == idents
-    assert [rows.get_node(both, name)["driver_info"] for name in names] == [VALUE] * 3
+    assert [database_rows.get_node(both, name)["driver_info"] for name in names] == [VALUE] * 3
     with pytest.raises(errors.KeyMissing):
-        rows.get_node(first, names[1])
+        database_rows.get_node(first, names[1])
 
 
 def test_what_looks_sealed_in_an_open_column_is_what_was_written(reopen: Reopen) -> None:
     odd = {encryption.MARK: "none:{}"}
-    node = rows.add_node(reopen(NEW), extra=odd, driver_info=odd)
-    row = rows.get_node(reopen(NEW), node)
+    node = database_rows.add_node(reopen(NEW), extra=odd, driver_info=odd)
+    row = database_rows.get_node(reopen(NEW), node)
     assert (row["extra"], row["driver_info"]) == (odd, odd)
 
 
 def test_a_change_is_sealed_as_well(reopen: Reopen) -> None:
     database = reopen(NEW)
-    node = rows.add_node(database)
+    node = database_rows.add_node(database)
     database.write(lambda conn: nodes.edit(conn, node, {"driver_info": VALUE}, generation=0))
     assert "s3cret" not in stored(database, models.nodes, "driver_info")[0][0]
-    assert rows.get_node(database, node)["driver_info"] == VALUE
+    assert database_rows.get_node(database, node)["driver_info"] == VALUE
 
 
 def test_without_keys_all_is_as_ever(reopen: Reopen) -> None:
     for database in (reopen(), reopen("none"), reopen("none", OLD)):
-        node = rows.add_node(database, driver_info=VALUE)
+        node = database_rows.add_node(database, driver_info=VALUE)
         assert stored(database, models.nodes, "driver_info")[-1][0].startswith('{"redfish_')
-        assert rows.get_node(database, node)["driver_info"] == VALUE
+        assert database_rows.get_node(database, node)["driver_info"] == VALUE
 
 
 def test_keys_are_changed_while_others_read_and_write(reopen: Reopen) -> None:
     """The way that docs/security.rst tells, process after process."""
     before = reopen()
-    names = [rows.add_node(before, driver_info=VALUE, name=f"n{place}") for place in range(3)]
+    names = [
+        database_rows.add_node(before, driver_info=VALUE, name=f"n{place}") for place in range(3)
+    ]
 
     def all_read(*processes: Database) -> None:
         for each in processes:
             for name in names:
-                assert rows.get_node(each, name)["driver_info"] == VALUE
+                assert database_rows.get_node(each, name)["driver_info"] == VALUE
 
     first = reopen("none", OLD)
     all_read(before, first)
     second = reopen(OLD)
-    names.append(rows.add_node(second, driver_info=VALUE, name="n3"))
+    names.append(database_rows.add_node(second, driver_info=VALUE, name="n3"))
     all_read(first, second)
     done = {one.table: one for one in reencryption.run(second)}
     assert (done["nodes"].found, done["nodes"].done) == (4, 3)
@@ -132,8 +134,8 @@ def test_keys_are_changed_while_others_read_and_write(reopen: Reopen) -> None:
 
     third = reopen(OLD, NEW)
     fourth = reopen(NEW, OLD)
-    names.append(rows.add_node(fourth, driver_info=VALUE, name="n4"))
-    names.append(rows.add_node(third, driver_info=VALUE, name="n5"))
+    names.append(database_rows.add_node(fourth, driver_info=VALUE, name="n4"))
+    names.append(database_rows.add_node(third, driver_info=VALUE, name="n5"))
     all_read(third, fourth)
     assert sum(one.done for one in reencryption.run(fourth)) == 5
     assert sum(one.done for one in reencryption.run(fourth)) == 0
@@ -158,10 +160,10 @@ def test_it_is_known_which_keys_are_needed(
         return database.read(reencryption.used)
 
     before = reopen()
-    rows.add_node(before, driver_info=VALUE, instance_info={"$fernet": "odd"}, name="open")
+    database_rows.add_node(before, driver_info=VALUE, instance_info={"$fernet": "odd"}, name="open")
     assert needed(before) == {"none"}
-    rows.add_node(reopen(OLD), driver_info=VALUE, name="old")
-    node = rows.add_node(reopen(NEW, OLD), clean_step=VALUE, name="new")
+    database_rows.add_node(reopen(OLD), driver_info=VALUE, name="old")
+    node = database_rows.add_node(reopen(NEW, OLD), clean_step=VALUE, name="new")
     assert needed(before) == {"none"} | idents(OLD, NEW)
 
     for keys in ((), ("none",), (OTHER,)):
@@ -182,7 +184,7 @@ def test_it_is_known_which_keys_are_needed(
 
 
 def _run(database: Database, node: str) -> str:
-    run = {"uuid": rows.new_uuid(), "node_uuid": node, "verb": "clean", "state": "done"}
+    run = {"uuid": database_rows.new_uuid(), "node_uuid": node, "verb": "clean", "state": "done"}
     made = {**run, "started_at": clock.now()}
     database.write(lambda conn: conn.execute(models.runs.insert(), made) and None)
     return str(run["uuid"])
@@ -190,19 +192,19 @@ def _run(database: Database, node: str) -> str:
 
 def test_reencrypting_changes_nothing_else(reopen: Reopen) -> None:
     first, second = reopen(OLD), reopen(NEW, OLD)
-    node = rows.add_node(first, driver_info=VALUE, generation=7)
-    before = rows.get_node(first, node)
+    node = database_rows.add_node(first, driver_info=VALUE, generation=7)
+    before = database_rows.get_node(first, node)
     reencryption.run(second)
-    assert rows.get_node(second, node) == before
+    assert database_rows.get_node(second, node) == before
 
 
 def test_many_rows_and_every_family(reopen: Reopen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reencryption, "PART", 2)
     plain, database = reopen(), reopen(NEW)
     for place in range(5):
-        rows.add_node(plain, driver_info=VALUE, name=f"n{place}")
+        database_rows.add_node(plain, driver_info=VALUE, name=f"n{place}")
     args = [{"interface": "deploy", "step": "x", "args": VALUE, "priority": 1}]
-    template = {"uuid": rows.new_uuid(), "name": "CUSTOM_T", "steps": args, "extra": {}}
+    template = {"uuid": database_rows.new_uuid(), "name": "CUSTOM_T", "steps": args, "extra": {}}
     plain.write(lambda conn: deploy_templates.insert(conn, template))
     done = {one.table: (one.found, one.done) for one in reencryption.run(database)}
     assert done["nodes"] == (5, 5)
@@ -216,8 +218,8 @@ def test_many_rows_and_every_family(reopen: Reopen, monkeypatch: pytest.MonkeyPa
 def test_a_callers_value_of_our_form_is_a_value(reopen: Reopen, keys: tuple[str, ...]) -> None:
     database = reopen(*keys)
     for odd in ({"$fernet": "deadbeef:gAAAA"}, {"$fernet": None, "x": 1}):
-        node = rows.add_node(database, driver_info=odd)
-        assert rows.get_node(database, node)["driver_info"] == odd
+        node = database_rows.add_node(database, driver_info=odd)
+        assert database_rows.get_node(database, node)["driver_info"] == odd
         database.write(
             lambda conn, node=node: conn.execute(  # type: ignore[misc]
                 models.nodes.delete().where(models.nodes.c.uuid == node)
@@ -227,14 +229,14 @@ def test_a_callers_value_of_our_form_is_a_value(reopen: Reopen, keys: tuple[str,
 
 def test_a_broken_token_is_told_apart_from_none(reopen: Reopen) -> None:
     database = reopen(NEW)
-    node = rows.add_node(database, driver_info=VALUE)
+    node = database_rows.add_node(database, driver_info=VALUE)
     ident = encryption.Keys([NEW]).seal({"a": 1})["$fernet"].partition(":")[0]
     broken = '{"$fernet":"' + ident + ':nonsense"}'
     reopen().write(
         lambda conn: conn.execute(sa.text("UPDATE nodes SET driver_info = :it"), {"it": broken})
     )
     with pytest.raises(errors.KeyMissing):
-        rows.get_node(database, node)
+        database_rows.get_node(database, node)
 
 
 @pytest.mark.parametrize(

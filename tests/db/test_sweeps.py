@@ -7,7 +7,7 @@ from typing import Any
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes, sweeps
-from tests.db.rows import NOON, add_node, lock_node
+from tests.support.database_rows import NOON, add_node, lock_node
 
 MINUTE = datetime.timedelta(minutes=1)
 

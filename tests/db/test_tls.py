@@ -13,11 +13,11 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.db.engine import session
-from tests.chaos import servers
 from tests.emulators import redfish
+from tests.support import private_servers
 
 
-class _Tls(servers.Server):
+class _Tls(private_servers.Server):
     """A server with a certificate that is its own authority."""
 
     def _keys(self) -> tuple[str, str]:
@@ -33,7 +33,7 @@ class _Tls(servers.Server):
         return found[0], found[1]
 
 
-class PostgreSQL(servers.PostgreSQL, _Tls):
+class PostgreSQL(private_servers.PostgreSQL, _Tls):
     """PostgreSQL that speaks TLS, if it is asked to."""
 
     used = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
@@ -47,7 +47,7 @@ class PostgreSQL(servers.PostgreSQL, _Tls):
         return [*super().command(), *words]
 
 
-class MariaDB(servers.MariaDB, _Tls):
+class MariaDB(private_servers.MariaDB, _Tls):
     """MariaDB that speaks TLS, if it is asked to."""
 
     used = "SELECT variable_value <> '' FROM information_schema.session_status "
@@ -68,7 +68,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[PostgreSQL | MariaDB]:
         redfish.certificate(folder)
         try:
             found = request.param(folder)
-        except servers.Lacking as why:
+        except private_servers.Lacking as why:
             pytest.skip(f"NOT TESTED: {why}")
         try:
             yield found

@@ -10,9 +10,9 @@ import pytest
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, retention, runs
 from ironic_lite.db.queries.retention import Excess
-from tests.db.rows import NOON, add_node, new_uuid
 from tests.db.test_runs_and_events import add_run, steps_of
-from tests.statements import count_statements
+from tests.support.database_rows import NOON, add_node, new_uuid
+from tests.support.statements import count_statements
 
 LATE = NOON + datetime.timedelta(days=1)
 ENTRY = {"kind": "flow_ended", "event": "deployment"}

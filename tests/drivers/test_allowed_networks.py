@@ -16,8 +16,8 @@ from ironic_lite.drivers.agent import client
 from ironic_lite.drivers.ipmi import power as ipmi_power
 from ironic_lite.drivers.redfish import power as redfish_power
 from ironic_lite.drivers.redfish.bmc import connection
-from tests.drivers import doubles
 from tests.emulators import liar as liars
+from tests.support import fake_task
 
 Allow = Callable[..., None]
 REDFISH, IPMI = redfish_power.RedfishPower(), ipmi_power.IpmiPower()
@@ -38,8 +38,8 @@ def allow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Allow]:
         config.CONF.clear_override("allowed_networks", group=group)
 
 
-def at(address: str) -> doubles.FakeTask:
-    return doubles.FakeTask(redfish_address=address, ipmi_address=address)
+def at(address: str) -> fake_task.FakeTask:
+    return fake_task.FakeTask(redfish_address=address, ipmi_address=address)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import behaviour, vendor
-from tests.drivers import doubles
+from tests.support import fake_task
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -164,7 +164,7 @@ MISTYPED: list[tuple[str, Any, str]] = [
 def refusals(info: dict[str, Any]) -> list[errors.InvalidParameter]:
     """Return what the interfaces of a fake machine have against a driver_info."""
     found = []
-    for interface in doubles.FAKE.interfaces():
+    for interface in fake_task.FAKE.interfaces():
         try:
             interface.check_driver_info(info)
         except errors.InvalidParameter as why:
@@ -215,7 +215,7 @@ def test_a_star_makes_every_step_wait() -> None:
     assert not behaviour.parse({"fake_async_steps": ["raid.x"]}).waits("raid.y")
 
 
-KINDS = sorted(set(doubles.FAKE.__slots__) - {"hardware_type"})
+KINDS = sorted(set(fake_task.FAKE.__slots__) - {"hardware_type"})
 STEPS = {"fake_step_seconds", "fake_async_steps", "fake_fail_steps"}
 KEYS = {
     "bios": STEPS,
@@ -232,7 +232,7 @@ KEYS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fake_interface_names_the_keys_it_heeds(kind: str) -> None:
-    assert set(doubles.FAKE.interface(kind).get_properties()) == KEYS.get(kind, set())
+    assert set(fake_task.FAKE.interface(kind).get_properties()) == KEYS.get(kind, set())
 
 
 def test_every_key_is_named_by_some_fake_interface() -> None:
@@ -241,13 +241,13 @@ def test_every_key_is_named_by_some_fake_interface() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_fake_interface_knows_the_keys_and_refuses_nonsense(kind: str) -> None:
-    interface = doubles.FAKE.interface(kind)
+    interface = fake_task.FAKE.interface(kind)
     if kind in {"network", "storage"}:
         assert interface.get_properties() == {}
         return
     interface.check_driver_info({})
-    interface.validate(doubles.FakeTask())
+    interface.validate(fake_task.FakeTask())
     with pytest.raises(errors.InvalidParameter, match="driver_info/fake_step_seconds"):
         interface.check_driver_info({"fake_step_seconds": "soon"})
     with pytest.raises(errors.InvalidParameter, match="driver_info/fake_fail_verbs"):
-        interface.validate(doubles.FakeTask(fake_fail_verbs=[]))
+        interface.validate(fake_task.FakeTask(fake_fail_verbs=[]))

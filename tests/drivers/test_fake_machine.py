@@ -11,9 +11,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import behaviour, bios, inspect
-from tests.drivers import doubles
+from tests.support import fake_task
 
-FakeTask = doubles.FakeTask
+FakeTask = fake_task.FakeTask
 
 DISKS = [
     {"size_gb": 10, "raid_level": "1", "is_root_volume": True},
@@ -63,7 +63,7 @@ def test_an_unknown_power_state_is_refused() -> None:
 
 def test_the_power_cycle_step_leaves_the_machine_on() -> None:
     task = FakeTask()
-    doubles.clean(task, "power.cycle")
+    fake_task.clean(task, "power.cycle")
     assert task.driver.power.get_power_state(task) == base.POWER_ON
     assert task.node.power_state == base.POWER_ON
 
@@ -77,7 +77,7 @@ def test_every_power_call_fails_if_told_to() -> None:
     with pytest.raises(errors.PowerFailure, match="fuse blown"):
         task.driver.power.reboot(task)
     with pytest.raises(errors.PowerFailure, match="fuse blown"):
-        doubles.clean(task, "power.cycle")
+        fake_task.clean(task, "power.cycle")
 
 
 # -- management ------------------------------------------------------------------------------
@@ -129,12 +129,12 @@ def test_settings_add_up_until_they_are_reset() -> None:
         [{"name": "b", "value": 1}, {"name": "a", "value": "x"}],
         [{"name": "b", "value": 2}],
     ):
-        doubles.clean(task, "bios.apply_configuration", settings=settings)
+        fake_task.clean(task, "bios.apply_configuration", settings=settings)
     assert task.elsewhere().recall(bios.SETTINGS) == [
         {"name": "a", "value": "x"},
         {"name": "b", "value": 2},
     ]
-    doubles.clean(task, "bios.factory_reset")
+    fake_task.clean(task, "bios.factory_reset")
     assert task.recall(bios.SETTINGS) is None
 
 
@@ -148,8 +148,8 @@ def test_settings_add_up_until_they_are_reset() -> None:
     ],
 )
 def test_the_wanted_volumes_are_built(args: dict[str, bool], built: list[Any]) -> None:
-    task = FakeTask(doubles.node(target_raid_config={"logical_disks": DISKS}))
-    doubles.clean(task, "raid.create_configuration", **args)
+    task = FakeTask(fake_task.node(target_raid_config={"logical_disks": DISKS}))
+    fake_task.clean(task, "raid.create_configuration", **args)
     config = task.elsewhere().node.raid_config
     assert config is not None
     assert config["logical_disks"] == built
@@ -159,28 +159,28 @@ def test_the_wanted_volumes_are_built(args: dict[str, bool], built: list[Any]) -
 
 @pytest.mark.parametrize("target", [None, {}])
 def test_step_without_a_target_builds_nothing(target: Any) -> None:
-    task = FakeTask(doubles.node(target_raid_config=target))
+    task = FakeTask(fake_task.node(target_raid_config=target))
     before = task.elsewhere().node.raid_config
-    doubles.clean(task, "raid.create_configuration")
+    fake_task.clean(task, "raid.create_configuration")
     assert task.elsewhere().node.raid_config == before
 
 
 def test_leaving_out_all_volumes_is_a_fault() -> None:
-    task = FakeTask(doubles.node(target_raid_config={"logical_disks": DISKS[:1]}))
+    task = FakeTask(fake_task.node(target_raid_config={"logical_disks": DISKS[:1]}))
     with pytest.raises(errors.CleanStepFailed, match="create_root_volume, create_nonroot_volumes"):
-        doubles.clean(task, "raid.create_configuration", create_root_volume=False)
+        fake_task.clean(task, "raid.create_configuration", create_root_volume=False)
 
 
 def test_removing_volumes_leaves_none() -> None:
-    task = FakeTask(doubles.node(raid_config={"logical_disks": DISKS}))
-    doubles.clean(task, "raid.delete_configuration")
+    task = FakeTask(fake_task.node(raid_config={"logical_disks": DISKS}))
+    fake_task.clean(task, "raid.delete_configuration")
     assert task.node.raid_config == {}
 
 
 @pytest.mark.parametrize("kind", [base.StepKind.DEPLOY, base.StepKind.SERVICE])
 def test_volumes_can_be_given_with_the_step(kind: base.StepKind) -> None:
     task = FakeTask()
-    doubles.run(task, kind, "raid.apply_configuration", raid_config={"logical_disks": DISKS})
+    fake_task.run(task, kind, "raid.apply_configuration", raid_config={"logical_disks": DISKS})
     assert task.node.raid_config is not None
     assert task.node.raid_config["logical_disks"] == DISKS
 
@@ -189,7 +189,7 @@ def test_volumes_can_be_given_with_the_step(kind: base.StepKind) -> None:
 
 
 def test_inspection_fills_in_what_the_operator_did_not() -> None:
-    task = FakeTask(doubles.node(properties={"cpus": 2, "local_gb": None, "rack": "r1"}))
+    task = FakeTask(fake_task.node(properties={"cpus": 2, "local_gb": None, "rack": "r1"}))
     assert task.driver.inspect.inspect_hardware(task) is base.DONE
     assert task.node.properties == {**inspect.FOUND, "cpus": 2, "rack": "r1"}
     assert "properties" in task.node.changes
@@ -264,7 +264,7 @@ def test_a_verb_that_waits_and_fails_fails_at_its_end(verb: str) -> None:
 def test_an_instance_runs_from_its_boot_to_its_end() -> None:
     task = FakeTask()
     for name in ("deploy", "write_image", "boot_instance"):
-        doubles.run(task, base.StepKind.DEPLOY, f"deploy.{name}")
+        fake_task.run(task, base.StepKind.DEPLOY, f"deploy.{name}")
     assert task.driver.power.get_power_state(task) == task.node.power_state == base.POWER_ON
     task.driver.deploy.tear_down(task)
     task.driver.deploy.tear_down(task)
@@ -272,7 +272,7 @@ def test_an_instance_runs_from_its_boot_to_its_end() -> None:
 
 
 def test_a_machine_that_must_stay_on_is_not_switched_off_at_the_end() -> None:
-    task = FakeTask(doubles.node(disable_power_off=True))
-    doubles.run(task, base.StepKind.DEPLOY, "deploy.boot_instance")
+    task = FakeTask(fake_task.node(disable_power_off=True))
+    fake_task.run(task, base.StepKind.DEPLOY, "deploy.boot_instance")
     task.driver.deploy.tear_down(task)
     assert task.driver.power.get_power_state(task) == base.POWER_ON

@@ -11,8 +11,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import behaviour
-from tests.drivers import doubles
-from tests.drivers.doubles import FakeTask
+from tests.support import fake_task
+from tests.support.fake_task import FakeTask
 
 Act = Callable[[base.Management, FakeTask], Any]
 
@@ -112,5 +112,5 @@ def test_a_driver_that_cannot_says_so_with_the_name_of_the_call() -> None:
 
 
 def test_a_step_and_a_method_may_live_in_one_vendor() -> None:
-    vendor = doubles.FAKE.vendor
+    vendor = fake_task.FAKE.vendor
     assert [one["step"] for one in vendor.get_service_steps(FakeTask())] == ["log_passthrough"]

@@ -12,9 +12,9 @@ from ironic_lite.core import config
 from ironic_lite.domain import raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.base import StepKind
-from tests.drivers import doubles
+from tests.support import fake_task
 
-FakeTask = doubles.FakeTask
+FakeTask = fake_task.FakeTask
 
 VOLUMES = {"logical_disks": [{"size_gb": 1, "raid_level": "0"}]}
 APPLY = {name: arg.required for name, arg in raid.APPLY_ARGS.items()}
@@ -99,23 +99,23 @@ def test_the_steps_are_those_of_the_list(kind: StepKind) -> None:
 
 @pytest.mark.parametrize(("kind", "title"), TITLES)
 def test_every_step_succeeds_by_default_and_takes_no_time(kind: StepKind, title: str) -> None:
-    task = FakeTask(doubles.node(target_raid_config=VOLUMES))
-    assert doubles.run(task, kind, title, **_args(title)) is None
+    task = FakeTask(fake_task.node(target_raid_config=VOLUMES))
+    assert fake_task.run(task, kind, title, **_args(title)) is None
     assert task.pauses == task.timers == []
 
 
 @pytest.mark.parametrize(("kind", "title"), TITLES)
 def test_every_step_can_be_run_twice(kind: StepKind, title: str) -> None:
-    task = FakeTask(doubles.node(target_raid_config=VOLUMES))
-    doubles.run(task, kind, title, **_args(title))
-    doubles.run(task.elsewhere(), kind, title, **_args(title))
+    task = FakeTask(fake_task.node(target_raid_config=VOLUMES))
+    fake_task.run(task, kind, title, **_args(title))
+    fake_task.run(task.elsewhere(), kind, title, **_args(title))
 
 
 @pytest.mark.parametrize(("kind", "title"), TITLES)
 def test_a_step_told_to_fail_does_so_by_its_kind_after_its_time(kind: StepKind, title: str) -> None:
     task = FakeTask(fake_fail_steps={title: "the disk {burns}"}, fake_step_seconds=1.5)
     with pytest.raises(FAILURES[kind]) as failure:
-        doubles.run(task, kind, title, **_args(title))
+        fake_task.run(task, kind, title, **_args(title))
     assert type(failure.value) is FAILURES[kind]
     assert failure.value.message == f"Step {title} failed: the disk {{burns}}"
     assert task.pauses == [1.5]
@@ -128,30 +128,30 @@ def test_a_step_told_to_wait_does_its_work_when_its_timer_ends(
 ) -> None:
     task = FakeTask(fake_async_steps=["*"] if told == "by star" else [title], fake_step_seconds=40)
     task.node.target_raid_config = VOLUMES
-    assert doubles.run(task, kind, title, **_args(title)) is base.WAIT
+    assert fake_task.run(task, kind, title, **_args(title)) is base.WAIT
     assert task.timers == [40]
     assert task.pauses == []
     later = task.elsewhere()
     interface = later.driver.interface(title.partition(".")[0])
-    assert interface.poll_step(later, kind, doubles.step(title, **_args(title))) is base.DONE
+    assert interface.poll_step(later, kind, fake_task.step(title, **_args(title))) is base.DONE
     assert later.timers == []
 
 
 def test_a_waiting_step_has_no_effect_before_its_end() -> None:
     task = FakeTask(fake_async_steps=["raid.delete_configuration"])
     task.node.raid_config = {"logical_disks": []}
-    doubles.clean(task, "raid.delete_configuration")
+    fake_task.clean(task, "raid.delete_configuration")
     assert task.node.raid_config == {"logical_disks": []}
-    task.driver.raid.poll_step(task, StepKind.CLEAN, doubles.step("raid.delete_configuration"))
+    task.driver.raid.poll_step(task, StepKind.CLEAN, fake_task.step("raid.delete_configuration"))
     assert task.node.raid_config == {}
 
 
 def test_a_waiting_step_that_is_to_fail_fails_at_its_end() -> None:
     title = "deploy.erase_devices"
     task = FakeTask(fake_async_steps=[title], fake_fail_steps={title: "broken"})
-    assert doubles.clean(task, title) is base.WAIT
+    assert fake_task.clean(task, title) is base.WAIT
     with pytest.raises(errors.CleanStepFailed, match="broken"):
-        task.driver.deploy.poll_step(task, StepKind.CLEAN, doubles.step(title))
+        task.driver.deploy.poll_step(task, StepKind.CLEAN, fake_task.step(title))
 
 
 def test_other_steps_than_the_told_ones_neither_fail_nor_wait() -> None:
@@ -159,7 +159,7 @@ def test_other_steps_than_the_told_ones_neither_fail_nor_wait() -> None:
         fake_async_steps=["deploy.erase_devices"],
         fake_fail_steps={"deploy.erase_devices": "broken"},
     )
-    assert doubles.clean(task, "deploy.erase_devices_metadata") is None
+    assert fake_task.clean(task, "deploy.erase_devices_metadata") is None
     assert task.timers == []
 
 
@@ -168,14 +168,14 @@ def test_the_time_of_a_step_comes_from_the_node_or_else_the_configuration(
 ) -> None:
     unsaid, said, none = FakeTask(), FakeTask(fake_step_seconds=0.25), FakeTask(fake_step_seconds=0)
     for task in (unsaid, said, none):
-        doubles.clean(task, "deploy.erase_devices")
+        fake_task.clean(task, "deploy.erase_devices")
     assert [unsaid.pauses, said.pauses, none.pauses] == [[5], [0.25], []]
 
 
 def test_nonsense_that_got_into_the_node_fails_the_step_by_name() -> None:
     task = FakeTask(fake_step_seconds="soon")
     with pytest.raises(errors.InvalidParameter, match="driver_info/fake_step_seconds"):
-        doubles.clean(task, "deploy.erase_devices")
+        fake_task.clean(task, "deploy.erase_devices")
 
 
 @pytest.mark.parametrize("seconds", [30, 0, -1])
@@ -194,16 +194,16 @@ def test_verification_is_one_step_that_never_waits() -> None:
         for interface in task.driver.interfaces()
         for step in interface.get_verify_steps(task)
     ] == [("management", "verify_access", 10)]
-    assert doubles.run(task, StepKind.VERIFY, "management.verify_access") is None
+    assert fake_task.run(task, StepKind.VERIFY, "management.verify_access") is None
 
 
 def test_verification_fails_if_told_to() -> None:
     task = FakeTask(fake_fail_verbs={"verify": "no such user"})
     with pytest.raises(errors.HardwareError, match=r"^no such user$"):
-        doubles.run(task, StepKind.VERIFY, "management.verify_access")
+        fake_task.run(task, StepKind.VERIFY, "management.verify_access")
     task = FakeTask(fake_fail_steps={"management.verify_access": "no"})
     with pytest.raises(errors.StepFailed, match=r"management\.verify_access failed: no"):
-        doubles.run(task, StepKind.VERIFY, "management.verify_access")
+        fake_task.run(task, StepKind.VERIFY, "management.verify_access")
 
 
 # -- arguments -------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_wrong_settings_fail_the_step_by_the_name_of_the_argument(
 ) -> None:
     task = FakeTask()
     with pytest.raises(FAILURES[kind], match=r"Step bios\.apply_configuration failed: settings"):
-        doubles.run(task, kind, "bios.apply_configuration", settings=settings)
+        fake_task.run(task, kind, "bios.apply_configuration", settings=settings)
 
 
 @pytest.mark.parametrize("wrong", [None, [], {}, {"logical_disks": []}, {"logical_disks": [1]}])
@@ -239,11 +239,11 @@ def test_a_wrong_raid_config_fails_the_step_by_the_name_of_the_argument(
     kind: StepKind, wrong: Any
 ) -> None:
     with pytest.raises(FAILURES[kind], match="failed: raid_config"):
-        doubles.run(FakeTask(), kind, "raid.apply_configuration", raid_config=wrong)
+        fake_task.run(FakeTask(), kind, "raid.apply_configuration", raid_config=wrong)
 
 
 @pytest.mark.parametrize("name", list(raid.CREATE_ARGS))
 def test_a_wrong_flag_fails_the_step_by_the_name_of_the_argument(name: str) -> None:
-    task = FakeTask(doubles.node(target_raid_config=VOLUMES))
+    task = FakeTask(fake_task.node(target_raid_config=VOLUMES))
     with pytest.raises(errors.CleanStepFailed, match=f"failed: {name}: 'no' is not true or false"):
-        doubles.clean(task, "raid.create_configuration", **{name: "no"})
+        fake_task.clean(task, "raid.create_configuration", **{name: "no"})

@@ -17,7 +17,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, registry
 from ironic_lite.drivers.fake import behaviour
-from tests.drivers import doubles, packages
+from tests.support import driver_packages, fake_task
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "drivers.rst").read_text()
@@ -70,7 +70,7 @@ def found(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> registry.R
     points = "\n".join(
         f"[{group}]\n{lines}\n" for group, lines in parser["options.entry_points"].items()
     )
-    packages.install(monkeypatch, tmp_path, {"socket_driver": source}, points)
+    driver_packages.install(monkeypatch, tmp_path, {"socket_driver": source}, points)
     (tmp_path / "guide.conf").write_text(conf_file)
     conf = cfg.ConfigOpts()
     config.register(conf)
@@ -78,9 +78,9 @@ def found(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> registry.R
     return registry.Registry.load(registry.Settings.read(conf))
 
 
-def _task(found: registry.Registry, url: str) -> doubles.FakeTask:
-    node = doubles.node(driver="socket", driver_info={"socket_url": url})
-    return doubles.FakeTask(node, driver=found.driver_for("socket", {}))
+def _task(found: registry.Registry, url: str) -> fake_task.FakeTask:
+    node = fake_task.node(driver="socket", driver_info={"socket_url": url})
+    return fake_task.FakeTask(node, driver=found.driver_for("socket", {}))
 
 
 def test_the_example_loads_with_the_configuration_of_the_guide(found: registry.Registry) -> None:
@@ -108,13 +108,13 @@ def test_the_example_cleans_a_machine(found: registry.Registry, url: str) -> Non
     task.driver.power.set_power_state(task, base.POWER_ON)
     (offered,) = task.driver.power.get_clean_steps(task)
     assert (offered["step"], offered["priority"]) == ("rest", 0)
-    assert doubles.clean(task, "power.rest", seconds=30) is base.WAIT
+    assert fake_task.clean(task, "power.rest", seconds=30) is base.WAIT
     assert task.timers == [30]
     assert task.recall("socket_rests") == 1
     assert task.driver.power.get_power_state(task) == base.POWER_OFF
     later = task.elsewhere()
     ended = later.driver.power.poll_step(
-        later, base.StepKind.CLEAN, doubles.step("power.rest", seconds=30)
+        later, base.StepKind.CLEAN, fake_task.step("power.rest", seconds=30)
     )
     assert ended is base.DONE
     assert later.driver.power.get_power_state(later) == base.POWER_ON
@@ -123,14 +123,14 @@ def test_the_example_cleans_a_machine(found: registry.Registry, url: str) -> Non
 def test_the_example_fails_as_the_guide_asks(found: registry.Registry, url: str) -> None:
     task = _task(found, url)
     with pytest.raises(errors.CleanStepFailed, match="seconds"):
-        doubles.clean(task, "power.rest", seconds="long")
+        fake_task.clean(task, "power.rest", seconds="long")
     with pytest.raises(errors.UnsupportedDriverExtension):
         task.driver.power.set_power_state(task, base.SOFT_POWER_OFF)
     nowhere = _task(found, "http://127.0.0.1:1")
     with pytest.raises(errors.BmcUnreachable, match="ConnectionError"):
         nowhere.driver.power.get_power_state(nowhere)
     with pytest.raises(errors.MissingParameter, match="driver_info/socket_url"):
-        task.driver.power.validate(doubles.FakeTask())
+        task.driver.power.validate(fake_task.FakeTask())
 
 
 def test_the_guide_names_every_key_kind_and_group() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.noop import interfaces
-from tests.drivers import doubles
+from tests.support import fake_task
 
 ABSENT = [
     interfaces.NoBIOS(),
@@ -37,7 +37,7 @@ def test_every_optional_kind_can_be_absent() -> None:
 @pytest.mark.parametrize("interface", ABSENT, ids=lambda found: found.kind)
 def test_validating_an_absent_interface_says_what_is_missing(interface: base.Interface) -> None:
     with pytest.raises(errors.UnsupportedDriverExtension) as answer:
-        interface.validate(doubles.FakeTask())
+        interface.validate(fake_task.FakeTask())
     assert answer.value.facts == {"driver": "fake-hardware", "extension": interface.kind}
 
 
@@ -46,28 +46,28 @@ def test_an_absent_interface_refuses_each_operation(
     operation: Callable[[base.Task], object],
 ) -> None:
     with pytest.raises(errors.UnsupportedDriverExtension):
-        operation(doubles.FakeTask())
+        operation(fake_task.FakeTask())
 
 
 @pytest.mark.parametrize("interface", ABSENT, ids=lambda found: found.kind)
 def test_an_absent_interface_has_no_steps_and_no_properties(interface: base.Interface) -> None:
-    task = doubles.FakeTask()
+    task = fake_task.FakeTask()
     assert interface.get_properties() == {}
     for kind in base.StepKind:
         assert getattr(interface, f"get_{kind}_steps")(task) == []
 
 
 def test_cleaning_up_after_an_absent_rescue_is_harmless() -> None:
-    interfaces.NoRescue().clean_up(doubles.FakeTask())
+    interfaces.NoRescue().clean_up(fake_task.FakeTask())
 
 
 def test_networks_and_storage_need_nothing() -> None:
-    interfaces.NoopNetwork().validate(doubles.FakeTask())
-    interfaces.NoopStorage().validate(doubles.FakeTask())
+    interfaces.NoopNetwork().validate(fake_task.FakeTask())
+    interfaces.NoopStorage().validate(fake_task.FakeTask())
 
 
 def test_management_takes_any_request_and_knows_nothing() -> None:
-    task = doubles.FakeTask()
+    task = fake_task.FakeTask()
     management = interfaces.NoopManagement()
     management.validate(task)
     for device in management.get_supported_boot_devices(task):

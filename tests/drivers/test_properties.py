@@ -8,8 +8,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers import base, registry
-from tests.drivers import doubles
-from tests.flows import rig
+from tests.support import conductor_fixture, fake_task
 
 TYPES = ("fake-hardware", "ipmi", "manual-management", "redfish")
 REQUIRED = {"ipmi": "ipmi_address", "redfish": "redfish_address"}
@@ -32,7 +31,7 @@ REHEARSED: dict[str, list[str]] = {
 def found(*, rehearsed: bool = True) -> registry.Registry:
     """Return the drivers of a default configuration, or of one whose deployments touch no disk."""
     more = REHEARSED if rehearsed else {}
-    conf = rig.configure(DEFAULT__enabled_hardware_types=list(TYPES), **more)
+    conf = conductor_fixture.configure(DEFAULT__enabled_hardware_types=list(TYPES), **more)
     return registry.Registry.load(registry.Settings.read(conf))
 
 
@@ -68,14 +67,14 @@ def test_what_is_required_is_missed(name: str) -> None:
     told = found().properties(name)
     required = {key for key, text in told.items() if "Required." in text}
     assert required == {REQUIRED[name]}
-    task = doubles.FakeTask(doubles.node(driver=name), driver=found().driver_for(name, {}))
+    task = fake_task.FakeTask(fake_task.node(driver=name), driver=found().driver_for(name, {}))
     with pytest.raises(errors.MissingParameter, match=f"driver_info/{REQUIRED[name]}"):
         task.driver.power.validate(task)
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_another_default_tells_other_keys(name: str) -> None:
-    conf = rig.configure(
+    conf = conductor_fixture.configure(
         **REHEARSED,
         DEFAULT__enabled_hardware_types=list(TYPES),
         DEFAULT__enabled_inspect_interfaces=["no-inspect", "fake"],

@@ -14,9 +14,8 @@ from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry, Settings
-from tests.drivers import machines
-from tests.flows import rig as rigs
-from tests.spec.operator import Operator
+from tests.support import conductor_fixture, hardware_types
+from tests.support.operator import Operator
 
 TYPES = ["fake-hardware", "ipmi", "manual-management", "redfish"]
 CORE = ("boot", "deploy", "inspect", "management", "network", "power", "storage")
@@ -26,7 +25,7 @@ OPTIONS: dict[str, Any] = {"DEFAULT__enabled_hardware_types": TYPES}
 @functools.cache
 def drivers() -> Registry:
     """Return the drivers of all hardware types."""
-    found = Registry.load(Settings.read(rigs.configure(**OPTIONS)))
+    found = Registry.load(Settings.read(conductor_fixture.configure(**OPTIONS)))
     assert found.failures == {}
     return found
 
@@ -50,7 +49,7 @@ def goes(operator: Operator, node: str, verb: str, state: str, **body: Any) -> d
     """Send a verb and wait for where it leads; nothing is left wrong or held there."""
     answer = operator.asks(node, verb, **body)
     assert answer.status == 202, answer.text
-    rigs.wait_for(lambda: rests(operator, node), lambda: operator.shows(node))
+    conductor_fixture.wait_for(lambda: rests(operator, node), lambda: operator.shows(node))
     shown = operator.shows(node)
     assert (shown["provision_state"], shown["last_error"]) == (state, None)
     assert (shown["maintenance"], shown["fault"]) == (False, None)
@@ -64,15 +63,15 @@ def rests(operator: Operator, node: str) -> bool:
     return row["reservation"] is None and row["wake_at"] is None
 
 
-@pytest.mark.parametrize("which", machines.MACHINES)
+@pytest.mark.parametrize("which", hardware_types.MACHINES)
 def test_a_node_lives_on_each_hardware_type(
     operator: Operator, tmp_path: pathlib.Path, which: str
 ) -> None:
-    with machines.MACHINES[which](tmp_path / "machine") as machine:
+    with hardware_types.MACHINES[which](tmp_path / "machine") as machine:
         live(operator, machine)
 
 
-def live(operator: Operator, machine: machines.Machine) -> None:
+def live(operator: Operator, machine: hardware_types.Machine) -> None:
     """Lead a node from its enrolment to its end."""
     rehearsed = {"boot_interface": "fake", "deploy_interface": "fake"}  # no ramdisk is booted here
     fields = {**rehearsed, **machine.fields}
@@ -115,7 +114,7 @@ def live(operator: Operator, machine: machines.Machine) -> None:
     assert operator.api.delete(f"/v1/nodes/{node}").status == 204
 
 
-def is_on(machine: machines.Machine, shown: dict[str, Any], wanted: bool) -> None:
+def is_on(machine: hardware_types.Machine, shown: dict[str, Any], wanted: bool) -> None:
     """Check that the node and its machine say the same of its power."""
     assert shown["power_state"] == ("power on" if wanted else "power off")
     assert machine.is_on is None or machine.is_on() is wanted

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from ironic_lite.db.engine.session import Database
-from tests.flows import rig as rigs
-from tests.flows.rig import Rig
+from tests.support import conductor_fixture
+from tests.support.conductor_fixture import ConductorFixture
 
 
 @pytest.fixture
-def build(sqlite_database: Database) -> Iterator[Callable[..., Rig]]:
+def build(sqlite_database: Database) -> Iterator[Callable[..., ConductorFixture]]:
     """A function that starts one more conductor on the test's database."""
-    built: list[Rig] = []
+    built: list[ConductorFixture] = []
 
-    def make(database: Database | None = None, **values: Any) -> Rig:
-        built.append(rigs.build(database or sqlite_database, **values))
+    def make(database: Database | None = None, **values: Any) -> ConductorFixture:
+        built.append(conductor_fixture.build(database or sqlite_database, **values))
         return built[-1]
 
     yield make
@@ -29,6 +29,6 @@ def build(sqlite_database: Database) -> Iterator[Callable[..., Rig]]:
 
 
 @pytest.fixture
-def rig(build: Callable[..., Rig]) -> Rig:
+def rig(build: Callable[..., ConductorFixture]) -> ConductorFixture:
     """One conductor."""
     return build()

@@ -10,15 +10,15 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
 ABORTABLE = "deploy.erase_devices"
 STUBBORN = "bios.factory_reset"
 HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
 
 
-def test_an_abortable_clean_step_is_called_off_at_once(rig: Rig) -> None:
+def test_an_abortable_clean_step_is_called_off_at_once(rig: ConductorFixture) -> None:
     node = rig.node(**HOUR)
     rig.clean(node, ABORTABLE, STUBBORN)
     row = rig.act("abort", node)
@@ -37,7 +37,9 @@ def test_an_abortable_clean_step_is_called_off_at_once(rig: Rig) -> None:
     assert rig.step_states(node) == ["aborted", "skipped"]
 
 
-def test_a_step_that_must_not_be_cut_short_ends_before_the_abort_does(rig: Rig) -> None:
+def test_a_step_that_must_not_be_cut_short_ends_before_the_abort_does(
+    rig: ConductorFixture,
+) -> None:
     node = rig.node(**HOUR)
     rig.clean(node, STUBBORN, ABORTABLE)
     row = rig.act("abort", node)
@@ -58,7 +60,7 @@ def test_a_step_that_must_not_be_cut_short_ends_before_the_abort_does(rig: Rig) 
     assert rig.path(node) == ["cleaning", "clean wait", "clean failed"]
 
 
-def test_a_held_clean_can_be_called_off(rig: Rig) -> None:
+def test_a_held_clean_can_be_called_off(rig: ConductorFixture) -> None:
     node = rig.node()
     rig.clean(node, "power.hold")
     row = rig.act("abort", node)
@@ -67,7 +69,7 @@ def test_a_held_clean_can_be_called_off(rig: Rig) -> None:
 
 @pytest.mark.parametrize("steps", [None, [{**listed("bios.hold")[0], "args": {}, "priority": 200}]])
 def test_a_deployment_is_called_off_without_cleaning(
-    rig: Rig, steps: list[dict[str, Any]] | None
+    rig: ConductorFixture, steps: list[dict[str, Any]] | None
 ) -> None:
     node = rig.node("available", **HOUR)
     row = rig.call("do_node_deploy", node, deploy_steps=steps)
@@ -83,7 +85,7 @@ def test_a_deployment_is_called_off_without_cleaning(
     assert run["error"]["step"] == f"{first['interface']}.{first['step']}"
 
 
-def test_an_inspection_is_called_off(rig: Rig) -> None:
+def test_an_inspection_is_called_off(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_verbs=["inspect"], fake_step_seconds=3600)
     rig.call("inspect_hardware", node)
     row = rig.act("abort", node)
@@ -92,7 +94,7 @@ def test_an_inspection_is_called_off(rig: Rig) -> None:
     assert row["properties"] == {}
 
 
-def test_a_rescue_is_called_off_and_forgets_its_password(rig: Rig) -> None:
+def test_a_rescue_is_called_off_and_forgets_its_password(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_async_verbs=["rescue"], fake_step_seconds=3600)
     rig.call("do_node_rescue", node, rescue_password="sesame")
     row = rig.act("abort", node)
@@ -101,7 +103,9 @@ def test_a_rescue_is_called_off_and_forgets_its_password(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("last", ["raid.apply_configuration", "power.hold"])
-def test_a_service_is_called_off_and_the_node_is_active_again(rig: Rig, last: str) -> None:
+def test_a_service_is_called_off_and_the_node_is_active_again(
+    rig: ConductorFixture, last: str
+) -> None:
     node = rig.node("active", **HOUR)
     config = {"raid_config": {"logical_disks": [{"size_gb": 1, "raid_level": "0"}]}}
     steps = [{**listed(last)[0], **({"args": config} if "raid" in last else {})}]
@@ -120,7 +124,7 @@ def test_a_service_is_called_off_and_the_node_is_active_again(rig: Rig, last: st
     assert rig.run(node)["state"] == "aborted"
 
 
-def test_a_failed_service_is_given_up_once_its_fault_is_mended(rig: Rig) -> None:
+def test_a_failed_service_is_given_up_once_its_fault_is_mended(rig: ConductorFixture) -> None:
     node = rig.node("service failed", maintenance=True, last_error="kept")
     with pytest.raises(errors.Conflict, match="maintenance"):
         rig.act("abort", node)
@@ -130,7 +134,9 @@ def test_a_failed_service_is_given_up_once_its_fault_is_mended(rig: Rig) -> None
 
 
 @pytest.mark.parametrize("state", ["cleaning", "deploying", "manageable", "active", "inspecting"])
-def test_there_is_nothing_to_abort_elsewhere(build: Callable[..., Rig], state: str) -> None:
+def test_there_is_nothing_to_abort_elsewhere(
+    build: Callable[..., ConductorFixture], state: str
+) -> None:
     rig = build()
     node = rig.node(state)
     with pytest.raises(errors.InvalidState):
@@ -146,10 +152,12 @@ def failing(name: str) -> Any:
             raise KeyError("a bug")
         return call()
 
-    return mortal.Drivers(drivers(), around)
+    return crashes.Drivers(drivers(), around)
 
 
-def test_what_cannot_be_put_away_is_told_and_the_abort_stands(build: Callable[..., Rig]) -> None:
+def test_what_cannot_be_put_away_is_told_and_the_abort_stands(
+    build: Callable[..., ConductorFixture],
+) -> None:
     rig = build(registry=failing("tear_down_cleaning"))
     node = rig.node(**HOUR)
     rig.clean(node, ABORTABLE)
@@ -158,7 +166,9 @@ def test_what_cannot_be_put_away_is_told_and_the_abort_stands(build: Callable[..
     assert "Also, tearing down cleaning failed: Unexpected KeyError" in row["last_error"]
 
 
-def test_the_state_has_changed_when_the_caller_gets_its_answer(build: Callable[..., Rig]) -> None:
+def test_the_state_has_changed_when_the_caller_gets_its_answer(
+    build: Callable[..., ConductorFixture],
+) -> None:
     answered = threading.Event()
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
@@ -166,7 +176,7 @@ def test_the_state_has_changed_when_the_caller_gets_its_answer(build: Callable[.
             assert answered.wait(10)
         return call()
 
-    rig = build(registry=mortal.Drivers(drivers(), around))
+    rig = build(registry=crashes.Drivers(drivers(), around))
     node = rig.node(**HOUR)
     rig.clean(node, ABORTABLE)
     rig.ask("do_provisioning_action", node, action="abort")
@@ -177,7 +187,9 @@ def test_the_state_has_changed_when_the_caller_gets_its_answer(build: Callable[.
     rig.settled(node)
 
 
-def test_a_rescue_that_cannot_be_put_away_is_a_fault(build: Callable[..., Rig]) -> None:
+def test_a_rescue_that_cannot_be_put_away_is_a_fault(
+    build: Callable[..., ConductorFixture],
+) -> None:
     rig = build(registry=failing("clean_up"))
     node = rig.node("active", fake_async_verbs=["rescue"], fake_step_seconds=3600)
     rig.call("do_node_rescue", node, rescue_password="sesame")
@@ -198,10 +210,10 @@ UNDER_WAY: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", UNDER_WAY)
 def test_a_death_right_after_an_abort_leaves_neither_token_nor_password(
-    build: Callable[..., Rig], sqlite_database: Database, what: str
+    build: Callable[..., ConductorFixture], sqlite_database: Database, what: str
 ) -> None:
-    life = mortal.Life()
-    rig = build(mortal.database(sqlite_database, life))
+    life = crashes.Life()
+    rig = build(crashes.database(sqlite_database, life))
     start, method, body = UNDER_WAY[what]
     deploy = [{"interface": "power", "step": "wait", "args": {}, "priority": 50}]
     body = body or {"deploy_steps": deploy}
@@ -209,7 +221,7 @@ def test_a_death_right_after_an_abort_leaves_neither_token_nor_password(
     rig.call(method, node, **body)
     rig.endpoints.get_node_with_token(rig.who, node_uuid=node)
     life.arm(commit=2)  # the lock is the first, the abort the second
-    with pytest.raises(mortal.Died):
+    with pytest.raises(crashes.Died):
         rig.ask("do_provisioning_action", node, action="abort")
     again = build()
     row = again.settled(node)

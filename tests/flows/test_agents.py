@@ -13,9 +13,9 @@ from ironic_lite.conductor.work import bounds
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import agent_steps
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
-from tests.spec.operator import Operator
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
+from tests.support.operator import Operator
 
 Json = dict[str, Any]
 
@@ -44,11 +44,11 @@ def info(row: Json) -> Json:
     return dict(row["driver_internal_info"])
 
 
-def copy(rig: Rig, node: str) -> Any:
+def copy(rig: ConductorFixture, node: str) -> Any:
     return rig.database.read(lambda conn: agent_steps.get(conn, node))
 
 
-def told(rig: Rig, node: str) -> list[str]:
+def told(rig: ConductorFixture, node: str) -> list[str]:
     """Return the steps of the newest run: ``name state attempt`` by ordinal."""
     rows = sorted(rig.run(node)["steps"], key=lambda row: row["ordinal"])
     assert [row["ordinal"] for row in rows] == list(range(len(rows)))
@@ -58,7 +58,7 @@ def told(rig: Rig, node: str) -> list[str]:
 # -- what an agent lists ---------------------------------------------------------------------
 
 
-def test_an_automated_clean_runs_what_the_agent_lists_among_the_rest(rig: Rig) -> None:
+def test_an_automated_clean_runs_what_the_agent_lists_among_the_rest(rig: ConductorFixture) -> None:
     steps = [BURN, SCRUB, {**SCRUB, "step": "never", "priority": 0}]
     node = rig.node(fake_agent=agent(clean_steps=steps))
     rig.ask("do_provisioning_action", node, action="provide")
@@ -73,7 +73,7 @@ def test_an_automated_clean_runs_what_the_agent_lists_among_the_rest(rig: Rig) -
 
 
 def test_steps_of_an_agent_that_bear_names_of_the_services_own_are_left_out(
-    rig: Rig, caplog: pytest.LogCaptureFixture
+    rig: ConductorFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A list that names ``reboot`` means the service's: the agent's could never be run."""
     steps = [BURN, {**BURN, "step": "reboot", "priority": 5}, {**SCRUB, "step": "wait"}]
@@ -86,7 +86,9 @@ def test_steps_of_an_agent_that_bear_names_of_the_services_own_are_left_out(
     assert "raid.wait of its agent is left out" in caplog.text
 
 
-def test_while_the_ramdisk_runs_its_list_is_shown_as_by_ironic_and_then_it_goes(rig: Rig) -> None:
+def test_while_the_ramdisk_runs_its_list_is_shown_as_by_ironic_and_then_it_goes(
+    rig: ConductorFixture,
+) -> None:
     node = rig.node(
         fake_agent=agent(clean_steps=[BURN, SCRUB]),
         fake_async_steps=["deploy.burn_in"],
@@ -104,7 +106,7 @@ def test_while_the_ramdisk_runs_its_list_is_shown_as_by_ironic_and_then_it_goes(
     assert list(copy(rig, node)) == ["deploy", "raid"]
 
 
-def test_a_step_that_waits_finds_the_list_in_the_notes(rig: Rig) -> None:
+def test_a_step_that_waits_finds_the_list_in_the_notes(rig: ConductorFixture) -> None:
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
     rig.ask("do_node_clean", node, clean_steps=listed("deploy.burn_in", "power.wait"))
     wait_for(lambda: (rig.get(node)["clean_step"] or {}).get("step") == "wait")
@@ -119,7 +121,7 @@ def test_a_step_that_waits_finds_the_list_in_the_notes(rig: Rig) -> None:
     assert copy(rig, node) == cached
 
 
-def test_the_list_goes_when_the_machine_is_switched_off(rig: Rig) -> None:
+def test_the_list_goes_when_the_machine_is_switched_off(rig: ConductorFixture) -> None:
     node = rig.node(fake_agent=agent(clean_steps=[BURN]), power_state="power on")
     rig.ask("do_node_clean", node, clean_steps=listed("power.power_off", "power.wait"))
     wait_for(lambda: (rig.get(node)["clean_step"] or {}).get("step") == "wait")
@@ -135,7 +137,7 @@ def test_the_list_goes_when_the_machine_is_switched_off(rig: Rig) -> None:
     ],
 )
 def test_a_manual_clean_is_checked_once_the_agent_has_spoken_and_nothing_runs(
-    rig: Rig, wanted: list[Json], says: str
+    rig: ConductorFixture, wanted: list[Json], says: str
 ) -> None:
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
     rig.ask("do_node_clean", node, clean_steps=wanted)
@@ -146,14 +148,16 @@ def test_a_manual_clean_is_checked_once_the_agent_has_spoken_and_nothing_runs(
     assert copy(rig, node)  # that run has told, all the same
 
 
-def test_without_its_ramdisk_an_agents_step_is_not_there(build: Callable[..., Rig]) -> None:
+def test_without_its_ramdisk_an_agents_step_is_not_there(
+    build: Callable[..., ConductorFixture],
+) -> None:
     called: list[str] = []
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         called.append(name)
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
     row = rig.clean(node, "deploy.burn_in", disable_ramdisk=True)
     assert row["provision_state"] == "clean failed"
@@ -163,7 +167,7 @@ def test_without_its_ramdisk_an_agents_step_is_not_there(build: Callable[..., Ri
     assert "agent_steps" not in called  # not even one that still runs is asked
 
 
-def test_an_agent_does_not_steer_the_engine(rig: Rig) -> None:
+def test_an_agent_does_not_steer_the_engine(rig: ConductorFixture) -> None:
     steering = {"abort_after": True, "execute_on_child_nodes": True, "args": {"hours": 9}}
     limit = {"limit_child_node_execution": ["5d6de9a0-0000-4000-8000-000000000000"]}
     node = rig.node(
@@ -177,7 +181,7 @@ def test_an_agent_does_not_steer_the_engine(rig: Rig) -> None:
     assert copy(rig, node)["deploy"] == [{**BURN, "requires_ramdisk": True}]
 
 
-def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: Rig) -> None:
+def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: ConductorFixture) -> None:
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
@@ -186,7 +190,7 @@ def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: Rig) -> None:
             found.steps[next(iter(found.steps))]["fake"][0]["priority"] = "high"
         return found
 
-    registry = cast(Registry, mortal.Drivers(drivers(), around))
+    registry = cast(Registry, crashes.Drivers(drivers(), around))
     object.__setattr__(rig.service.runtime, "registry", registry)
     rig.ask("do_provisioning_action", node, action="provide")
     row = rig.reaches(node, "clean failed")
@@ -194,7 +198,7 @@ def test_an_agent_that_lists_nonsense_fails_the_clean_by_name(rig: Rig) -> None:
     assert copy(rig, node) is None
 
 
-def test_an_agent_that_lists_too_much_fails_the_clean_of_its_node(rig: Rig) -> None:
+def test_an_agent_that_lists_too_much_fails_the_clean_of_its_node(rig: ConductorFixture) -> None:
     large = {**BURN, "argsinfo": {"hours": {"description": "x" * (bounds.MOST_KIB * 1024)}}}
     node = rig.node(fake_agent=agent(clean_steps=[large]))
     rig.ask("do_provisioning_action", node, action="provide")
@@ -203,7 +207,7 @@ def test_an_agent_that_lists_too_much_fails_the_clean_of_its_node(rig: Rig) -> N
     assert copy(rig, node) is None
 
 
-def test_a_node_without_an_agent_has_nothing_of_all_this(rig: Rig) -> None:
+def test_a_node_without_an_agent_has_nothing_of_all_this(rig: ConductorFixture) -> None:
     node = rig.node()
     rig.ask("do_provisioning_action", node, action="provide")
     row = rig.reaches(node, "available")
@@ -211,7 +215,7 @@ def test_a_node_without_an_agent_has_nothing_of_all_this(rig: Rig) -> None:
     assert copy(rig, node) is None
 
 
-def test_servicing_runs_an_agents_steps(rig: Rig) -> None:
+def test_servicing_runs_an_agents_steps(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_agent=agent(service_steps=[SCRUB]))
     rig.ask("do_node_service", node, service_steps=listed("raid.scrub"))
     rig.reaches(node, "active")
@@ -227,7 +231,7 @@ ENDS = ("active", "deploy failed")
 IDLE: Json = {"interface": "raid", "step": "tune", "priority": 0}
 
 
-def test_an_agents_deploy_steps_join_the_list_when_it_speaks(rig: Rig) -> None:
+def test_an_agents_deploy_steps_join_the_list_when_it_speaks(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_agent=agent(deploy_steps=[PARTITION, IDLE]))
     rig.ask("do_node_deploy", node)
     rig.reaches(node, "active")
@@ -246,14 +250,14 @@ def test_an_agents_deploy_steps_join_the_list_when_it_speaks(rig: Rig) -> None:
     ]
 
 
-def test_an_agent_that_adds_nothing_changes_no_list(rig: Rig) -> None:
+def test_an_agent_that_adds_nothing_changes_no_list(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_agent=agent(deploy_steps=[IDLE]))
     rig.ask("do_node_deploy", node)
     rig.reaches(node, "active")
     assert told(rig, node) == ["deploy done 1", "write_image done 1", "boot_instance done 1"]
 
 
-def test_a_requested_step_may_be_one_that_only_the_agent_has(rig: Rig) -> None:
+def test_a_requested_step_may_be_one_that_only_the_agent_has(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_agent=agent(deploy_steps=[IDLE]))
     wanted = {"interface": "raid", "step": "tune", "priority": 70, "args": {}}
     rig.ask("do_node_deploy", node, deploy_steps=[wanted])
@@ -262,7 +266,7 @@ def test_a_requested_step_may_be_one_that_only_the_agent_has(rig: Rig) -> None:
 
 
 def test_a_requested_step_that_the_agent_does_not_have_either_fails_the_deployment(
-    rig: Rig,
+    rig: ConductorFixture,
 ) -> None:
     node = rig.node("available", fake_agent=agent(deploy_steps=[IDLE]))
     wanted = {"interface": "raid", "step": "tuen", "priority": 70, "args": {}}
@@ -282,7 +286,7 @@ TWO_AGENTS = agent(
 
 @pytest.mark.parametrize("waits", [[], ["deploy.erase_devices"]], ids=["at once", "when polled"])
 def test_an_automated_clean_begins_again_with_the_list_of_the_new_agent(
-    rig: Rig, waits: list[str]
+    rig: ConductorFixture, waits: list[str]
 ) -> None:
     node = rig.node(fake_agent=TWO_AGENTS, fake_async_steps=waits)
     rig.ask("do_provisioning_action", node, action="provide")
@@ -310,7 +314,7 @@ def test_an_automated_clean_begins_again_with_the_list_of_the_new_agent(
 
 
 def test_while_a_step_of_the_new_list_runs_the_wire_shows_that_list(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     seen: list[Json] = []
 
@@ -319,7 +323,7 @@ def test_while_a_step_of_the_new_list_runs_the_wire_shows_that_list(
             seen.append(rig.get(node))
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     disks = agent(newer("raid.scrub", clean_steps=[NEW]), clean_steps=[SCRUB])
     node = rig.node(fake_agent=disks)
     rig.ask("do_provisioning_action", node, action="provide")
@@ -341,7 +345,7 @@ def test_while_a_step_of_the_new_list_runs_the_wire_shows_that_list(
     ("kind", "state"), [("clean", "manageable"), ("service", "active"), ("deploy", "available")]
 )
 def test_any_other_run_gives_the_same_step_to_the_new_agent(
-    rig: Rig, kind: str, state: str, waits: list[str]
+    rig: ConductorFixture, kind: str, state: str, waits: list[str]
 ) -> None:
     lists: Any = {f"{kind}_steps": [BURN, SCRUB]}
     node = rig.node(
@@ -361,7 +365,7 @@ def test_any_other_run_gives_the_same_step_to_the_new_agent(
 
 
 @pytest.mark.parametrize("manual", [False, True])
-def test_an_agent_that_changes_for_ever_fails_the_run(rig: Rig, manual: bool) -> None:
+def test_an_agent_that_changes_for_ever_fails_the_run(rig: ConductorFixture, manual: bool) -> None:
     disks = [newer("deploy.burn_in", str(n), clean_steps=[BURN]) for n in range(2, 9)]
     node = rig.node(fake_agent=agent(*disks, clean_steps=[BURN]))
     if manual:
@@ -383,7 +387,7 @@ def test_an_agent_that_changes_for_ever_fails_the_run(rig: Rig, manual: bool) ->
     rig.reaches(node, "available")
 
 
-def test_a_deployment_fails_so_too(rig: Rig) -> None:
+def test_a_deployment_fails_so_too(rig: ConductorFixture) -> None:
     lists: Any = {"deploy_steps": [PARTITION]}
     disks = [newer("deploy.partition", str(n), **lists) for n in range(2, 9)]
     node = rig.node("available", fake_agent=agent(*disks, **lists))
@@ -397,7 +401,7 @@ def test_a_deployment_fails_so_too(rig: Rig) -> None:
     rig.reaches(node, "active")
 
 
-def test_an_abort_that_waits_for_the_step_comes_before_the_new_agent(rig: Rig) -> None:
+def test_an_abort_that_waits_for_the_step_comes_before_the_new_agent(rig: ConductorFixture) -> None:
     slow = {**BURN, "abortable": False}
     disks = agent(newer("deploy.burn_in", clean_steps=[slow]), clean_steps=[slow])
     node = rig.node(fake_agent=disks)
@@ -426,7 +430,7 @@ def test_an_abort_that_waits_for_the_step_comes_before_the_new_agent(rig: Rig) -
 # -- an agent with heartbeats ----------------------------------------------------------------
 
 
-def test_a_heartbeat_may_bring_the_news(build: Callable[..., Rig]) -> None:
+def test_a_heartbeat_may_bring_the_news(build: Callable[..., ConductorFixture]) -> None:
     news: list[errors.AgentChanged] = []
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
@@ -434,7 +438,7 @@ def test_a_heartbeat_may_bring_the_news(build: Callable[..., Rig]) -> None:
             raise news.pop()
         return name == "heartbeat" or call()
 
-    registry = cast(Registry, mortal.Drivers(drivers(), around, more=("heartbeat",)))
+    registry = cast(Registry, crashes.Drivers(drivers(), around, more=("heartbeat",)))
     rig = build(registry=registry, agent__require_tls=False)
     node = rig.node(fake_agent=agent(clean_steps=[BURN]))
     rig.ask("do_node_clean", node, clean_steps=listed("deploy.burn_in", "power.wait", "bios.wait"))
@@ -461,10 +465,10 @@ def test_a_heartbeat_may_bring_the_news(build: Callable[..., Rig]) -> None:
 @pytest.mark.parametrize("manual", [False, True], ids=["automated", "manual"])
 @pytest.mark.parametrize("commits", range(1, 24))
 def test_a_conductor_may_die_at_any_commit_of_such_a_clean(
-    build: Callable[..., Rig], sqlite_database: Database, manual: bool, commits: int
+    build: Callable[..., ConductorFixture], sqlite_database: Database, manual: bool, commits: int
 ) -> None:
-    life = mortal.Life()
-    rig = build(mortal.database(sqlite_database, life))
+    life = crashes.Life()
+    rig = build(crashes.database(sqlite_database, life))
     node = rig.node(fake_agent=TWO_AGENTS, fake_async_steps=["deploy.erase_devices"])
     life.arm(commit=commits)
     titles = ["deploy.burn_in", "deploy.erase_devices", "raid.scrub"]
@@ -474,7 +478,7 @@ def test_a_conductor_may_die_at_any_commit_of_such_a_clean(
         else:
             rig.ask("do_provisioning_action", node, action="provide")
         wait_for(lambda: life.dead or rig.run(node)["state"] == "done")
-    except mortal.Died:
+    except crashes.Died:
         pass
     rig.bury()
     heir = build()
@@ -494,16 +498,16 @@ def test_a_conductor_may_die_at_any_commit_of_such_a_clean(
 
 @pytest.mark.parametrize("commits", range(1, 20))
 def test_a_conductor_may_die_at_any_commit_of_a_deployment_whose_agent_adds_steps(
-    build: Callable[..., Rig], sqlite_database: Database, commits: int
+    build: Callable[..., ConductorFixture], sqlite_database: Database, commits: int
 ) -> None:
-    life = mortal.Life()
-    rig = build(mortal.database(sqlite_database, life))
+    life = crashes.Life()
+    rig = build(crashes.database(sqlite_database, life))
     node = rig.node("available", fake_agent=agent(deploy_steps=[PARTITION]))
     life.arm(commit=commits)
     try:
         rig.ask("do_node_deploy", node)
         wait_for(lambda: life.dead or rig.run(node)["state"] == "done")
-    except mortal.Died:
+    except crashes.Died:
         pass
     rig.bury()
     heir = build()

@@ -12,8 +12,8 @@ from ironic_lite import errors
 from ironic_lite.conductor.watch import timers
 from ironic_lite.core import config
 from ironic_lite.drivers.agent import client, direct, steps
-from tests.flows import mortal, ramdisks
-from tests.flows.rig import Rig, wait_for
+from tests.support import crashes, scripted_agent
+from tests.support.conductor_fixture import ConductorFixture, wait_for
 
 IMAGE = {
     "image_source": "http://192.0.2.80/jammy.raw",
@@ -33,7 +33,7 @@ SPEAKS = STEPS[1:4]
 """Those during which an agent runs."""
 
 
-class Breaking(ramdisks.Machine):
+class Breaking(scripted_agent.Machine):
     """A machine whose deployment breaks at one step: where it is begun, or in the agent."""
 
     step = ""
@@ -80,15 +80,15 @@ def logs(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Iterator[pa
 @pytest.fixture
 def machine() -> Iterator[Breaking]:
     """The machine of `deploy`."""
-    with ramdisks.running(Breaking()) as found:
+    with scripted_agent.running(Breaking()) as found:
         assert isinstance(found, Breaking)
         yield found
 
 
 @pytest.fixture
-def rig(build: Callable[..., Rig], machine: Breaking) -> Rig:
+def rig(build: Callable[..., ConductorFixture], machine: Breaking) -> ConductorFixture:
     """A conductor for it."""
-    drivers = ramdisks.registry(machine, direct.DirectDeploy(), mortal.Life())
+    drivers = scripted_agent.registry(machine, direct.DirectDeploy(), crashes.Life())
     rig = build(registry=drivers, agent__require_tls=False)
     machine.service = rig.service
     machine.node = rig.node("available", instance_info=IMAGE)
@@ -101,7 +101,7 @@ def rig(build: Callable[..., Rig], machine: Breaking) -> Rig:
     ids=[*STEPS, "write_image by the agent"],
 )
 def test_any_step_of_a_deployment_by_an_agent_may_break(
-    rig: Rig, machine: Breaking, logs: pathlib.Path, step: str, in_agent: bool
+    rig: ConductorFixture, machine: Breaking, logs: pathlib.Path, step: str, in_agent: bool
 ) -> None:
     """The logs of a ramdisk that runs are kept, whatever it was that failed, and once."""
     machine.step, machine.in_agent = step, in_agent
@@ -119,7 +119,7 @@ def test_any_step_of_a_deployment_by_an_agent_may_break(
 
 @pytest.mark.parametrize("step", ["write_image", "install_bootloader", "power_off"])
 def test_a_deployment_is_called_off_wherever_its_agent_is_waited_for(
-    rig: Rig, machine: Breaking, logs: pathlib.Path, step: str
+    rig: ConductorFixture, machine: Breaking, logs: pathlib.Path, step: str
 ) -> None:
     """The agent goes on with what it does, and is not believed any more; the next one is."""
     begin = machine._begin

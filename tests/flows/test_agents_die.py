@@ -19,8 +19,8 @@ from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import client, direct, steps
-from tests.flows import mortal, ramdisks
-from tests.flows.rig import Rig, listed, wait_for
+from tests.support import crashes, scripted_agent
+from tests.support.conductor_fixture import ConductorFixture, listed, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -78,10 +78,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def machine() -> Iterator[ramdisks.Machine]:
+def machine() -> Iterator[scripted_agent.Machine]:
     """A machine whose agent has two clean steps, and two for servicing."""
-    made = ramdisks.Machine(clean=[ERASE, RENEW], service=[CHECK, TUNE])
-    with ramdisks.running(made) as found:
+    made = scripted_agent.Machine(clean=[ERASE, RENEW], service=[CHECK, TUNE])
+    with scripted_agent.running(made) as found:
         yield found
 
 
@@ -89,16 +89,19 @@ class Stage:
     """Where conductors called ``here`` die; they, or others, come after."""
 
     def __init__(
-        self, build: Callable[..., Rig], database: Database, machine: ramdisks.Machine
+        self,
+        build: Callable[..., ConductorFixture],
+        database: Database,
+        machine: scripted_agent.Machine,
     ) -> None:
         self._build, self._database, self._machine = build, database, machine
 
-    def start(self, life: mortal.Life, host: str = "here") -> Rig:
+    def start(self, life: crashes.Life, host: str = "here") -> ConductorFixture:
         if host != "here":
             self._database.write(forget)
         rig = self._build(
-            mortal.database(self._database, life),
-            registry=ramdisks.registry(self._machine, direct.DirectDeploy(), life),
+            crashes.database(self._database, life),
+            registry=scripted_agent.registry(self._machine, direct.DirectDeploy(), life),
             agent__require_tls=False,
             DEFAULT__host=host,
         )
@@ -108,32 +111,36 @@ class Stage:
             rig.service._orphans.sweep()
         return rig
 
-    def die(self, case: Case, what: str, n: int, heir: str) -> tuple[Rig, str, bool]:
+    def die(self, case: Case, what: str, n: int, heir: str) -> tuple[ConductorFixture, str, bool]:
         """Play the case with a conductor that dies at the n-th; whether it did comes last."""
-        life = mortal.Life()
+        life = crashes.Life()
         rig = self.start(life)
         node = rig.node(case.before, instance_info=IMAGE)
         self._machine.fresh(node)
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask(case.method, node, **case.args)
         wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.get(node))
         if not life.dead:
             return rig, node, False
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
-        again = self.start(mortal.Life(), heir)
+        again = self.start(crashes.Life(), heir)
         wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
         return again, node, True
 
 
 @pytest.fixture
-def stage(build: Callable[..., Rig], sqlite_database: Database, machine: ramdisks.Machine) -> Stage:
+def stage(
+    build: Callable[..., ConductorFixture],
+    sqlite_database: Database,
+    machine: scripted_agent.Machine,
+) -> Stage:
     """A stage with one machine."""
     return Stage(build, sqlite_database, machine)
 
 
-def at_rest(rig: Rig, node: str) -> bool:
+def at_rest(rig: ConductorFixture, node: str) -> bool:
     row = rig.get(node)
     kind = states.kind(states.State(row["provision_state"]))
     return row["reservation"] is None and kind in (Kind.STABLE, Kind.FAIL)
@@ -150,7 +157,7 @@ def forget(conn: Connection) -> None:
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
 def test_whenever_a_conductor_dies_the_agents_work_comes_to_its_end(
-    stage: Stage, machine: ramdisks.Machine, name: str, what: str, heir: str
+    stage: Stage, machine: scripted_agent.Machine, name: str, what: str, heir: str
 ) -> None:
     case, deaths, lost = CASES[name], 0, 0
     for n in itertools.count(1, STEPS[heir]):

@@ -14,18 +14,18 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import allocations, nodes
 from ironic_lite.db.tables import models
-from tests.db.rows import new_uuid
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.database_rows import new_uuid
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
 )
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 Json = dict[str, Any]
 
 
-def free(rig: Rig, *traits: str, **values: Any) -> str:
+def free(rig: ConductorFixture, *traits: str, **values: Any) -> str:
     """Add a node that may be taken."""
     about = {"resource_class": "big", "power_state": "power off", **values}
     uuid = rig.node("available", **about)
@@ -35,7 +35,7 @@ def free(rig: Rig, *traits: str, **values: Any) -> str:
     return uuid
 
 
-def ask(rig: Rig, **values: Any) -> str:
+def ask(rig: ConductorFixture, **values: Any) -> str:
     """Ask the conductor for a node, as the API does."""
     about = {"uuid": new_uuid(), "resource_class": "big", **values}
     about["created_at"] = clock.now().isoformat()
@@ -43,7 +43,7 @@ def ask(rig: Rig, **values: Any) -> str:
     return str(about["uuid"])
 
 
-def got(rig: Rig, uuid: str) -> Json:
+def got(rig: ConductorFixture, uuid: str) -> Json:
     """Return an allocation that does not look any more."""
 
     def settled() -> Json | None:
@@ -54,7 +54,7 @@ def got(rig: Rig, uuid: str) -> Json:
     return found
 
 
-def consistent(rig: Rig, uuids: list[str]) -> list[str]:
+def consistent(rig: ConductorFixture, uuids: list[str]) -> list[str]:
     """Return the nodes that these allocations have, each of one, and each of which says so."""
     rows = [got(rig, uuid) for uuid in uuids]
     taken = [row["node_uuid"] for row in rows if row["state"] == "active"]
@@ -71,7 +71,7 @@ def consistent(rig: Rig, uuids: list[str]) -> list[str]:
 # -- finding ---------------------------------------------------------------------------------
 
 
-def test_a_node_is_found_and_says_whose_it_is(rig: Rig) -> None:
+def test_a_node_is_found_and_says_whose_it_is(rig: ConductorFixture) -> None:
     plain = free(rig)
     special = free(rig, "CUSTOM_A", "CUSTOM_B", instance_info={"kept": 1, "traits": ["OLD"]})
     first = ask(rig, traits=["CUSTOM_A"], name="web")
@@ -88,13 +88,13 @@ def test_a_node_is_found_and_says_whose_it_is(rig: Rig) -> None:
     assert "no available nodes match the resource class big: of 2" in third["last_error"]
 
 
-def test_what_is_plain_is_taken_before_what_is_special(rig: Rig) -> None:
+def test_what_is_plain_is_taken_before_what_is_special(rig: ConductorFixture) -> None:
     free(rig, "CUSTOM_GPU")
     plain = {free(rig) for _ in range(4)}
     assert set(consistent(rig, [ask(rig) for _ in range(4)])) == plain
 
 
-def test_a_second_of_the_same_name_is_refused(rig: Rig) -> None:
+def test_a_second_of_the_same_name_is_refused(rig: ConductorFixture) -> None:
     first = ask(rig, name="web")
     got(rig, first)
     with pytest.raises(errors.Duplicate, match="name web"):
@@ -103,7 +103,7 @@ def test_a_second_of_the_same_name_is_refused(rig: Rig) -> None:
     assert wait_for(lambda: rig.service.runtime.workers.busy == 0)
 
 
-def test_an_instance_of_another_node_gets_none(rig: Rig) -> None:
+def test_an_instance_of_another_node_gets_none(rig: ConductorFixture) -> None:
     uuid = new_uuid()
     rig.node("active", instance_uuid=uuid)
     free(rig)
@@ -192,7 +192,7 @@ def test_one_that_is_removed_while_it_looks_takes_nothing(build: Build) -> None:
 # -- the end of a node's instance ------------------------------------------------------------
 
 
-def test_who_undeploys_removes_the_allocation(rig: Rig) -> None:
+def test_who_undeploys_removes_the_allocation(rig: ConductorFixture) -> None:
     node = free(rig)
     uuid = ask(rig)
     got(rig, uuid)
@@ -205,7 +205,7 @@ def test_who_undeploys_removes_the_allocation(rig: Rig) -> None:
     assert consistent(rig, [ask(rig)]) == [node]
 
 
-def test_who_deletes_a_node_removes_its_allocation(rig: Rig) -> None:
+def test_who_deletes_a_node_removes_its_allocation(rig: ConductorFixture) -> None:
     node = free(rig)
     uuid = ask(rig)
     got(rig, uuid)
@@ -218,12 +218,12 @@ def test_who_deletes_a_node_removes_its_allocation(rig: Rig) -> None:
 # -- deaths ----------------------------------------------------------------------------------
 
 
-def sweep(rig: Rig) -> None:
+def sweep(rig: ConductorFixture) -> None:
     AllocationRecovery(rig.tasks, rig.service._fleet, rig.endpoints.allocator).sweep()
 
 
-def mortal_rig(build: Build, database: Database, life: mortal.Life, host: str) -> Rig:
-    own = mortal.database(database, life)
+def mortal_rig(build: Build, database: Database, life: crashes.Life, host: str) -> ConductorFixture:
+    own = crashes.database(database, life)
     rig = build(own, registry=drivers(), DEFAULT__host=host)
     rig.database = database
     return rig
@@ -235,7 +235,7 @@ def test_no_search_is_lost_and_none_ends_twice(
     build: Build, sqlite_database: Database, commits: int, elsewhere: bool
 ) -> None:
     """The conductor dies when it has taken the search, or when it has given the node."""
-    life = mortal.Life()
+    life = crashes.Life()
     rig = mortal_rig(build, sqlite_database, life, "mortal")
     node = free(rig)
     life.arm(commit=commits)
@@ -243,7 +243,7 @@ def test_no_search_is_lost_and_none_ends_twice(
     about = {"uuid": uuid, "resource_class": "big", "created_at": clock.now().isoformat()}
     try:
         rig.endpoints.create_allocation(rig.who, allocation=about)
-    except mortal.Died:
+    except crashes.Died:
         assert commits == 1
     wait_for(lambda: life.dead)
     rig.bury()

@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import states, verbs
 from ironic_lite.domain.states import Kind, State
-from tests.flows import life
-from tests.flows.life import Model, Told
-from tests.flows.truths import Truths
-from tests.flows.world import World
+from tests.support import node_model
+from tests.support.invariants import Truths
+from tests.support.lifecycle_world import World
+from tests.support.node_model import Model, Told
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -33,27 +33,27 @@ LIVES = int(os.environ.get("ANY_LIFE_EXAMPLES", "0"))
 _TOLD = st.builds(
     Told,
     waits=st.booleans(),
-    fail_steps=st.sets(st.sampled_from(life.STEPS), max_size=2).map(frozenset),
-    fail_verbs=st.sets(st.sampled_from(life.VERBS), max_size=1).map(frozenset),
+    fail_steps=st.sets(st.sampled_from(node_model.STEPS), max_size=2).map(frozenset),
+    fail_verbs=st.sets(st.sampled_from(node_model.VERBS), max_size=1).map(frozenset),
     slow_verbs=st.sets(st.sampled_from(("inspect", "rescue"))).map(frozenset),
     fail_power=st.sampled_from((*[False] * 7, True)),
 )
-_CLEAN = (*life.CLEAN, *life.RESERVED, *life.ON_CHILD)
-_SERVICE = (life.SERVICE, life.SERVICE, *life.RESERVED, life.ON_CHILD[0])
+_CLEAN = (*node_model.CLEAN, *node_model.RESERVED, *node_model.ON_CHILD)
+_SERVICE = (node_model.SERVICE, node_model.SERVICE, *node_model.RESERVED, node_model.ON_CHILD[0])
 
 
 def _listed(*titles: str) -> list[dict[str, Any]]:
     found = []
     for title in titles:
         interface, step = title.removesuffix("@").split(".")
-        more = {"execute_on_child_nodes": True} if title in life.ON_CHILD else {}
+        more = {"execute_on_child_nodes": True} if title in node_model.ON_CHILD else {}
         found.append({"interface": interface, "step": step, **more})
     return found
 
 
 def _lists(pool: tuple[str, ...]) -> st.SearchStrategy[list[dict[str, Any]]]:
     known = st.lists(st.sampled_from(pool), min_size=1, max_size=4)
-    broken = known.map(lambda found: [*found, life.UNKNOWN])
+    broken = known.map(lambda found: [*found, node_model.UNKNOWN])
     return st.one_of(known, known, known, broken).map(lambda found: _listed(*found))
 
 
@@ -66,7 +66,7 @@ _BODIES: dict[str, st.SearchStrategy[dict[str, Any]]] = {
             {},
             *(
                 {"deploy_steps": [{**step, "args": {}, "priority": 50}]}
-                for step in _listed(*life.RESERVED)
+                for step in _listed(*node_model.RESERVED)
             ),
         ]
     ),
@@ -232,7 +232,7 @@ class AnyLife(Truths):
     @property
     def _kind(self) -> str | None:
         """Which kind of list is under way, if any."""
-        return life.KIND_OF.get(self.model.state)
+        return node_model.KIND_OF.get(self.model.state)
 
     def _ring(self) -> None:
         self.world.act(self.node, lambda: self.world.ring(self.node))
@@ -284,10 +284,10 @@ class AnyLife(Truths):
         model.maintenance, model.fault = row["maintenance"], row["fault"] is not None
         model.manual = row["target_provision_state"] == "manageable"
         model.kept = model.state is State.DEPLOYFAIL and bool(row["deploy_step"])
-        kind = life.KIND_OF.get(model.state)
+        kind = node_model.KIND_OF.get(model.state)
         if kind:
             info = row["driver_internal_info"]
-            model.listed = life.titles(info[f"{kind}_steps"] or [])
+            model.listed = node_model.titles(info[f"{kind}_steps"] or [])
             model.at = info[f"{kind}_step_index"]
             model.later = bool((row[f"{kind}_step"] or {}).get("abort_after"))
 

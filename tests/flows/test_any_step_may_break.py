@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
 CLEAN = ["bios.factory_reset", "raid.delete_configuration", "management.reset_bmc"]
 DEPLOY = ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]
@@ -58,7 +58,7 @@ PHASES: dict[str, tuple[Any, ...]] = {
 CASES = [(phase, at) for phase, facts in PHASES.items() for at in range(len(facts[3]))]
 
 
-def check(rig: Rig, node: str, phase: str, at: int, said: str) -> None:
+def check(rig: ConductorFixture, node: str, phase: str, at: int, said: str) -> None:
     """Check what the failure of one step leaves."""
     steps, (state, target, fault) = PHASES[phase][3:5]
     row = rig.reaches(node, state)
@@ -79,7 +79,9 @@ def check(rig: Rig, node: str, phase: str, at: int, said: str) -> None:
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["at once", "while waiting"])
 @pytest.mark.parametrize(("phase", "at"), CASES)
-def test_the_machine_may_fail_any_step(rig: Rig, phase: str, at: int, asynchronous: bool) -> None:
+def test_the_machine_may_fail_any_step(
+    rig: ConductorFixture, phase: str, at: int, asynchronous: bool
+) -> None:
     state, method, args, steps, _ = PHASES[phase]
     told = {"fake_fail_steps": {steps[at]: "smoke"}}
     node = rig.node(state, **told, **({"fake_async_steps": ["*"]} if asynchronous else {}))
@@ -89,7 +91,7 @@ def test_the_machine_may_fail_any_step(rig: Rig, phase: str, at: int, asynchrono
 
 @pytest.mark.parametrize(("phase", "at"), CASES)
 def test_a_driver_may_raise_anything_in_any_step(
-    build: Callable[..., Rig], phase: str, at: int
+    build: Callable[..., ConductorFixture], phase: str, at: int
 ) -> None:
     state, method, args = PHASES[phase][:3]
     left = [at]
@@ -104,7 +106,7 @@ def test_a_driver_may_raise_anything_in_any_step(
             powered_off.append(call.args[1])  # type: ignore[attr-defined]
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node(state)
     rig.call(method, node, **args)
     check(rig, node, phase, at, "ZeroDivisionError: a bug")
@@ -114,22 +116,24 @@ def test_a_driver_may_raise_anything_in_any_step(
 
 
 @pytest.mark.parametrize("result", ["done", 7, object()])
-def test_a_step_that_returns_nonsense_fails(build: Callable[..., Rig], result: object) -> None:
+def test_a_step_that_returns_nonsense_fails(
+    build: Callable[..., ConductorFixture], result: object
+) -> None:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         return result if name == "execute_clean_step" else call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node()
     row = rig.clean(node, *CLEAN)
     assert row["provision_state"] == "clean failed"
     assert "invalid value" in row["last_error"]
 
 
-def test_the_name_of_the_wait_state_reads_as_a_wait(build: Callable[..., Rig]) -> None:
+def test_the_name_of_the_wait_state_reads_as_a_wait(build: Callable[..., ConductorFixture]) -> None:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         return "clean wait" if name == "execute_clean_step" else call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node()
     assert rig.clean(node, *CLEAN)["provision_state"] == "clean wait"
 
@@ -154,7 +158,9 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("case", OUTSIDE, ids=lambda case: f"{case[0]}-{case[3]}")
-def test_a_driver_may_raise_anything_anywhere(build: Callable[..., Rig], case: Any) -> None:
+def test_a_driver_may_raise_anything_anywhere(
+    build: Callable[..., ConductorFixture], case: Any
+) -> None:
     state, method, args, broken, end = case
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
@@ -162,7 +168,7 @@ def test_a_driver_may_raise_anything_anywhere(build: Callable[..., Rig], case: A
             raise ZeroDivisionError("a bug")
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node(state)
     row = rig.call(method, node, **args)
     assert row["provision_state"] == end

@@ -20,9 +20,9 @@ from ironic_lite.drivers.redfish import bios, management, power
 from ironic_lite.drivers.redfish.bmc import connection
 from ironic_lite.drivers.registry import Registry
 from tests.emulators import bmc
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, wait_for
 from tests.flows.test_agents_die import at_rest, forget
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -89,16 +89,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 class Stage:
     """Where conductors called ``here`` die; they, or others, come after."""
 
-    def __init__(self, build: Callable[..., Rig], database: Database) -> None:
+    def __init__(self, build: Callable[..., ConductorFixture], database: Database) -> None:
         self._build, self._database = build, database
 
-    def start(self, life: mortal.Life, host: str = "here") -> Rig:
+    def start(self, life: crashes.Life, host: str = "here") -> ConductorFixture:
         if host != "here":
             self._database.write(forget)
         inner = cast(Registry, Drivers(drivers()))
-        registry = mortal.drivers(inner, life, more=("prepare_restart",))
+        registry = crashes.drivers(inner, life, more=("prepare_restart",))
         rig = self._build(
-            mortal.database(self._database, life), registry=registry, DEFAULT__host=host
+            crashes.database(self._database, life), registry=registry, DEFAULT__host=host
         )
         rig.database = self._database
         if host != "here":
@@ -107,13 +107,13 @@ class Stage:
 
     def die(
         self, case: Case, machine: bmc.Machine, what: str, n: int, *, heir: str
-    ) -> tuple[Rig, str, bool]:
+    ) -> tuple[ConductorFixture, str, bool]:
         """Play the case with a conductor that dies at the n-th; whether it did comes last."""
-        life = mortal.Life()
+        life = crashes.Life()
         rig = self.start(life)
         node = rig.node(case.before, driver_info=dict(machine.driver_info))
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask(case.method, node, **case.args)
         wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig._about(node))
         if not life.dead:
@@ -121,13 +121,13 @@ class Stage:
             return rig, node, False
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
-        again = self.start(mortal.Life(), heir)
+        again = self.start(crashes.Life(), heir)
         wait_for(lambda: at_rest(again, node), lambda: again._about(node))
         return again, node, True
 
 
 @pytest.fixture
-def stage(build: Callable[..., Rig], sqlite_database: Database) -> Stage:
+def stage(build: Callable[..., ConductorFixture], sqlite_database: Database) -> Stage:
     return Stage(build, sqlite_database)
 
 

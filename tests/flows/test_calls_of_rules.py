@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.flows.rig import Rig, wait_for
 from tests.flows.test_inspection_rules import act, inspected, rule
 from tests.flows.test_locks import seize
-from tests.ports import free_port
+from tests.support.conductor_fixture import ConductorFixture, wait_for
+from tests.support.ports import free_port
 
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 
 
 class Cmdb:
@@ -63,7 +63,7 @@ def call(url: str, **args: Any) -> dict[str, Any]:
     return act("api-call", **{"url": url, "retries": 2, "backoff_factor": 0, **args})
 
 
-def test_an_inspection_is_told(rig: Rig, serve: Callable[..., Cmdb]) -> None:
+def test_an_inspection_is_told(rig: ConductorFixture, serve: Callable[..., Cmdb]) -> None:
     cmdb = serve(204)
     url = f"{cmdb.url}/seen/{{inventory[cpu][count]}}"
     rule(rig, call(url, headers={"X-Node": "{node.uuid}"}))
@@ -71,7 +71,9 @@ def test_an_inspection_is_told(rig: Rig, serve: Callable[..., Cmdb]) -> None:
     assert cmdb.asked == [(f"/seen/{row['properties']['cpus']}", row["uuid"])]
 
 
-def test_a_server_that_is_busy_is_asked_again(rig: Rig, serve: Callable[..., Cmdb]) -> None:
+def test_a_server_that_is_busy_is_asked_again(
+    rig: ConductorFixture, serve: Callable[..., Cmdb]
+) -> None:
     cmdb = serve(503, 429, 200)
     rule(rig, call(cmdb.url))
     rig.reaches(inspected(rig)["uuid"], "manageable")
@@ -80,7 +82,7 @@ def test_a_server_that_is_busy_is_asked_again(rig: Rig, serve: Callable[..., Cmd
 
 @pytest.mark.parametrize(("status", "tries"), [(404, 1), (503, 3)])
 def test_a_call_that_fails_fails_the_inspection_and_nothing_of_the_rules_is_kept(
-    rig: Rig, serve: Callable[..., Cmdb], status: int, tries: int
+    rig: ConductorFixture, serve: Callable[..., Cmdb], status: int, tries: int
 ) -> None:
     cmdb = serve(status)
     put = act("set-attribute", path="extra/half", value=1)
@@ -93,7 +95,7 @@ def test_a_call_that_fails_fails_the_inspection_and_nothing_of_the_rules_is_kept
     assert row["extra"] == {}
 
 
-def test_nobody_there_fails_the_inspection(rig: Rig) -> None:
+def test_nobody_there_fails_the_inspection(rig: ConductorFixture) -> None:
     rule(rig, call(f"http://127.0.0.1:{free_port()}", retries=0))
     row = rig.reaches(inspected(rig)["uuid"], "inspect failed")
     assert "cannot be called: connection refused" in row["last_error"]
@@ -109,7 +111,7 @@ def test_blocked_networks_are_not_called(build: Build, serve: Callable[..., Cmdb
 
 
 def test_a_conductor_that_has_lost_the_node_calls_no_more(
-    rig: Rig, serve: Callable[..., Cmdb]
+    rig: ConductorFixture, serve: Callable[..., Cmdb]
 ) -> None:
     cmdb = serve(503)
     rule(rig, call(cmdb.url))

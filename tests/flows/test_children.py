@@ -18,10 +18,10 @@ from ironic_lite.db.queries import events, nodes
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, wait_for
 from tests.flows.test_locks import seize
-from tests.spec.operator import Operator
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.operator import Operator
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -42,7 +42,7 @@ def on_children(title: str, *limit: str, **more: Any) -> dict[str, Any]:
 class Family(NamedTuple):
     """A node and its children."""
 
-    rig: Rig
+    rig: ConductorFixture
     parent: str
     children: list[str]
 
@@ -56,13 +56,13 @@ class Family(NamedTuple):
         return self.rig.started(child)
 
 
-def family(rig: Rig, kind: str, count: int = 3, **told: Any) -> Family:
+def family(rig: ConductorFixture, kind: str, count: int = 3, **told: Any) -> Family:
     parent = rig.node(KINDS[kind][0])
     children = [rig.node("manageable", parent_node=parent, **told) for _ in range(count)]
     return Family(rig, parent, children)
 
 
-def entries(rig: Rig, node: str) -> list[dict[str, Any]]:
+def entries(rig: ConductorFixture, node: str) -> list[dict[str, Any]]:
     """Return a node's history, the oldest entry first."""
     rows = rig.database.read(
         lambda conn: events.entries(conn, node, marker=None, direction="asc", limit=100)
@@ -74,7 +74,9 @@ def entries(rig: Rig, node: str) -> list[dict[str, Any]]:
 
 
 @each_kind
-def test_a_power_step_runs_on_every_child_and_not_on_the_parent(rig: Rig, kind: str) -> None:
+def test_a_power_step_runs_on_every_child_and_not_on_the_parent(
+    rig: ConductorFixture, kind: str
+) -> None:
     home = family(rig, kind)
     stranger = rig.node()
     row = home.run(kind, on_children("power.power_on"))
@@ -88,7 +90,7 @@ def test_a_power_step_runs_on_every_child_and_not_on_the_parent(rig: Rig, kind: 
 
 @each_kind
 def test_a_drivers_step_runs_on_every_child_with_its_arguments(
-    build: Callable[..., Rig], kind: str
+    build: Callable[..., ConductorFixture], kind: str
 ) -> None:
     seen = []
 
@@ -97,7 +99,7 @@ def test_a_drivers_step_runs_on_every_child_with_its_arguments(
             seen.append((call.args[0].node.uuid, call.args[1]["step"], call.args[1].get("args")))
         return call()
 
-    home = family(build(registry=mortal.Drivers(drivers(), around)), kind, 2)
+    home = family(build(registry=crashes.Drivers(drivers(), around)), kind, 2)
     title = KINDS[kind][2]
     home.run(kind, on_children(title, args={}), on_children(title, home.children[1]))
     step = title.split(".")[1]
@@ -109,7 +111,7 @@ def test_a_drivers_step_runs_on_every_child_with_its_arguments(
 
 
 @each_kind
-def test_history_tells_of_it_on_the_child_too(rig: Rig, kind: str) -> None:
+def test_history_tells_of_it_on_the_child_too(rig: ConductorFixture, kind: str) -> None:
     home = family(rig, kind, 1)
     home.run(kind, on_children("power.power_on"))
     (child,) = home.children
@@ -133,14 +135,16 @@ def test_history_tells_of_it_on_the_child_too(rig: Rig, kind: str) -> None:
 
 
 @each_kind
-def test_no_child_is_nothing_to_do(rig: Rig, kind: str) -> None:
+def test_no_child_is_nothing_to_do(rig: ConductorFixture, kind: str) -> None:
     home = family(rig, kind, 0)
     row = home.run(kind, on_children("power.power_on"))
     assert (row["provision_state"], row["last_error"]) == (KINDS[kind][0], None)
     assert rig.step_states(home.parent) == ["done"]
 
 
-def test_a_child_of_another_conductor_is_reached_all_the_same(build: Callable[..., Rig]) -> None:
+def test_a_child_of_another_conductor_is_reached_all_the_same(
+    build: Callable[..., ConductorFixture],
+) -> None:
     rig = build()
     build(DEFAULT__host="there")
     home = family(rig, "clean", 8)
@@ -200,7 +204,7 @@ def test_a_limit_alone_does_not_run_the_step_on_the_parent(operator: Operator) -
     assert "execute_on_child_nodes" in operator.refused(node, "clean", 400, clean_steps=[step])
 
 
-def test_a_child_in_maintenance_is_left_alone(rig: Rig) -> None:
+def test_a_child_in_maintenance_is_left_alone(rig: ConductorFixture) -> None:
     home = family(rig, "clean", 2)
     rig.edit(home.children[0], maintenance=True)
     before = rig.get(home.parent)
@@ -217,7 +221,7 @@ def test_a_child_in_maintenance_is_left_alone(rig: Rig) -> None:
 
 @each_kind
 def test_a_step_that_a_child_does_not_have_is_found_before_anything_runs(
-    rig: Rig, kind: str
+    rig: ConductorFixture, kind: str
 ) -> None:
     home = family(rig, kind, 2)
     first = {"interface": "power", "step": "power_on"}
@@ -232,7 +236,7 @@ def test_a_step_that_a_child_does_not_have_is_found_before_anything_runs(
     assert row["power_state"] is None
 
 
-def test_a_child_that_must_stay_on_is_found_before_anything_runs(rig: Rig) -> None:
+def test_a_child_that_must_stay_on_is_found_before_anything_runs(rig: ConductorFixture) -> None:
     home = family(rig, "clean", 2)
     rig.edit(home.children[1], disable_power_off=True)
     row = home.run("clean", on_children("power.power_off"))
@@ -241,7 +245,7 @@ def test_a_child_that_must_stay_on_is_found_before_anything_runs(rig: Rig) -> No
     assert home.powers() == [None, None]
 
 
-def test_a_parent_that_must_stay_on_may_switch_its_children_off(rig: Rig) -> None:
+def test_a_parent_that_must_stay_on_may_switch_its_children_off(rig: ConductorFixture) -> None:
     home = family(rig, "clean", 1)
     rig.edit(home.parent, disable_power_off=True)
     assert home.run("clean", on_children("power.power_off"))["provision_state"] == "manageable"
@@ -252,7 +256,9 @@ def test_a_parent_that_must_stay_on_may_switch_its_children_off(rig: Rig) -> Non
 
 
 @each_kind
-def test_the_first_child_that_fails_ends_the_step_and_is_named(rig: Rig, kind: str) -> None:
+def test_the_first_child_that_fails_ends_the_step_and_is_named(
+    rig: ConductorFixture, kind: str
+) -> None:
     home = family(rig, kind)
     second = home.children[1]
     rig.edit(second, driver_info={"fake_fail_power": "no current"})
@@ -277,7 +283,9 @@ def test_the_first_child_that_fails_ends_the_step_and_is_named(rig: Rig, kind: s
 
 
 @pytest.mark.parametrize("state", ["cleaning", "clean wait", "clean hold", "deploying"])
-def test_a_child_in_the_middle_of_something_is_left_alone(rig: Rig, state: str) -> None:
+def test_a_child_in_the_middle_of_something_is_left_alone(
+    rig: ConductorFixture, state: str
+) -> None:
     home = family(rig, "clean", 1)
     rig.edit(home.children[0], provision_state=state)
     row = home.run("clean", on_children("power.power_on"))
@@ -288,7 +296,7 @@ def test_a_child_in_the_middle_of_something_is_left_alone(rig: Rig, state: str) 
     assert home.powers() == [None]
 
 
-def test_a_locked_child_is_tried_again_then_named(build: Callable[..., Rig]) -> None:
+def test_a_locked_child_is_tried_again_then_named(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__node_locked_retry_attempts=2)
     home = family(rig, "clean", 1)
     with rig.tasks.lock(rig.who, home.children[0]):
@@ -298,7 +306,7 @@ def test_a_locked_child_is_tried_again_then_named(build: Callable[..., Rig]) -> 
     assert "locked by host here" in row["last_error"]
 
 
-def test_a_child_locked_for_a_moment_is_waited_for(build: Callable[..., Rig]) -> None:
+def test_a_child_locked_for_a_moment_is_waited_for(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__node_locked_retry_attempts=10)
     home = family(rig, "clean", 1)
     with rig.tasks.lock(rig.who, home.children[0]):
@@ -310,7 +318,7 @@ def test_a_child_locked_for_a_moment_is_waited_for(build: Callable[..., Rig]) ->
 
 @pytest.mark.parametrize("permitted", [False, True])
 def test_a_step_that_goes_on_by_itself_needs_a_permit(
-    build: Callable[..., Rig], permitted: bool
+    build: Callable[..., ConductorFixture], permitted: bool
 ) -> None:
     rig = build(conductor__permit_child_node_step_async_result=permitted)
     home = family(rig, "clean", 1, fake_async_steps=["*"])
@@ -327,7 +335,7 @@ def test_a_step_that_goes_on_by_itself_needs_a_permit(
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("host", ["here", "there"])
 def test_after_a_crash_every_child_has_had_its_step(
-    build: Callable[..., Rig], sqlite_database: Database, what: str, host: str
+    build: Callable[..., ConductorFixture], sqlite_database: Database, what: str, host: str
 ) -> None:
     deaths = 0
     for n in itertools.count(1):
@@ -349,15 +357,15 @@ def test_after_a_crash_every_child_has_had_its_step(
     assert deaths >= 5
 
 
-def _die(build: Callable[..., Rig], database: Database, **when: int) -> Family | None:
+def _die(build: Callable[..., ConductorFixture], database: Database, **when: int) -> Family | None:
     """Let a conductor die in the middle of steps for two children; None: it lived."""
-    life = mortal.Life()
-    rig = build(mortal.database(database, life), registry=mortal.drivers(drivers(), life))
+    life = crashes.Life()
+    rig = build(crashes.database(database, life), registry=crashes.drivers(drivers(), life))
     rig.database = database
     home = family(rig, "clean", 2)
     life.arm(**when)
     steps = [on_children("bios.factory_reset"), on_children("power.power_on")]
-    with contextlib.suppress(mortal.Died):
+    with contextlib.suppress(crashes.Died):
         rig.ask("do_node_clean", home.parent, clean_steps=steps)
     wait_for(lambda: life.dead or rig.service.runtime.workers.busy == 0)
     rig.bury()
@@ -382,7 +390,7 @@ def _forget(database: Database, home: Family, host: str) -> None:
 
 
 def test_a_stop_leaves_the_children_free_and_the_step_to_be_run_again(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build()
     home = family(rig, "clean", 2, fake_step_seconds=3600)
@@ -407,7 +415,7 @@ def test_a_stop_leaves_the_children_free_and_the_step_to_be_run_again(
 
 
 def test_a_parent_that_is_another_conductors_by_now_leaves_its_next_child_alone(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     """The new owner has the step run on all children: twice at once would be once too often."""
     begun: list[str] = []
@@ -420,7 +428,7 @@ def test_a_parent_that_is_another_conductors_by_now_leaves_its_next_child_alone(
                 rig.service.runtime.fence.doubt(0)
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     some = family(rig, "clean", 2)
     rig.ask("do_node_clean", some.parent, clean_steps=[on_children("bios.factory_reset")])
     assert rig.service.runtime.workers.wait_idle(30)

@@ -9,12 +9,12 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.conductor.work.workers import Place
-from tests.flows.rig import Rig, listed
+from tests.support.conductor_fixture import ConductorFixture, listed
 
 AUTOMATED = ["deploy.erase_devices_metadata", "deploy.erase_devices"]
 
 
-def test_provide_cleans_by_priority_and_ends_available(rig: Rig) -> None:
+def test_provide_cleans_by_priority_and_ends_available(rig: ConductorFixture) -> None:
     node = rig.node(last_error="an old one")
     row = rig.act("provide", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("available", None)
@@ -26,7 +26,7 @@ def test_provide_cleans_by_priority_and_ends_available(rig: Rig) -> None:
     assert row["last_error"] is None
 
 
-def test_a_manual_clean_runs_the_list_as_it_is_and_ends_manageable(rig: Rig) -> None:
+def test_a_manual_clean_runs_the_list_as_it_is_and_ends_manageable(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["bios.factory_reset"], fake_step_seconds=3600)
     row = rig.clean(node, "bios.factory_reset", "deploy.erase_devices", "power.cycle")
     assert (row["provision_state"], row["target_provision_state"]) == ("clean wait", "manageable")
@@ -66,7 +66,7 @@ def test_a_manual_clean_runs_the_list_as_it_is_and_ends_manageable(rig: Rig) -> 
 
 
 def test_at_its_start_a_clean_shows_an_empty_step_and_a_null_index(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = rig.node(
         "clean failed",
@@ -89,7 +89,7 @@ def test_at_its_start_a_clean_shows_an_empty_step_and_a_null_index(
     assert seen[0]["reservation"] == "here"
 
 
-def test_arguments_reach_the_step(rig: Rig) -> None:
+def test_arguments_reach_the_step(rig: ConductorFixture) -> None:
     node = rig.node()
     settings = [{"name": "turbo", "value": "on"}]
     step = {"interface": "bios", "step": "apply_configuration", "args": {"settings": settings}}
@@ -111,7 +111,7 @@ def test_arguments_reach_the_step(rig: Rig) -> None:
     ],
 )
 def test_nothing_runs_unless_the_whole_list_is_right(
-    rig: Rig, steps: list[dict[str, Any]], said: str
+    rig: ConductorFixture, steps: list[dict[str, Any]], said: str
 ) -> None:
     node = rig.node()
     row = rig.call("do_node_clean", node, clean_steps=steps)
@@ -123,7 +123,9 @@ def test_nothing_runs_unless_the_whole_list_is_right(
     assert rig.started(node) == []
 
 
-def test_a_step_that_finds_bad_arguments_fails_and_earlier_steps_stand(rig: Rig) -> None:
+def test_a_step_that_finds_bad_arguments_fails_and_earlier_steps_stand(
+    rig: ConductorFixture,
+) -> None:
     node = rig.node()
     bad = {"interface": "bios", "step": "apply_configuration", "args": {"settings": "none"}}
     row = rig.call("do_node_clean", node, clean_steps=[*listed("power.cycle"), bad])
@@ -133,7 +135,7 @@ def test_a_step_that_finds_bad_arguments_fails_and_earlier_steps_stand(rig: Rig)
     assert row["power_state"] == "power on"
 
 
-def test_steps_that_need_a_ramdisk_are_refused_without_one(rig: Rig) -> None:
+def test_steps_that_need_a_ramdisk_are_refused_without_one(rig: ConductorFixture) -> None:
     node = rig.node()
     row = rig.clean(node, "deploy.erase_devices", disable_ramdisk=True)
     assert row["provision_state"] == "clean failed"
@@ -142,7 +144,7 @@ def test_steps_that_need_a_ramdisk_are_refused_without_one(rig: Rig) -> None:
     assert rig.clean(other, "power.cycle", disable_ramdisk=True)["provision_state"] == "manageable"
 
 
-def test_a_failed_clean_keeps_its_list_and_target_and_the_power(rig: Rig) -> None:
+def test_a_failed_clean_keeps_its_list_and_target_and_the_power(rig: ConductorFixture) -> None:
     node = rig.node(
         power_state="power on",
         driver_internal_info={"driver_notes": {"fake_power_state": "power on"}},
@@ -166,7 +168,7 @@ def test_a_failed_clean_keeps_its_list_and_target_and_the_power(rig: Rig) -> Non
     assert rig.step_states(node) == ["done", "failed", "skipped"]
 
 
-def test_a_reason_for_maintenance_that_is_there_stays(rig: Rig) -> None:
+def test_a_reason_for_maintenance_that_is_there_stays(rig: ConductorFixture) -> None:
     node = rig.node(
         maintenance=True,
         maintenance_reason="rack move",
@@ -179,7 +181,7 @@ def test_a_reason_for_maintenance_that_is_there_stays(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("option", "own"), [(False, None), (True, False), (False, False)])
 def test_automated_cleaning_can_be_switched_off(
-    build: Callable[..., Rig], option: bool, own: bool | None
+    build: Callable[..., ConductorFixture], option: bool, own: bool | None
 ) -> None:
     rig = build(conductor__automated_clean_enable=option)
     node = rig.node(automated_clean=own)
@@ -190,7 +192,7 @@ def test_automated_cleaning_can_be_switched_off(
 
 
 def test_a_node_may_ask_for_cleaning_where_it_is_off_and_a_manual_clean_always_runs(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build(conductor__automated_clean_enable=False)
     node = rig.node(automated_clean=True)
@@ -201,7 +203,9 @@ def test_a_node_may_ask_for_cleaning_where_it_is_off_and_a_manual_clean_always_r
     assert rig.started(other) == ["power.cycle"]
 
 
-def test_configured_priorities_order_and_leave_out_steps(build: Callable[..., Rig]) -> None:
+def test_configured_priorities_order_and_leave_out_steps(
+    build: Callable[..., ConductorFixture],
+) -> None:
     override = [{"deploy.erase_devices": 0, "bios.factory_reset": 200, "power.cycle": 0.5}]
     rig = build(conductor__clean_step_priority_override=override)
     node = rig.node()
@@ -214,7 +218,9 @@ def test_configured_priorities_order_and_leave_out_steps(build: Callable[..., Ri
 
 
 @pytest.mark.parametrize("own", [None, False])
-def test_a_node_retired_while_cleaning_ends_manageable(rig: Rig, own: bool | None) -> None:
+def test_a_node_retired_while_cleaning_ends_manageable(
+    rig: ConductorFixture, own: bool | None
+) -> None:
     node = rig.node("active", fake_async_steps=["*"], fake_step_seconds=3600, retired=True)
     rig.edit(node, automated_clean=own)
     rig.ask("do_node_tear_down", node)
@@ -227,7 +233,7 @@ def test_a_node_retired_while_cleaning_ends_manageable(rig: Rig, own: bool | Non
     assert "available" not in rig.path(node)
 
 
-def test_a_node_retired_in_clean_wait_ends_manageable(rig: Rig) -> None:
+def test_a_node_retired_in_clean_wait_ends_manageable(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["deploy.erase_devices_metadata"], fake_step_seconds=3600)
     row = rig.act("provide", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("clean wait", "available")
@@ -236,13 +242,13 @@ def test_a_node_retired_in_clean_wait_ends_manageable(rig: Rig) -> None:
     rig.reaches(node, "manageable")
 
 
-def test_a_manual_clean_is_refused_in_maintenance(rig: Rig) -> None:
+def test_a_manual_clean_is_refused_in_maintenance(rig: ConductorFixture) -> None:
     node = rig.node(maintenance=True)
     with pytest.raises(errors.NodeInMaintenance):
         rig.clean(node, "power.cycle")
 
 
-def test_bad_settings_refuse_any_clean_at_once(rig: Rig) -> None:
+def test_bad_settings_refuse_any_clean_at_once(rig: ConductorFixture) -> None:
     node = rig.node(fake_step_seconds=-1)
     with pytest.raises(errors.InvalidRequest, match="fake_step_seconds"):
         rig.clean(node, "power.cycle")
@@ -251,7 +257,7 @@ def test_bad_settings_refuse_any_clean_at_once(rig: Rig) -> None:
     assert rig.get(node)["provision_state"] == "manageable"
 
 
-def test_a_second_clean_knows_nothing_of_a_failed_first(rig: Rig) -> None:
+def test_a_second_clean_knows_nothing_of_a_failed_first(rig: ConductorFixture) -> None:
     node = rig.node(fake_fail_steps={"power.cycle": "no"})
     rig.clean(node, "power.cycle")
     rig.edit(node, driver_info={}, maintenance=False, fault=None)

@@ -13,16 +13,16 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import runbooks, traits
 from ironic_lite.drivers.fake.deploy import FakeDeploy
-from tests.db.rows import new_uuid
-from tests.flows.rig import Rig, listed
+from tests.support.conductor_fixture import ConductorFixture, listed
+from tests.support.database_rows import new_uuid
 
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 STEPS = ["bios.factory_reset", "deploy.erase_devices"]
 DRIVERS = ["deploy.erase_devices_metadata", "deploy.erase_devices"]
 SOURCE = "conductor__automated_cleaning_step_source"
 
 
-def book(rig: Rig, name: str, *steps: str, **values: Any) -> str:
+def book(rig: ConductorFixture, name: str, *steps: str, **values: Any) -> str:
     row = {
         "uuid": new_uuid(),
         "name": name,
@@ -40,7 +40,9 @@ def book(rig: Rig, name: str, *steps: str, **values: Any) -> str:
     return str(row["uuid"])
 
 
-def node(rig: Rig, state: str = "manageable", *, trait: str = "CUSTOM_A", **values: Any) -> str:
+def node(
+    rig: ConductorFixture, state: str = "manageable", *, trait: str = "CUSTOM_A", **values: Any
+) -> str:
     uuid = rig.node(state, **values)
     rig.database.write(lambda conn: traits.settle(conn, uuid, added=[trait], removed=[]))
     return uuid

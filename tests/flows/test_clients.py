@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ironic_lite.db.engine.session import Database
-from tests.flows.rig import wait_for
-from tests.spec.operator import Operator
-from tests.spec.wire import baremetal, listening
+from tests.support.conductor_fixture import wait_for
+from tests.support.operator import Operator
+from tests.support.real_socket import baremetal, listening
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

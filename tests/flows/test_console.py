@@ -8,8 +8,8 @@ import pytest
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.fake.console import FakeConsole
-from tests.spec.operator import Operator
-from tests.spec.wire import baremetal, listening
+from tests.support.operator import Operator
+from tests.support.real_socket import baremetal, listening
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.flows.rig import Rig, listed
-from tests.statements import Statements, count_statements
+from tests.support.conductor_fixture import ConductorFixture, listed
+from tests.support.statements import Statements, count_statements
 
 FIRST, EACH = 15, 3
 
 
-def cleaned(rig: Rig, steps: int) -> Statements:
+def cleaned(rig: ConductorFixture, steps: int) -> Statements:
     """Return the conductor's statements of a manual clean with steps that do nothing."""
     node = rig.node()
     with count_statements(rig.database) as sent:
@@ -20,12 +20,12 @@ def cleaned(rig: Rig, steps: int) -> Statements:
     return sent
 
 
-def test_a_manual_clean_with_one_step(rig: Rig) -> None:
+def test_a_manual_clean_with_one_step(rig: ConductorFixture) -> None:
     sent = cleaned(rig, 1)
     assert len(sent) <= FIRST, str(sent)
 
 
 @pytest.mark.parametrize("steps", [2, 10])
-def test_each_further_step(rig: Rig, steps: int) -> None:
+def test_each_further_step(rig: ConductorFixture, steps: int) -> None:
     one, more = cleaned(rig, 1), cleaned(rig, steps)
     assert len(more) - len(one) <= EACH * (steps - 1), str(more)

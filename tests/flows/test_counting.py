@@ -6,11 +6,13 @@ import pytest
 
 from ironic_lite.core import bmc_metrics
 from ironic_lite.db.queries import conductors
-from tests.flows.rig import Rig
-from tests.statements import count_statements
+from tests.support.conductor_fixture import ConductorFixture
+from tests.support.statements import count_statements
 
 
-def test_the_sign_of_life_carries_the_counts(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sign_of_life_carries_the_counts(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = bmc_metrics.Counters()
     made.note("ipmi", "power", bmc_metrics.OK, 0.1)
     monkeypatch.setattr(bmc_metrics, "BMCS", made)

@@ -20,8 +20,8 @@ from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -109,31 +109,31 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Theatre:
     """Where conductors called ``here`` die on one database, and others go on."""
 
-    def __init__(self, build: Callable[..., Rig], database: Database) -> None:
+    def __init__(self, build: Callable[..., ConductorFixture], database: Database) -> None:
         self._build = build
         self._database = database
 
-    def die(self, case: Case, what: str, n: int) -> tuple[Rig, str] | None:
+    def die(self, case: Case, what: str, n: int) -> tuple[ConductorFixture, str] | None:
         """Play the case with a conductor that dies at the n-th; None: it lived to the end."""
-        life = mortal.Life()
+        life = crashes.Life()
         rig = self._build(
-            mortal.database(self._database, life), registry=mortal.drivers(drivers(), life)
+            crashes.database(self._database, life), registry=crashes.drivers(drivers(), life)
         )
         rig.database = self._database
         node = rig.node(case.before, **case.told)
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask(case.method, node, **case.args)
         wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.get(node))
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
         return (rig, node) if life.dead else None
 
-    def restart(self) -> Rig:
+    def restart(self) -> ConductorFixture:
         """Start the conductor ``here`` again."""
         return self._build(self._database)
 
-    def heir(self, host: str) -> Rig:
+    def heir(self, host: str) -> ConductorFixture:
         """Start who comes after: the same one, or another when the leases have ended."""
         if host == "here":
             return self.restart()
@@ -158,12 +158,12 @@ class Theatre:
 
 
 @pytest.fixture
-def theatre(build: Callable[..., Rig], sqlite_database: Database) -> Theatre:
+def theatre(build: Callable[..., ConductorFixture], sqlite_database: Database) -> Theatre:
     """A stage with its database."""
     return Theatre(build, sqlite_database)
 
 
-def at_rest(rig: Rig, node: str) -> dict[str, Any] | None:
+def at_rest(rig: ConductorFixture, node: str) -> dict[str, Any] | None:
     """Return the node if nothing is to happen to it any more."""
     row = rig.get(node)
     kind = states.kind(states.State(row["provision_state"]))
@@ -171,13 +171,13 @@ def at_rest(rig: Rig, node: str) -> dict[str, Any] | None:
     return row if rests else None
 
 
-def rests(rig: Rig, node: str) -> dict[str, Any]:
+def rests(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Wait until nothing is to happen to the node any more, and return it."""
     row: dict[str, Any] = wait_for(lambda: at_rest(rig, node), lambda: rig.get(node))
     return row
 
 
-def check(rig: Rig, node: str, case: Case) -> None:
+def check(rig: ConductorFixture, node: str, case: Case) -> None:
     """Check what no death may damage."""
     row = rig.get(node)
     state = row["provision_state"]
@@ -221,7 +221,7 @@ def test_after_a_restart_every_flow_comes_to_its_end(
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
 def test_another_conductor_brings_every_flow_to_its_end(
-    theatre: Theatre, build: Callable[..., Rig], name: str, what: str
+    theatre: Theatre, build: Callable[..., ConductorFixture], name: str, what: str
 ) -> None:
     case, deaths = CASES[name], 0
     for n in itertools.count(1):
@@ -274,17 +274,17 @@ def test_a_step_that_must_not_run_twice_fails_its_run(
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_an_accepted_abort_is_not_lost(
-    build: Callable[..., Rig], sqlite_database: Database, n: int
+    build: Callable[..., ConductorFixture], sqlite_database: Database, n: int
 ) -> None:
-    life = mortal.Life()
-    rig = build(mortal.database(sqlite_database, life))
+    life = crashes.Life()
+    rig = build(crashes.database(sqlite_database, life))
     rig.database = sqlite_database
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "deploy.erase_devices")
     assert rig.service.runtime.workers.wait_idle(5)
     life.arm(commit=n)
     accepted = False
-    with contextlib.suppress(mortal.Died):
+    with contextlib.suppress(crashes.Died):
         rig.ask("do_provisioning_action", node, action="abort")
         accepted = True
     wait_for(lambda: life.dead)

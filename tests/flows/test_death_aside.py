@@ -17,15 +17,15 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
 from tests.flows.test_death import Theatre
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
 )
 Json = dict[str, Any]
-Act = Callable[[Rig, str], object]
+Act = Callable[[ConductorFixture, str], object]
 HOUR = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
 SLOW = {"fake_async_verbs": ["inspect", "rescue"], "fake_step_seconds": 3600}
 
@@ -62,7 +62,7 @@ unhold = asks("do_provisioning_action", action="unhold")
 delete = asks("do_node_tear_down")
 
 
-def times_out(rig: Rig, node: str) -> None:
+def times_out(rig: ConductorFixture, node: str) -> None:
     """Let a day have passed since the wait began."""
     old = {"provision_updated_at": clock.after(-24 * 3600), "wake_at": None}
     change = models.nodes.update().where(models.nodes.c.uuid == node)
@@ -110,20 +110,20 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Stage:
     """Where conductors called ``here`` die; others, or they themselves, come after."""
 
-    def __init__(self, build: Callable[..., Rig], database: Database) -> None:
+    def __init__(self, build: Callable[..., ConductorFixture], database: Database) -> None:
         self._build, self._database = build, database
         self._theatre = Theatre(build, database)
 
-    def begin(self) -> tuple[Rig, mortal.Life]:
+    def begin(self) -> tuple[ConductorFixture, crashes.Life]:
         """Start a conductor called ``here`` that may die, and is alone."""
         self._database.write(lambda conn: conn.execute(models.conductors.delete()))
-        life = mortal.Life()
-        inner = mortal.database(self._database, life)
-        rig = self._build(inner, registry=mortal.drivers(drivers(), life))
+        life = crashes.Life()
+        inner = crashes.database(self._database, life)
+        rig = self._build(inner, registry=crashes.drivers(drivers(), life))
         rig.database = self._database
         return rig, life
 
-    def waits(self, rig: Rig, start: str) -> str:
+    def waits(self, rig: ConductorFixture, start: str) -> str:
         """Return a node that waits, or rests, in this state."""
         wait = WAITS.get(start)
         if wait is None:
@@ -139,14 +139,14 @@ class Stage:
         rig, life = self.begin()
         node = self.waits(rig, case.start)
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             case.act(rig, node)
         wait_for(lambda: life.dead or settled(rig, node), lambda: rig._about(node))
         life.disarm()
         rig.bury()
         return node, life.dead
 
-    def heir(self, host: str) -> Rig:
+    def heir(self, host: str) -> ConductorFixture:
         """Start who comes after."""
         if host == "here":
             return self._theatre.restart()
@@ -156,7 +156,7 @@ class Stage:
         return other
 
 
-def settled(rig: Rig, node: str) -> bool:
+def settled(rig: ConductorFixture, node: str) -> bool:
     row = rig.get(node)
     busy = states.kind(State(row["provision_state"])) is Kind.BUSY
     due = row["wake_at"] is not None and row["wake_at"] <= clock.now()
@@ -168,7 +168,11 @@ def settled(rig: Rig, node: str) -> bool:
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
 def test_whenever_a_conductor_dies_it_comes_to_its_end(
-    build: Callable[..., Rig], sqlite_database: Database, name: str, what: str, host: str
+    build: Callable[..., ConductorFixture],
+    sqlite_database: Database,
+    name: str,
+    what: str,
+    host: str,
 ) -> None:
     stage, case, deaths = Stage(build, sqlite_database), CASES[name], 0
     for n in itertools.count(1):
@@ -186,7 +190,7 @@ def test_whenever_a_conductor_dies_it_comes_to_its_end(
     assert what == "call" or deaths >= case.deaths
 
 
-def check(rig: Rig, node: str, case: Case) -> None:
+def check(rig: ConductorFixture, node: str, case: Case) -> None:
     """Check what no death may damage."""
     row = rig.get(node)
     assert row["provision_state"] == case.end, rig._about(node)

@@ -11,9 +11,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.core.context import Context
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed
 from tests.flows.test_twice import at_once
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
 CLEAN: dict[str, Any] = {"clean_steps": [{"interface": "deploy", "step": "erase_devices"}]}
 VERBS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
@@ -26,7 +26,7 @@ VERBS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
 
 @pytest.mark.parametrize(("state", "method", "args", "after"), VERBS, ids=str)
 def test_a_message_that_comes_again_is_refused_when_its_run_is_over(
-    rig: Rig, state: str, method: str, args: dict[str, Any], after: str
+    rig: ConductorFixture, state: str, method: str, args: dict[str, Any], after: str
 ) -> None:
     node, who = rig.node(state), Context("req-1", user="tester")
     act = getattr(rig.endpoints, method)
@@ -45,7 +45,7 @@ def test_a_message_that_comes_again_is_refused_when_its_run_is_over(
     assert len(rig.runs(node)) == 1
 
 
-def test_another_request_is_another_message(rig: Rig) -> None:
+def test_another_request_is_another_message(rig: ConductorFixture) -> None:
     node = rig.node("manageable")
     for request in ("req-1", "req-2"):
         rig.endpoints.do_node_clean(Context(request), node_uuid=node, **CLEAN)
@@ -53,7 +53,7 @@ def test_another_request_is_another_message(rig: Rig) -> None:
     assert len(rig.runs(node)) == 2
 
 
-def test_one_request_may_have_a_run_on_each_of_several_nodes(rig: Rig) -> None:
+def test_one_request_may_have_a_run_on_each_of_several_nodes(rig: ConductorFixture) -> None:
     who = Context("req-1")
     for node in (rig.node("manageable"), rig.node("manageable")):
         rig.endpoints.do_node_clean(who, node_uuid=node, **CLEAN)
@@ -111,7 +111,7 @@ def calls() -> Counter[str]:
 
 
 @pytest.fixture
-def counted(build: Callable[..., Rig], calls: Counter[str]) -> Rig:
+def counted(build: Callable[..., ConductorFixture], calls: Counter[str]) -> ConductorFixture:
     """A conductor whose drivers' calls are counted."""
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
@@ -120,12 +120,12 @@ def counted(build: Callable[..., Rig], calls: Counter[str]) -> Rig:
 
     more = tuple({order.call for order in ORDERS.values() if order.call})
     return build(
-        registry=cast(Registry, mortal.Drivers(drivers(), around, more=more)),
+        registry=cast(Registry, crashes.Drivers(drivers(), around, more=more)),
         conductor__node_locked_retry_attempts=1,
     )
 
 
-def refused_again(rig: Rig, who: Context, method: str, node: str, **args: Any) -> None:
+def refused_again(rig: ConductorFixture, who: Context, method: str, node: str, **args: Any) -> None:
     """Deliver a message again; nothing may change."""
     before = rig.get(node)
     with pytest.raises(errors.Conflict) as caught:
@@ -138,7 +138,7 @@ def refused_again(rig: Rig, who: Context, method: str, node: str, **args: Any) -
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_an_order_that_comes_late_once_more_is_refused(
-    counted: Rig, calls: Counter[str], name: str
+    counted: ConductorFixture, calls: Counter[str], name: str
 ) -> None:
     order, who = ORDERS[name], Context("req-1", user="tester")
     node = counted.node("active", power_state="power off", raid_interface="fake")
@@ -155,7 +155,7 @@ def test_an_order_that_comes_late_once_more_is_refused(
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_an_order_that_comes_twice_at_once_is_carried_out_once(
-    counted: Rig, calls: Counter[str], name: str
+    counted: ConductorFixture, calls: Counter[str], name: str
 ) -> None:
     order, who = ORDERS[name], Context("req-1", user="tester")
     node = counted.node("active", power_state="power off", raid_interface="fake")
@@ -168,7 +168,7 @@ def test_an_order_that_comes_twice_at_once_is_carried_out_once(
     assert counted.get(node)["last_error"] is None
 
 
-def test_an_abort_that_comes_late_does_not_end_another_run(rig: Rig) -> None:
+def test_an_abort_that_comes_late_does_not_end_another_run(rig: ConductorFixture) -> None:
     node, who = rig.node(**HOUR), Context("req-1", user="tester")
     rig.clean(node, "deploy.erase_devices")
     abort: dict[str, Any] = {"node_uuid": node, "action": "abort"}
@@ -181,7 +181,7 @@ def test_an_abort_that_comes_late_does_not_end_another_run(rig: Rig) -> None:
     assert rig.act("abort", node)["provision_state"] == "clean failed"
 
 
-def test_an_abort_that_waits_for_a_step_is_noted_once(rig: Rig) -> None:
+def test_an_abort_that_waits_for_a_step_is_noted_once(rig: ConductorFixture) -> None:
     node, who = rig.node(**HOUR), Context("req-1", user="tester")
     rig.clean(node, "bios.factory_reset")
     rig.endpoints.do_provisioning_action(who, node_uuid=node, action="abort")
@@ -195,7 +195,7 @@ def test_an_abort_that_waits_for_a_step_is_noted_once(rig: Rig) -> None:
     ids=["clean", "service"],
 )
 def test_an_unhold_that_comes_late_does_not_end_another_hold(
-    rig: Rig, state: str, method: str, args: dict[str, Any]
+    rig: ConductorFixture, state: str, method: str, args: dict[str, Any]
 ) -> None:
     node, who = rig.node(state), Context("req-1", user="tester")
     held = rig.call(method, node, **args)["provision_state"]
@@ -223,7 +223,7 @@ STATES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", STATES)
 def test_a_verb_that_comes_twice_at_once_and_late_is_carried_out_once(
-    build: Callable[..., Rig], name: str
+    build: Callable[..., ConductorFixture], name: str
 ) -> None:
     """Late: the node has come back to where it was, as if the verb had not been."""
     rig = build(conductor__node_locked_retry_attempts=1)

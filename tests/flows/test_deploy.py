@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from tests.flows.rig import Rig
+from tests.support.conductor_fixture import ConductorFixture
 
 STEPS = ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]
 RAID = {
@@ -18,7 +18,9 @@ RAID = {
 }
 
 
-def test_a_deployment_runs_its_steps_and_ends_active_with_the_power_on(rig: Rig) -> None:
+def test_a_deployment_runs_its_steps_and_ends_active_with_the_power_on(
+    rig: ConductorFixture,
+) -> None:
     node = rig.node("available")
     row = rig.call("do_node_deploy", node, configdrive={"meta_data": {}}, deploy_steps=[RAID])
     assert (row["provision_state"], row["target_provision_state"]) == ("active", None)
@@ -34,7 +36,7 @@ def test_a_deployment_runs_its_steps_and_ends_active_with_the_power_on(rig: Rig)
     assert (rig.run(node)["verb"], rig.run(node)["state"]) == ("active", "done")
 
 
-def test_a_waiting_deployment_shows_where_it_stands(rig: Rig) -> None:
+def test_a_waiting_deployment_shows_where_it_stands(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_async_steps=["deploy.deploy"], fake_step_seconds=3600)
     row = rig.call("do_node_deploy", node, deploy_steps=[RAID])
     assert (row["provision_state"], row["target_provision_state"]) == ("wait call-back", "active")
@@ -47,7 +49,7 @@ def test_a_waiting_deployment_shows_where_it_stands(rig: Rig) -> None:
     assert row["deploy_step"]["step"] == "deploy"
 
 
-def test_rebuild_deploys_again_without_cleaning(rig: Rig) -> None:
+def test_rebuild_deploys_again_without_cleaning(rig: ConductorFixture) -> None:
     node = rig.node("active")
     row = rig.call("do_node_deploy", node, rebuild=True)
     assert row["provision_state"] == "active"
@@ -56,7 +58,7 @@ def test_rebuild_deploys_again_without_cleaning(rig: Rig) -> None:
     assert rig.run(node)["verb"] == "rebuild"
 
 
-def test_a_failed_deployment_keeps_its_step_until_the_next_try(rig: Rig) -> None:
+def test_a_failed_deployment_keeps_its_step_until_the_next_try(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_fail_steps={"deploy.write_image": "no space"})
     row = rig.call("do_node_deploy", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("deploy failed", "active")
@@ -82,7 +84,7 @@ def test_a_failed_deployment_keeps_its_step_until_the_next_try(rig: Rig) -> None
     ],
 )
 def test_a_deployment_that_cannot_work_is_refused_at_once(
-    rig: Rig, step: dict[str, Any], said: str
+    rig: ConductorFixture, step: dict[str, Any], said: str
 ) -> None:
     node = rig.node("available")
     before = rig.get(node)
@@ -93,13 +95,13 @@ def test_a_deployment_that_cannot_work_is_refused_at_once(
 
 
 @pytest.mark.parametrize("rebuild", [False, True])
-def test_no_deployment_in_maintenance(rig: Rig, rebuild: bool) -> None:
+def test_no_deployment_in_maintenance(rig: ConductorFixture, rebuild: bool) -> None:
     node = rig.node("active" if rebuild else "available", maintenance=True)
     with pytest.raises(errors.NodeInMaintenance):
         rig.call("do_node_deploy", node, rebuild=rebuild)
 
 
-def test_a_protected_node_keeps_its_instance(rig: Rig) -> None:
+def test_a_protected_node_keeps_its_instance(rig: ConductorFixture) -> None:
     node = rig.node("active", protected=True)
     with pytest.raises(errors.NodeProtected):
         rig.call("do_node_deploy", node, rebuild=True)
@@ -111,7 +113,7 @@ def test_a_protected_node_keeps_its_instance(rig: Rig) -> None:
 # -- removing --------------------------------------------------------------------------------
 
 
-def test_deleted_forgets_the_instance_cleans_and_ends_available(rig: Rig) -> None:
+def test_deleted_forgets_the_instance_cleans_and_ends_available(rig: ConductorFixture) -> None:
     node = rig.node(
         "active",
         instance_uuid="7e0ad7a2-0d2c-4dd5-8de7-3d6a1a8f7b5e",
@@ -145,7 +147,9 @@ def test_deleted_forgets_the_instance_cleans_and_ends_available(rig: Rig) -> Non
         "service failed",
     ],
 )
-def test_an_instance_can_be_removed_from_each_state_that_may_have_one(rig: Rig, state: str) -> None:
+def test_an_instance_can_be_removed_from_each_state_that_may_have_one(
+    rig: ConductorFixture, state: str
+) -> None:
     node = rig.node(state, instance_info={"rescue_password": "s"}, deploy_step={"step": "x"})
     row = rig.call("do_node_tear_down", node)
     assert row["provision_state"] == "available"
@@ -153,7 +157,9 @@ def test_an_instance_can_be_removed_from_each_state_that_may_have_one(rig: Rig, 
     assert row["deploy_step"] is None
 
 
-def test_deleted_in_the_middle_of_a_deployment_ends_that_run_and_its_timer(rig: Rig) -> None:
+def test_deleted_in_the_middle_of_a_deployment_ends_that_run_and_its_timer(
+    rig: ConductorFixture,
+) -> None:
     node = rig.node("available", fake_async_steps=["deploy.deploy"], fake_step_seconds=3600)
     rig.call("do_node_deploy", node)
     rig.edit(node, driver_info={})
@@ -168,7 +174,9 @@ def test_deleted_in_the_middle_of_a_deployment_ends_that_run_and_its_timer(rig: 
     assert (delete["verb"], delete["state"]) == ("deleted", "done")
 
 
-def test_a_machine_that_cannot_be_torn_down_ends_in_error_and_may_be_tried_again(rig: Rig) -> None:
+def test_a_machine_that_cannot_be_torn_down_ends_in_error_and_may_be_tried_again(
+    rig: ConductorFixture,
+) -> None:
     node = rig.node("active", fake_fail_verbs={"delete": "switch gone"})
     row = rig.call("do_node_tear_down", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("error", None)
@@ -177,7 +185,7 @@ def test_a_machine_that_cannot_be_torn_down_ends_in_error_and_may_be_tried_again
     assert rig.call("do_node_tear_down", node)["provision_state"] == "available"
 
 
-def test_cleaning_that_fails_after_deletion_shows_clean_failed(rig: Rig) -> None:
+def test_cleaning_that_fails_after_deletion_shows_clean_failed(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_fail_steps={"deploy.erase_devices": "stuck"})
     row = rig.call("do_node_tear_down", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("clean failed", "available")

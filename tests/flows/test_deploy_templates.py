@@ -12,9 +12,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import deploy_templates, traits
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers
-from tests.statements import count_statements
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers
+from tests.support.statements import count_statements
 
 Json = dict[str, Any]
 
@@ -36,7 +36,7 @@ def bios(priority: int, value: str = "on") -> Json:
     return step("bios.apply_configuration", priority, settings=[{"name": "a", "value": value}])
 
 
-def teach(rig: Rig, **templates: list[Json]) -> None:
+def teach(rig: ConductorFixture, **templates: list[Json]) -> None:
     """Add deploy templates: their names and steps."""
     for place, (name, steps) in enumerate(templates.items()):
         row = {"uuid": f"00000000-0000-4000-8000-{place:012}", "name": name, "steps": steps}
@@ -44,7 +44,7 @@ def teach(rig: Rig, **templates: list[Json]) -> None:
 
 
 def node_with(
-    rig: Rig, *names: str, asked: Any = ..., state: str = "available", **more: Any
+    rig: ConductorFixture, *names: str, asked: Any = ..., state: str = "available", **more: Any
 ) -> str:
     """Add a node that has traits, all of which its instance asks for unless told otherwise."""
     info = {"traits": list(names) if asked is ... else asked}
@@ -53,7 +53,7 @@ def node_with(
     return node
 
 
-def deployed(rig: Rig, node: str, **args: Any) -> list[str]:
+def deployed(rig: ConductorFixture, node: str, **args: Any) -> list[str]:
     """Deploy a node and return the steps that ran."""
     before = len(rig.started(node))
     rig.ask("do_node_deploy", node, **args)
@@ -61,7 +61,7 @@ def deployed(rig: Rig, node: str, **args: Any) -> list[str]:
     return rig.started(node)[before:]
 
 
-def refused(rig: Rig, node: str, **args: Any) -> errors.Error:
+def refused(rig: ConductorFixture, node: str, **args: Any) -> errors.Error:
     """Ask for a deployment that is refused and changes nothing; return the refusal."""
     before = rig.get(node), rig.events(node)
     with pytest.raises(errors.InvalidRequest) as caught:
@@ -75,7 +75,9 @@ def refused(rig: Rig, node: str, **args: Any) -> errors.Error:
 
 
 @pytest.mark.parametrize("rebuild", [False, True])
-def test_a_template_adds_its_steps_where_its_trait_is_asked_for(rig: Rig, rebuild: bool) -> None:
+def test_a_template_adds_its_steps_where_its_trait_is_asked_for(
+    rig: ConductorFixture, rebuild: bool
+) -> None:
     teach(rig, CUSTOM_A=[raid(90, size=7), bios(85)], CUSTOM_B=[bios(110)])
     node = node_with(rig, "CUSTOM_A", state="active" if rebuild else "available")
     expected = ["raid.apply_configuration", "bios.apply_configuration"]
@@ -86,13 +88,15 @@ def test_a_template_adds_its_steps_where_its_trait_is_asked_for(rig: Rig, rebuil
 
 
 @pytest.mark.parametrize("asked", [[], None, ["CUSTOM_B"]])
-def test_a_trait_that_the_instance_does_not_ask_for_brings_nothing(rig: Rig, asked: Any) -> None:
+def test_a_trait_that_the_instance_does_not_ask_for_brings_nothing(
+    rig: ConductorFixture, asked: Any
+) -> None:
     teach(rig, CUSTOM_A=[raid(90)])
     node = node_with(rig, "CUSTOM_A", "CUSTOM_B", asked=asked)
     assert deployed(rig, node) == DRIVERS
 
 
-def test_templates_add_up_whatever_the_order_of_the_traits(rig: Rig) -> None:
+def test_templates_add_up_whatever_the_order_of_the_traits(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[raid(50)], CUSTOM_B=[bios(90)], HW_NIC_SRIOV=[step("deploy.deploy", 0)])
     names = ["CUSTOM_A", "HW_NIC_SRIOV", "CUSTOM_B", "CUSTOM_A"]
     expected = ["bios.apply_configuration", DRIVERS[1], "raid.apply_configuration", DRIVERS[2]]
@@ -100,7 +104,7 @@ def test_templates_add_up_whatever_the_order_of_the_traits(rig: Rig) -> None:
         assert deployed(rig, node_with(rig, *names, asked=asked)) == expected
 
 
-def test_a_template_goes_before_the_driver(rig: Rig) -> None:
+def test_a_template_goes_before_the_driver(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[step("deploy.write_image", 5), step("deploy.boot_instance", 0)])
     assert deployed(rig, node_with(rig, "CUSTOM_A")) == DRIVERS[:2]
     teach_last = [step("deploy.write_image", 101)]
@@ -112,7 +116,7 @@ def test_a_template_goes_before_the_driver(rig: Rig) -> None:
     assert deployed(rig, node_with(rig, "CUSTOM_A")) == [DRIVERS[1], DRIVERS[0], DRIVERS[2]]
 
 
-def test_the_user_goes_before_the_template(rig: Rig) -> None:
+def test_the_user_goes_before_the_template(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[raid(90, size=1), bios(85)])
     asked = [raid(10, size=2), step("bios.apply_configuration", 0, settings=[])]
     ran = deployed(rig, node := node_with(rig, "CUSTOM_A"), deploy_steps=asked)
@@ -120,14 +124,14 @@ def test_the_user_goes_before_the_template(rig: Rig) -> None:
     assert rig.get(node)["raid_config"]["logical_disks"] == [{"size_gb": 2, "raid_level": "0"}]
 
 
-def test_equal_priorities_are_ordered_by_interface_like_any(rig: Rig) -> None:
+def test_equal_priorities_are_ordered_by_interface_like_any(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[raid(80)], CUSTOM_B=[bios(80)])
     ran = deployed(rig, node_with(rig, "CUSTOM_A", "CUSTOM_B"))
     middle = [DRIVERS[1], "bios.apply_configuration", "raid.apply_configuration"]
     assert ran == [DRIVERS[0], *middle, DRIVERS[2]]
 
 
-def test_a_reserved_step_of_a_template_holds_the_deployment(rig: Rig) -> None:
+def test_a_reserved_step_of_a_template_holds_the_deployment(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[step("deploy.hold", 90)])
     node = node_with(rig, "CUSTOM_A")
     assert rig.call("do_node_deploy", node)["provision_state"] == "deploy hold"
@@ -157,7 +161,7 @@ def test_a_reserved_step_of_a_template_holds_the_deployment(rig: Rig) -> None:
 )
 @pytest.mark.parametrize("rebuild", [False, True])
 def test_traits_are_a_list_of_the_nodes_own(
-    rig: Rig, asked: Any, path: str, said: str, rebuild: bool
+    rig: ConductorFixture, asked: Any, path: str, said: str, rebuild: bool
 ) -> None:
     teach(rig, CUSTOM_A=[raid(90)], CUSTOM_C=[bios(90)])
     state = "active" if rebuild else "available"
@@ -191,7 +195,7 @@ FAULTS: dict[str, tuple[list[Json], str]] = {
 @pytest.mark.parametrize("user_steps", [[], [bios(5)]], ids=["alone", "with the user's"])
 @pytest.mark.parametrize("case", FAULTS)
 def test_a_template_that_cannot_be_carried_out_refuses_the_deployment(
-    rig: Rig, case: str, user_steps: list[Json]
+    rig: ConductorFixture, case: str, user_steps: list[Json]
 ) -> None:
     steps, said = FAULTS[case]
     teach(rig, CUSTOM_A=[bios(90)], CUSTOM_BAD=steps)
@@ -206,7 +210,7 @@ def test_a_template_that_cannot_be_carried_out_refuses_the_deployment(
     assert rig.endpoints.validate_driver_interfaces(rig.who, node_uuid=node)["deploy"]["result"]
 
 
-def test_all_faults_of_all_templates_are_told_at_once(rig: Rig) -> None:
+def test_all_faults_of_all_templates_are_told_at_once(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[step("raid.no", 1), step("bios.no", 1)], CUSTOM_B=[step("raid.no", 2)])
     message = refused(rig, node_with(rig, "CUSTOM_A", "CUSTOM_B")).message
     assert [message.count(name) for name in ("CUSTOM_A: node", "CUSTOM_B: node", "too")] == [
@@ -219,7 +223,7 @@ def test_all_faults_of_all_templates_are_told_at_once(rig: Rig) -> None:
 # -- for how long ----------------------------------------------------------------------------
 
 
-def test_a_deployment_notes_what_it_took_up_and_the_next_forgets_it(rig: Rig) -> None:
+def test_a_deployment_notes_what_it_took_up_and_the_next_forgets_it(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[raid(90)])
     node = node_with(rig, "CUSTOM_A", fake_async_steps=["deploy.deploy"], fake_step_seconds=3600)
     row = rig.call("do_node_deploy", node)
@@ -235,7 +239,7 @@ def test_a_deployment_notes_what_it_took_up_and_the_next_forgets_it(rig: Rig) ->
     assert "deploy_templates" not in rig.get(node)["driver_internal_info"]
 
 
-def test_removing_the_instance_forgets_its_templates(rig: Rig) -> None:
+def test_removing_the_instance_forgets_its_templates(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[raid(90)])
     node = node_with(rig, "CUSTOM_A")
     deployed(rig, node)
@@ -248,13 +252,13 @@ def test_removing_the_instance_forgets_its_templates(rig: Rig) -> None:
 @pytest.mark.parametrize("change", ["edited", "removed"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_after_any_death_the_deployment_goes_on_with_what_was_accepted(
-    build: Callable[..., Rig], sqlite_database: Database, change: str
+    build: Callable[..., ConductorFixture], sqlite_database: Database, change: str
 ) -> None:
     ended: set[str] = set()
     for n in itertools.count(1):
-        life = mortal.Life()
+        life = crashes.Life()
         rig = build(
-            mortal.database(sqlite_database, life), registry=mortal.drivers(drivers(), life)
+            crashes.database(sqlite_database, life), registry=crashes.drivers(drivers(), life)
         )
         rig.database = sqlite_database
         name = f"CUSTOM_{n}"
@@ -262,7 +266,7 @@ def test_after_any_death_the_deployment_goes_on_with_what_was_accepted(
         sqlite_database.write(lambda conn, row=row: deploy_templates.insert(conn, row))  # type: ignore[misc]
         node = node_with(rig, name)
         life.arm(commit=n)
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask("do_node_deploy", node)
         rig.service.runtime.workers.wait_idle(10)
         rig.bury()
@@ -292,7 +296,7 @@ def _spoil(database: Database, row: Mapping[str, Any], change: str) -> None:
 # -- what it costs ---------------------------------------------------------------------------
 
 
-def cost(rig: Rig, node: str) -> list[str]:
+def cost(rig: ConductorFixture, node: str) -> list[str]:
     """Return the statements of a whole deployment."""
     with count_statements(rig.database) as sent:
         rig.ask("do_node_deploy", node)
@@ -302,7 +306,9 @@ def cost(rig: Rig, node: str) -> list[str]:
 
 
 @pytest.mark.parametrize("info", [{}, {"traits": None}, {"traits": []}])
-def test_a_deployment_without_traits_asks_for_no_template(rig: Rig, info: Json) -> None:
+def test_a_deployment_without_traits_asks_for_no_template(
+    rig: ConductorFixture, info: Json
+) -> None:
     teach(rig, CUSTOM_A=[raid(90)])
     node = node_with(rig, "CUSTOM_A")
     rig.edit(node, instance_info=info)
@@ -310,7 +316,7 @@ def test_a_deployment_without_traits_asks_for_no_template(rig: Rig, info: Json) 
     assert [one for one in sent if "template" in one or "traits" in one] == []
 
 
-def test_traits_cost_two_statements_however_many_they_are(rig: Rig) -> None:
+def test_traits_cost_two_statements_however_many_they_are(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[step("deploy.write_image", 70)], CUSTOM_B=[step("deploy.deploy", 0)])
     plain = len(cost(rig, node_with(rig, asked=None)))
     assert len(cost(rig, node_with(rig, "CUSTOM_A"))) == plain + 2
@@ -330,7 +336,7 @@ AGENT = [
 ]
 
 
-def test_a_step_of_the_agent_joins_the_list_once_it_has_spoken(rig: Rig) -> None:
+def test_a_step_of_the_agent_joins_the_list_once_it_has_spoken(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[step("deploy.inject_files", 70), step("deploy.write_log", 0)])
     node = node_with(rig, "CUSTOM_A", fake_agent=AGENT)
     rig.call("do_node_deploy", node)
@@ -339,7 +345,7 @@ def test_a_step_of_the_agent_joins_the_list_once_it_has_spoken(rig: Rig) -> None
     assert row["last_error"] is None
 
 
-def test_a_step_that_the_agent_does_not_bring_fails_the_deployment(rig: Rig) -> None:
+def test_a_step_that_the_agent_does_not_bring_fails_the_deployment(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[step("deploy.nope", 70)])
     node = node_with(rig, "CUSTOM_A", fake_agent=AGENT)
     rig.call("do_node_deploy", node)
@@ -349,7 +355,7 @@ def test_a_step_that_the_agent_does_not_bring_fails_the_deployment(rig: Rig) -> 
     assert rig.started(node) == DRIVERS[:1]
 
 
-def test_the_agent_meets_the_template_as_it_was_accepted(rig: Rig) -> None:
+def test_the_agent_meets_the_template_as_it_was_accepted(rig: ConductorFixture) -> None:
     teach(rig, CUSTOM_A=[step("deploy.inject_files", 70)])
     node = node_with(
         rig,

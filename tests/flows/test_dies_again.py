@@ -19,8 +19,6 @@ from ironic_lite.domain import recovery, states
 from ironic_lite.domain.recovery import CrashPoint
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, wait_for
 from tests.flows.test_recovery import (
     ACT,
     SCENES,
@@ -34,11 +32,13 @@ from tests.flows.test_recovery import (
     possible,
     rests,
 )
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
 )
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 ALL = bool(os.environ.get("ANY_LIFE_EXAMPLES"))
 STEP = 1 if ALL else 3
 """At every third moment the second one dies here; at each in `make life`."""
@@ -53,7 +53,7 @@ DEATHS = [
 S = State
 
 
-class Short(mortal.Life):
+class Short(crashes.Life):
     """The life of who takes over: what the start of a conductor costs is not counted."""
 
     taking = False
@@ -74,23 +74,23 @@ class Heirs:
         self._build, self._database = build, database
         self.called: list[str] = []
 
-    def die(self, host: str, what: str, m: int) -> tuple[Rig, Short]:
+    def die(self, host: str, what: str, m: int) -> tuple[ConductorFixture, Short]:
         """Let one take over that dies at the m-th commit or call of that."""
         life = Short()
         life.arm(**{what: m})
-        rig = self._start(host, mortal.database(self._database, life), life)
+        rig = self._start(host, crashes.database(self._database, life), life)
         life.taking = True
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.service._orphans.sweep()
         return rig, life
 
-    def live(self, host: str) -> Rig:
+    def live(self, host: str) -> ConductorFixture:
         """Let one take over for good."""
-        rig = self._start(host, self._database, mortal.Life())
+        rig = self._start(host, self._database, crashes.Life())
         rig.service._orphans.sweep()
         return rig
 
-    def _start(self, host: str, database: Database, life: mortal.Life) -> Rig:
+    def _start(self, host: str, database: Database, life: crashes.Life) -> ConductorFixture:
         if host != "here":
             self._database.write(_forget)
 
@@ -101,12 +101,12 @@ class Heirs:
             life.spend("call")
             return found
 
-        registry = cast(Registry, mortal.Drivers(drivers(), around))
+        registry = cast(Registry, crashes.Drivers(drivers(), around))
         rig = self._build(database, registry=registry, DEFAULT__host=host)
         rig.database = self._database
         return rig
 
-    def bury(self, rig: Rig) -> None:
+    def bury(self, rig: ConductorFixture) -> None:
         """End a dead one's threads."""
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
@@ -185,7 +185,7 @@ def test_what_an_abort_has_left_is_put_away_though_its_recovery_dies_too(
         node = first.node(scene.before, **scene.told)
         assert first.call(scene.method, node, **scene.args)["provision_state"] == state
         stage.doom(life, node, (failed, CrashPoint.DURING), "commit")
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             first.ask(ACT, node, action="abort")
         assert stage.ended(first, life, node)
         rig, short = heirs.die(second, again, m)
@@ -204,7 +204,7 @@ def test_what_an_abort_has_left_is_put_away_though_its_recovery_dies_too(
     assert m >= STEP or again == "call"
 
 
-def tidied(rig: Rig, node: str) -> bool:
+def tidied(rig: ConductorFixture, node: str) -> bool:
     row = rig.get(node)
     return row["reservation"] is None and "untidied" not in row["driver_internal_info"]
 

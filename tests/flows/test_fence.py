@@ -14,8 +14,8 @@ from ironic_lite.core import clock, config
 from ironic_lite.db.queries import nodes
 from ironic_lite.drivers.ipmi import command
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers
 
 HOUR = 3600.0
 
@@ -43,14 +43,14 @@ class Pause:
 
 
 def paused(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
     monkeypatch: pytest.MonkeyPatch,
-    meanwhile: Callable[[Rig], None],
+    meanwhile: Callable[[ConductorFixture], None],
     seconds: float = HOUR,
-) -> tuple[Rig, str, Pause]:
+) -> tuple[ConductorFixture, str, Pause]:
     """Delete an instance with a conductor that is paused in it; return what it did."""
     pause = Pause(monkeypatch, lambda: meanwhile(rig), seconds)
-    registry = cast(Registry, mortal.Drivers(drivers(), pause.around))
+    registry = cast(Registry, crashes.Drivers(drivers(), pause.around))
     rig = build(registry=registry, conductor__heartbeat_interval=1000)
     node = rig.node("active")
     rig.ask("do_node_tear_down", node)
@@ -58,7 +58,7 @@ def paused(
     return rig, node, pause
 
 
-def seize(rig: Rig) -> None:
+def seize(rig: ConductorFixture) -> None:
     """Let another conductor have all locks."""
     expires = clock.after(60)
 
@@ -71,7 +71,7 @@ def seize(rig: Rig) -> None:
 
 
 def test_nothing_is_begun_on_a_machine_that_another_conductor_has(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, node, pause = paused(build, monkeypatch, seize)
     assert pause.called == ["rescue.clean_up"]
@@ -80,9 +80,9 @@ def test_nothing_is_begun_on_a_machine_that_another_conductor_has(
 
 
 def test_the_keepalive_of_who_has_lost_a_lock_does_not_vouch_for_it(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def meanwhile(rig: Rig) -> None:
+    def meanwhile(rig: ConductorFixture) -> None:
         seize(rig)
         with monkeypatch.context() as patch:
             later = fence.steady() + HOUR
@@ -94,11 +94,11 @@ def test_the_keepalive_of_who_has_lost_a_lock_does_not_vouch_for_it(
 
 
 def test_a_clock_that_stood_still_is_found_out_by_the_keepalive(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As that of a virtual machine that was paused with all that is in it."""
 
-    def meanwhile(rig: Rig) -> None:
+    def meanwhile(rig: ConductorFixture) -> None:
         seize(rig)
         rig.service._keepalive.beat()
 
@@ -107,7 +107,7 @@ def test_a_clock_that_stood_still_is_found_out_by_the_keepalive(
 
 
 def test_a_pause_in_which_nobody_took_over_costs_nothing(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, node, pause = paused(build, monkeypatch, lambda _: None)
     assert rig.reaches(node, "available")["last_error"] is None
@@ -115,7 +115,7 @@ def test_a_pause_in_which_nobody_took_over_costs_nothing(
 
 
 def test_a_pause_inside_a_driver_method_ends_with_the_lock_lost(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = build(conductor__heartbeat_interval=1000)
     node = rig.node()
@@ -130,7 +130,7 @@ def test_a_pause_inside_a_driver_method_ends_with_the_lock_lost(
 
 
 def test_a_lease_that_is_asked_for_is_renewed(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who finds the lock as it was a lease ago may take it over at once, whoever has read it."""
     rig = build(conductor__heartbeat_interval=1000)
@@ -149,7 +149,7 @@ def test_a_lease_that_is_asked_for_is_renewed(
         assert not rig.database.write(steal)
 
 
-def test_nothing_is_sent_after_the_locks_were_given_up(rig: Rig) -> None:
+def test_nothing_is_sent_after_the_locks_were_given_up(rig: ConductorFixture) -> None:
     node = rig.node()
     with rig.tasks.lock(rig.who, node) as task:
         rig.service._let_go()
@@ -167,14 +167,14 @@ def test_no_order_is_begun_shortly_before_a_lease_ends(monkeypatch: pytest.Monke
     assert not leases.holds(0)
 
 
-def test_ipmitool_gives_a_silent_bmc_up_before_a_lease_ends(rig: Rig) -> None:
+def test_ipmitool_gives_a_silent_bmc_up_before_a_lease_ends(rig: ConductorFixture) -> None:
     timeout = config.CONF.conductor.heartbeat_timeout
     assert fence.MARGIN * timeout > command.SILENT_SECONDS
 
 
 @pytest.mark.parametrize("lost", [seize, lambda rig: rig.service._let_go()])
 def test_an_order_under_way_may_not_go_on_when_the_lock_may_be_lost(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, lost: Callable[[Rig], None]
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch, lost: Callable[[ConductorFixture], None]
 ) -> None:
     node = rig.node()
     with rig.tasks.lock(rig.who, node) as task:
@@ -196,7 +196,9 @@ def test_a_clock_that_stood_still_counts_when_the_one_on_the_wall_is_put_right()
     assert ahead.read() == 316
 
 
-def test_who_was_not_paused_does_not_ask(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_was_not_paused_does_not_ask(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
     monkeypatch.setattr(fence.HeldLock, "confirm", lambda self: asked.append("a statement"))
     node = rig.node()

@@ -10,18 +10,18 @@ import pytest
 from ironic_lite.db.queries import bios_settings, firmware_components
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import bios, firmware
-from tests.flows.rig import Rig
+from tests.support.conductor_fixture import ConductorFixture
 
 URL = "http://images.example.org/{}.bin"
 TURBO = {"fake_bios_settings": [{"name": "turbo", "value": True}]}
 
 
-def settings(rig: Rig, node: str) -> dict[str, str]:
+def settings(rig: ConductorFixture, node: str) -> dict[str, str]:
     rows = rig.database.read(lambda conn: bios_settings.of_node(conn, node))
     return {row["name"]: row["value"] for row in rows}
 
 
-def versions(rig: Rig, node: str) -> dict[str, str]:
+def versions(rig: ConductorFixture, node: str) -> dict[str, str]:
     rows = rig.database.read(lambda conn: firmware_components.of_node(conn, node))
     return {row["component"]: row["current_version"] for row in rows}
 
@@ -39,7 +39,7 @@ def update(**names: str) -> dict[str, Any]:
 RESET = {"interface": "bios", "step": "factory_reset"}
 
 
-def test_manage_notes_what_the_machine_tells(rig: Rig) -> None:
+def test_manage_notes_what_the_machine_tells(rig: ConductorFixture) -> None:
     notes = {**TURBO, "fake_firmware": {"bmc": "1.0"}}
     node = rig.node("enroll", driver_internal_info={"driver_notes": notes})
     assert rig.act("manage", node)["provision_state"] == "manageable"
@@ -47,7 +47,7 @@ def test_manage_notes_what_the_machine_tells(rig: Rig) -> None:
     assert versions(rig, node) == {"bmc": "1.0"}
 
 
-def test_steps_of_a_clean_are_noted_also_when_nothing_is_left(rig: Rig) -> None:
+def test_steps_of_a_clean_are_noted_also_when_nothing_is_left(rig: ConductorFixture) -> None:
     node = rig.node()
     row = rig.call("do_node_clean", node, clean_steps=[apply(a=1, b="x"), update(bios="A-2")])
     assert row["provision_state"] == "manageable"
@@ -58,7 +58,7 @@ def test_steps_of_a_clean_are_noted_also_when_nothing_is_left(rig: Rig) -> None:
     assert versions(rig, node) == {"bios": "A-2", "bmc": "7"}
 
 
-def test_a_step_that_waited_is_noted_at_its_end(rig: Rig) -> None:
+def test_a_step_that_waited_is_noted_at_its_end(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["bios.apply_configuration"], fake_step_seconds=1000)
     rig.ask("do_node_clean", node, clean_steps=[apply(a=1)])
     rig.reaches(node, "clean wait")
@@ -68,14 +68,14 @@ def test_a_step_that_waited_is_noted_at_its_end(rig: Rig) -> None:
     assert settings(rig, node) == {"a": "1"}
 
 
-def test_a_service_notes_too(rig: Rig) -> None:
+def test_a_service_notes_too(rig: ConductorFixture) -> None:
     node = rig.node("active")
     row = rig.call("do_node_service", node, service_steps=[apply(a=1), update(bmc="2")])
     assert row["provision_state"] == "active"
     assert (settings(rig, node), versions(rig, node)) == ({"a": "1"}, {"bmc": "2"})
 
 
-def test_what_changed_before_a_later_step_failed_is_noted(rig: Rig) -> None:
+def test_what_changed_before_a_later_step_failed_is_noted(rig: ConductorFixture) -> None:
     node = rig.node(fake_fail_steps={"power.cycle": "no"})
     steps = [apply(a=1), {"interface": "power", "step": "cycle"}]
     row = rig.call("do_node_clean", node, clean_steps=steps)
@@ -84,7 +84,7 @@ def test_what_changed_before_a_later_step_failed_is_noted(rig: Rig) -> None:
 
 
 def test_a_driver_that_cannot_tell_fails_nothing(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def break_off(self: Any, task: base.Task) -> Any:
         raise ValueError("nonsense")
@@ -129,7 +129,9 @@ class Odd(bios.FakeBIOS):
         ]
 
 
-def test_odd_words_of_a_bmc_are_made_to_fit(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_odd_words_of_a_bmc_are_made_to_fit(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bios.FakeBIOS, "cache_bios_settings", Odd.cache_bios_settings)
     node = rig.node("enroll")
     assert rig.act("manage", node)["provision_state"] == "manageable"

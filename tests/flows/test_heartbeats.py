@@ -18,9 +18,9 @@ from ironic_lite.db.queries import nodes as db_nodes
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake.deploy import FakeDeploy
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal, ramdisks
-from tests.flows.rig import Rig, drivers, wait_for
-from tests.statements import count_statements
+from tests.support import crashes, scripted_agent
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.statements import count_statements
 
 Json = dict[str, Any]
 URL = "https://192.0.2.10:9999"
@@ -30,7 +30,7 @@ SECOND = {**FIRST, "step": "erase_devices_metadata"}
 WAITING = ["clean wait", "wait call-back", "service wait", "rescue wait", "inspect wait"]
 
 
-def beat(rig: Rig, node: str, **more: Any) -> None:
+def beat(rig: ConductorFixture, node: str, **more: Any) -> None:
     body = {
         "callback_url": URL,
         "agent_version": "13.0.0",
@@ -40,15 +40,15 @@ def beat(rig: Rig, node: str, **more: Any) -> None:
     rig.ask("heartbeat", node, **{**body, **more})
 
 
-def waiting(rig: Rig, state: str = "clean wait", **values: Any) -> str:
+def waiting(rig: ConductorFixture, state: str = "clean wait", **values: Any) -> str:
     return rig.node(state, driver_internal_info={"agent_secret_token": TOKEN}, **values)
 
 
-def told(rig: Rig, node: str) -> Json:
+def told(rig: ConductorFixture, node: str) -> Json:
     return dict(rig.settled(node)["driver_internal_info"])
 
 
-def test_the_first_heartbeat_is_taken_down(rig: Rig) -> None:
+def test_the_first_heartbeat_is_taken_down(rig: ConductorFixture) -> None:
     node = waiting(rig, "available")
     beat(rig, node)
     found = told(rig, node)
@@ -73,7 +73,9 @@ def test_the_first_heartbeat_is_taken_down(rig: Rig) -> None:
     ],
     ids=["token", "token and address", "http", "address", "certificate", "no certificate"],
 )
-def test_whoever_has_not_what_the_first_one_had_is_refused(rig: Rig, more: Json, path: str) -> None:
+def test_whoever_has_not_what_the_first_one_had_is_refused(
+    rig: ConductorFixture, more: Json, path: str
+) -> None:
     node = waiting(rig, "available")
     beat(rig, node)
     before = rig.settled(node)
@@ -85,7 +87,7 @@ def test_whoever_has_not_what_the_first_one_had_is_refused(rig: Rig, more: Json,
 
 
 @pytest.mark.parametrize("state", ["active", "deploy failed", "rescue", "deleting"])
-def test_a_machine_whose_ramdisk_has_gone_gets_no_token(rig: Rig, state: str) -> None:
+def test_a_machine_whose_ramdisk_has_gone_gets_no_token(rig: ConductorFixture, state: str) -> None:
     """The API saw a state in which one ran; the node went on before its lock was taken."""
     node = rig.node(state)
     with pytest.raises(errors.NodeNotFound):
@@ -93,12 +95,12 @@ def test_a_machine_whose_ramdisk_has_gone_gets_no_token(rig: Rig, state: str) ->
     assert rig.settled(node)["driver_internal_info"] == {}
 
 
-def test_a_node_without_a_token_has_no_agent(rig: Rig) -> None:
+def test_a_node_without_a_token_has_no_agent(rig: ConductorFixture) -> None:
     with pytest.raises(errors.InvalidParameter, match="agent_token"):
         beat(rig, rig.node("clean wait"))
 
 
-def test_who_has_no_token_does_not_hear_what_a_node_lacks_here(rig: Rig) -> None:
+def test_who_has_no_token_does_not_hear_what_a_node_lacks_here(rig: ConductorFixture) -> None:
     node = waiting(rig, deploy_interface="gone")
     with pytest.raises(errors.InvalidParameter, match="agent_token"):
         beat(rig, node, agent_token="s" * 43)
@@ -106,7 +108,7 @@ def test_who_has_no_token_does_not_hear_what_a_node_lacks_here(rig: Rig) -> None
         beat(rig, node)
 
 
-def test_a_node_that_is_worked_on_asks_the_agent_to_come_back(rig: Rig) -> None:
+def test_a_node_that_is_worked_on_asks_the_agent_to_come_back(rig: ConductorFixture) -> None:
     node = waiting(rig)
     with rig.tasks.lock(rig.who, node), pytest.raises(errors.NodeLocked):
         beat(rig, node)
@@ -114,7 +116,7 @@ def test_a_node_that_is_worked_on_asks_the_agent_to_come_back(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("state", ["available", "manageable", "clean hold", *WAITING])
-def test_a_heartbeat_costs_three_statements_at_most(rig: Rig, state: str) -> None:
+def test_a_heartbeat_costs_three_statements_at_most(rig: ConductorFixture, state: str) -> None:
     """With that of the API, which remembers the way: none. A worker asks nothing on its own."""
     node = waiting(rig, state, clean_step={"interface": "deploy", "step": "x"})
     if state in WAITING:
@@ -128,7 +130,9 @@ def test_a_heartbeat_costs_three_statements_at_most(rig: Rig, state: str) -> Non
 
 
 @pytest.mark.parametrize("state", WAITING)
-def test_a_sign_of_life_gives_an_agent_more_time_but_no_inspection(rig: Rig, state: str) -> None:
+def test_a_sign_of_life_gives_an_agent_more_time_but_no_inspection(
+    rig: ConductorFixture, state: str
+) -> None:
     """A ramdisk whose report was refused goes on to its lookup; its node must not wait for ever."""
     since = datetime.datetime(2020, 1, 1)
     node = waiting(rig, state, provision_updated_at=since)
@@ -137,7 +141,9 @@ def test_a_sign_of_life_gives_an_agent_more_time_but_no_inspection(rig: Rig, sta
     assert told(rig, node)["agent_url"] == URL
 
 
-def test_the_agent_has_its_answer_before_it_is_called_back(build: Callable[..., Rig]) -> None:
+def test_the_agent_has_its_answer_before_it_is_called_back(
+    build: Callable[..., ConductorFixture],
+) -> None:
     called, answered = threading.Event(), threading.Event()
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
@@ -146,7 +152,7 @@ def test_the_agent_has_its_answer_before_it_is_called_back(build: Callable[..., 
             assert answered.wait(10)
         return call()
 
-    registry = cast(Registry, mortal.Drivers(drivers(), around, more=("heartbeat",)))
+    registry = cast(Registry, crashes.Drivers(drivers(), around, more=("heartbeat",)))
     rig = build(registry=registry)
     node = waiting(rig)
     beat(rig, node)
@@ -155,7 +161,9 @@ def test_the_agent_has_its_answer_before_it_is_called_back(build: Callable[..., 
     rig.settled(node)
 
 
-def test_many_heartbeats_at_once_lose_no_continuation(build: Callable[..., Rig]) -> None:
+def test_many_heartbeats_at_once_lose_no_continuation(
+    build: Callable[..., ConductorFixture],
+) -> None:
     """Several at once for each of many nodes, more than there are workers; steps end in the middle.
 
     Who is refused comes again, as an agent does. Once a heartbeat that was sent after the end of a
@@ -174,7 +182,7 @@ def test_many_heartbeats_at_once_lose_no_continuation(build: Callable[..., Rig])
             ended[node.uuid].set()  # after this heartbeat was told that it goes on
         return over
 
-    registry = cast(Registry, mortal.Drivers(drivers(), around, more=("heartbeat",)))
+    registry = cast(Registry, crashes.Drivers(drivers(), around, more=("heartbeat",)))
     rig = build(registry=registry, conductor__workers_pool_size=4)
     told = {"clean_steps": [FIRST, SECOND], "clean_step_index": 0, "declarative_cleaning": True}
     for _ in range(6):
@@ -198,7 +206,7 @@ def test_many_heartbeats_at_once_lose_no_continuation(build: Callable[..., Rig])
         assert rig.started(node) == ["deploy.erase_devices_metadata"]
 
 
-def _speak(rig: Rig, node: str, ended: threading.Event) -> None:
+def _speak(rig: ConductorFixture, node: str, ended: threading.Event) -> None:
     """Send heartbeats until one is taken that was sent after the end of the step."""
     last = False
     while not last:
@@ -224,14 +232,14 @@ class Asked(FakeDeploy):
         return base.WAIT
 
 
-def asked(build: Callable[..., Rig]) -> tuple[Rig, str]:
-    rig = build(registry=cast(Registry, ramdisks.With(drivers(), Asked())))
+def asked(build: Callable[..., ConductorFixture]) -> tuple[ConductorFixture, str]:
+    rig = build(registry=cast(Registry, scripted_agent.With(drivers(), Asked())))
     told = {"clean_steps": [FIRST], "clean_step_index": 0, "agent_secret_token": TOKEN}
     return rig, rig.node("clean wait", driver_internal_info=told, clean_step=FIRST)
 
 
 def test_to_ask_the_agent_after_a_heartbeat_costs_no_further_statement(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     """What was found is written as the lock is given back."""
     rig, node = asked(build)
@@ -247,7 +255,7 @@ def test_to_ask_the_agent_after_a_heartbeat_costs_no_further_statement(
 
 
 def test_a_database_too_busy_to_note_a_look_ends_no_run(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, node = asked(build)
     save, busy = db_nodes.save, [errors.Unavailable("The database is busy.")]
@@ -264,7 +272,7 @@ def test_a_database_too_busy_to_note_a_look_ends_no_run(
     assert found["driver_internal_info"]["driver_notes"] == {"asked": 1}
 
 
-def test_a_heartbeat_that_ends_nothing_takes_no_lock(rig: Rig) -> None:
+def test_a_heartbeat_that_ends_nothing_takes_no_lock(rig: ConductorFixture) -> None:
     """A step of a BMC's waits for its own end: one look, one note, and no worker."""
     node = waiting(rig, clean_step=FIRST)
     with count_statements(rig.database) as sent:
@@ -274,7 +282,9 @@ def test_a_heartbeat_that_ends_nothing_takes_no_lock(rig: Rig) -> None:
     assert rig.service.runtime.workers.busy == 0
 
 
-def test_a_flood_for_a_locked_node_takes_no_worker_and_writes_nothing(rig: Rig) -> None:
+def test_a_flood_for_a_locked_node_takes_no_worker_and_writes_nothing(
+    rig: ConductorFixture,
+) -> None:
     node = waiting(rig)
     workers = rig.service.runtime.workers
     while workers.busy < 19:  # of 20: one is kept for requests
@@ -289,7 +299,7 @@ def test_a_flood_for_a_locked_node_takes_no_worker_and_writes_nothing(rig: Rig) 
 
 
 def test_those_who_need_no_login_wait_for_locks_in_small_numbers(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each that waits holds a thread: one for a node, so many in all; the others come again."""
     monkeypatch.setattr(agent, "MOST_WAIT", 2)

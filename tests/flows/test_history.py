@@ -14,8 +14,8 @@ from ironic_lite.core import clock
 from ironic_lite.db.queries import events, nodes
 from ironic_lite.domain import history
 from ironic_lite.domain.steps import StepKind
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
 STEP = "bios.factory_reset"
 HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
@@ -65,13 +65,13 @@ WAITING = [name for name in FLOWS if name != "verification"]
 
 
 @pytest.fixture
-def asked(rig: Rig) -> Rig:
+def asked(rig: ConductorFixture) -> ConductorFixture:
     """A conductor, asked by alice of the project metal."""
     rig.who = dataclasses.replace(rig.who, user="alice", project="metal")
     return rig
 
 
-def told(rig: Rig, node: str) -> list[dict[str, Any]]:
+def told(rig: ConductorFixture, node: str) -> list[dict[str, Any]]:
     """Return the entries of a node's history, the oldest first."""
     rows = rig.database.read(
         lambda conn: events.entries(conn, node, marker=None, direction="asc", limit=1000)
@@ -79,12 +79,12 @@ def told(rig: Rig, node: str) -> list[dict[str, Any]]:
     return [history.entry(row) for row in rows]
 
 
-def kinds(rig: Rig, node: str) -> list[str]:
+def kinds(rig: ConductorFixture, node: str) -> list[str]:
     """Return type and severity of each entry."""
     return [f"{entry['event_type']} {entry['severity']}" for entry in told(rig, node)]
 
 
-def started(rig: Rig, flow: Flow, **told_: Any) -> str:
+def started(rig: ConductorFixture, flow: Flow, **told_: Any) -> str:
     """Start a flow on a new node, and wait until nobody works on it; return its UUID."""
     node = rig.node(flow.before, **told_)
     rig.call(flow.method, node, **flow.args)
@@ -99,7 +99,7 @@ def words(flow: Flow) -> str:
 
 
 @pytest.mark.parametrize("name", FLOWS)
-def test_a_flow_that_ends_well_has_a_start_and_an_end(asked: Rig, name: str) -> None:
+def test_a_flow_that_ends_well_has_a_start_and_an_end(asked: ConductorFixture, name: str) -> None:
     flow = FLOWS[name]
     node = started(asked, flow)
     began, ended = told(asked, node)
@@ -115,7 +115,7 @@ def test_a_flow_that_ends_well_has_a_start_and_an_end(asked: Rig, name: str) -> 
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_waiting_makes_no_entry(rig: Rig, name: str) -> None:
+def test_waiting_makes_no_entry(rig: ConductorFixture, name: str) -> None:
     flow = FLOWS[name]
     node = started(rig, flow, fake_async_steps=["*"])
     rig.reaches(node, flow.target)
@@ -123,7 +123,9 @@ def test_waiting_makes_no_entry(rig: Rig, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FLOWS)
-def test_a_flow_that_fails_names_its_step_and_has_the_error(asked: Rig, name: str) -> None:
+def test_a_flow_that_fails_names_its_step_and_has_the_error(
+    asked: ConductorFixture, name: str
+) -> None:
     flow = FLOWS[name]
     node = started(asked, flow, fake_fail_steps={flow.first: "smoke"})
     _, ended, error = told(asked, node)
@@ -136,7 +138,7 @@ def test_a_flow_that_fails_names_its_step_and_has_the_error(asked: Rig, name: st
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_a_flow_that_is_called_off_is_no_error(asked: Rig, name: str) -> None:
+def test_a_flow_that_is_called_off_is_no_error(asked: ConductorFixture, name: str) -> None:
     flow = FLOWS[name]
     node = started(asked, flow, **HOUR)
     asked.edit(node, **abortable(asked, node))
@@ -151,14 +153,14 @@ def test_a_flow_that_is_called_off_is_no_error(asked: Rig, name: str) -> None:
     assert again == ([True] if name == "service" else [])
 
 
-def abortable(rig: Rig, node: str) -> dict[str, Any]:
+def abortable(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Return the columns that make the waiting step one that may be cut short."""
     row = rig.get(node)
     names = ("clean_step", "deploy_step", "service_step")
     return {name: {**row[name], "abortable": True} for name in names if row[name]}
 
 
-def test_an_abort_that_has_to_wait_is_told_when_it_is_asked_for(asked: Rig) -> None:
+def test_an_abort_that_has_to_wait_is_told_when_it_is_asked_for(asked: ConductorFixture) -> None:
     node = started(asked, FLOWS["manual clean"], **HOUR)
     asked.act("abort", node)
     request = told(asked, node)[-1]
@@ -174,7 +176,7 @@ def test_an_abort_that_has_to_wait_is_told_when_it_is_asked_for(asked: Rig) -> N
 # -- flows that have not begun, or nobody ended ----------------------------------------------
 
 
-def test_a_list_that_is_refused_is_an_error_without_a_flow(rig: Rig) -> None:
+def test_a_list_that_is_refused_is_an_error_without_a_flow(rig: ConductorFixture) -> None:
     node = rig.node()
     rig.clean(node, "bios.nothing")
     [error] = told(rig, node)
@@ -182,14 +184,14 @@ def test_a_list_that_is_refused_is_an_error_without_a_flow(rig: Rig) -> None:
     assert error["event"] == rig.get(node)["last_error"]
 
 
-def test_cleaning_that_is_switched_off_leaves_no_entry(rig: Rig) -> None:
+def test_cleaning_that_is_switched_off_leaves_no_entry(rig: ConductorFixture) -> None:
     node = rig.node(automated_clean=False)
     rig.act("provide", node)
     assert rig.get(node)["provision_state"] == "available"
     assert told(rig, node) == []
 
 
-def test_a_flow_without_steps_begins_and_ends(build: Callable[..., Rig]) -> None:
+def test_a_flow_without_steps_begins_and_ends(build: Callable[..., ConductorFixture]) -> None:
     rig = build(
         conductor__clean_step_priority_override=[
             {"deploy.erase_devices": 0, "deploy.erase_devices_metadata": 0}
@@ -202,7 +204,7 @@ def test_a_flow_without_steps_begins_and_ends(build: Callable[..., Rig]) -> None
     assert kinds(rig, node) == ["automated_cleaning_start INFO", "automated_cleaning_end INFO"]
 
 
-def test_a_time_out_ends_the_flow_at_the_step_that_waited(rig: Rig) -> None:
+def test_a_time_out_ends_the_flow_at_the_step_that_waited(rig: ConductorFixture) -> None:
     node = started(rig, FLOWS["manual clean"], **HOUR)
     rig.edit(node, provision_updated_at=clock.after(-7200), wake_at=clock.after(-7200))
     next(one for one in rig.service._plan() if one.name == "time-outs").act()
@@ -214,7 +216,7 @@ def test_a_time_out_ends_the_flow_at_the_step_that_waited(rig: Rig) -> None:
     assert error["duration_seconds"] >= 7200
 
 
-def test_another_verb_ends_the_flow_it_replaces(rig: Rig) -> None:
+def test_another_verb_ends_the_flow_it_replaces(rig: ConductorFixture) -> None:
     node = started(rig, FLOWS["deployment"], **HOUR)
     rig.call("do_node_tear_down", node)
     assert kinds(rig, node)[:2] == ["deployment_start INFO", "deployment_end INFO"]
@@ -222,7 +224,7 @@ def test_another_verb_ends_the_flow_it_replaces(rig: Rig) -> None:
     assert rig.runs(node)[0]["error"]["step"] == "deploy.deploy"
 
 
-def test_deleting_tells_of_its_cleaning(rig: Rig) -> None:
+def test_deleting_tells_of_its_cleaning(rig: ConductorFixture) -> None:
     node = rig.node("active")
     rig.call("do_node_tear_down", node)
     assert kinds(rig, node) == ["automated_cleaning_start INFO", "automated_cleaning_end INFO"]
@@ -244,7 +246,7 @@ def test_deleting_tells_of_its_cleaning(rig: Rig) -> None:
     ids=lambda case: case[3],
 )
 def test_a_verb_that_fails_is_an_error(
-    rig: Rig, case: tuple[str, str, dict[str, Any], str, str]
+    rig: ConductorFixture, case: tuple[str, str, dict[str, Any], str, str]
 ) -> None:
     before, method, args, broken, activity = case
     node = rig.node(before, fake_fail_verbs={broken: "smoke"})
@@ -255,7 +257,7 @@ def test_a_verb_that_fails_is_an_error(
     assert error["event"] == rig.get(node)["last_error"]
 
 
-def test_a_power_change_that_fails_is_an_error(asked: Rig) -> None:
+def test_a_power_change_that_fails_is_an_error(asked: ConductorFixture) -> None:
     node = asked.node("active", power_state="power off", fake_fail_power="smoke")
     asked.call("change_node_power_state", node, target="power on")
     [error] = told(asked, node)
@@ -273,7 +275,7 @@ def test_a_power_change_that_fails_is_an_error(asked: Rig) -> None:
     ],
 )
 def test_what_could_not_be_put_away_after_an_abort_is_an_error_too(
-    build: Callable[..., Rig], broken: str, name: str, monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], broken: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Those that the fake driver can wait in need no ramdisk; where none is booted none is put away.
     monkeypatch.setattr(lists, "needs_ramdisk", lambda *_: True)
@@ -283,7 +285,7 @@ def test_what_could_not_be_put_away_after_an_abort_is_an_error_too(
             raise KeyError("a bug")
         return call()
 
-    rig = build(registry=mortal.Drivers(drivers(), around))
+    rig = build(registry=crashes.Drivers(drivers(), around))
     node = started(rig, FLOWS[name], **HOUR)
     rig.edit(node, **abortable(rig, node))
     rig.act("abort", node)
@@ -295,7 +297,7 @@ def test_what_could_not_be_put_away_after_an_abort_is_an_error_too(
     assert len(texts) == len(set(texts))
 
 
-def test_a_power_change_cut_short_is_an_error(rig: Rig) -> None:
+def test_a_power_change_cut_short_is_an_error(rig: ConductorFixture) -> None:
     node = rig.node("active", target_power_state="power on", power_state="power off")
     ended = nodes.ENDED
     rig.database.write(lambda conn: nodes.lock(conn, node, host="gone", token="its", expires=ended))
@@ -305,7 +307,7 @@ def test_a_power_change_cut_short_is_an_error(rig: Rig) -> None:
     assert error["event"] == rig.get(node)["last_error"]
 
 
-def test_a_list_that_is_made_anew_says_so(rig: Rig) -> None:
+def test_a_list_that_is_made_anew_says_so(rig: ConductorFixture) -> None:
     node = rig.node("cleaning", target_provision_state="available")
     with rig.tasks.lock(rig.who, node) as task:
         for steps in (listed(STEP), []):
@@ -316,7 +318,7 @@ def test_a_list_that_is_made_anew_says_so(rig: Rig) -> None:
     assert again["event"] == "Automated cleaning begins anew, no steps."
 
 
-def test_a_machine_lost_and_found_is_told(build: Callable[..., Rig]) -> None:
+def test_a_machine_lost_and_found_is_told(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__power_state_sync_max_retries=0)
     node = rig.node("active", power_state="power on", fake_fail_power="smoke")
     plan = {one.name: one for one in rig.service._plan()}
@@ -330,7 +332,7 @@ def test_a_machine_lost_and_found_is_told(build: Callable[..., Rig]) -> None:
     assert found["event"].startswith("The power state can be read again")
 
 
-def test_work_of_a_dead_conductor_that_is_taken_over_is_told(rig: Rig) -> None:
+def test_work_of_a_dead_conductor_that_is_taken_over_is_told(rig: ConductorFixture) -> None:
     node = rig.node("inspecting", target_provision_state="manageable")
     next(one for one in rig.service._plan() if one.name == "orphans").act()
     rig.reaches(node, "manageable")
@@ -342,7 +344,7 @@ def test_work_of_a_dead_conductor_that_is_taken_over_is_told(rig: Rig) -> None:
 # -- what may not be seen --------------------------------------------------------------------
 
 
-def test_arguments_of_steps_are_not_in_history(rig: Rig) -> None:
+def test_arguments_of_steps_are_not_in_history(rig: ConductorFixture) -> None:
     node = rig.node()
     args = {"settings": [{"name": "admin_password", "value": "sesame"}]}
     step = {**listed("bios.apply_configuration")[0], "args": args}

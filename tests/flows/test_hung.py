@@ -12,9 +12,9 @@ from ironic_lite import errors
 from ironic_lite.conductor.work import fence, locks
 from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
 from tests.flows.test_locks import seize
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 DEPLOYED = {"instance_info": {"image_source": "http://images/a.qcow2", "root_gb": 1}}
 
@@ -28,7 +28,7 @@ class Trap:
         self.opened = threading.Event()
 
     def drivers(self) -> Registry:
-        return cast(Registry, mortal.Drivers(drivers(), self._around))
+        return cast(Registry, crashes.Drivers(drivers(), self._around))
 
     def _around(self, kind: str, name: str, call: Callable[[], Any]) -> Any:
         if name == self.method:
@@ -45,19 +45,19 @@ def trap() -> Iterator[Trap]:
 
 
 @pytest.fixture
-def trapped(build: Callable[..., Rig], trap: Trap) -> Rig:
+def trapped(build: Callable[..., ConductorFixture], trap: Trap) -> ConductorFixture:
     return build(registry=trap.drivers(), conductor__work_timeout=1)
 
 
-def clean(rig: Rig, node: str) -> None:
+def clean(rig: ConductorFixture, node: str) -> None:
     rig.ask("do_node_clean", node, clean_steps=listed("raid.delete_configuration"))
 
 
-def act(verb: str) -> Callable[[Rig, str], None]:
+def act(verb: str) -> Callable[[ConductorFixture, str], None]:
     return lambda rig, node: rig.ask("do_provisioning_action", node, action=verb)
 
 
-STATES: dict[str, tuple[str, str, Callable[[Rig, str], None], str]] = {
+STATES: dict[str, tuple[str, str, Callable[[ConductorFixture, str], None], str]] = {
     "verifying": ("enroll", "get_power_state", act("manage"), "enroll"),
     "cleaning": ("manageable", "execute_clean_step", clean, "clean failed"),
     "inspecting": (
@@ -104,7 +104,9 @@ STATES: dict[str, tuple[str, str, Callable[[Rig, str], None], str]] = {
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_a_busy_state_in_which_the_driver_hangs_fails(trapped: Rig, trap: Trap, name: str) -> None:
+def test_a_busy_state_in_which_the_driver_hangs_fails(
+    trapped: ConductorFixture, trap: Trap, name: str
+) -> None:
     before, trap.method, ask, after = STATES[name]
     node = trapped.node(before, **DEPLOYED)
     ask(trapped, node)
@@ -119,7 +121,7 @@ def test_a_busy_state_in_which_the_driver_hangs_fails(trapped: Rig, trap: Trap, 
     assert trapped.run(node)["state"] == "failed"
 
 
-def test_a_power_change_that_hangs_ends(trapped: Rig, trap: Trap) -> None:
+def test_a_power_change_that_hangs_ends(trapped: ConductorFixture, trap: Trap) -> None:
     trap.method = "set_power_state"
     node = trapped.node("active", power_state="power off")
     trapped.ask("change_node_power_state", node, target="power on")
@@ -129,7 +131,7 @@ def test_a_power_change_that_hangs_ends(trapped: Rig, trap: Trap) -> None:
 
 
 def test_hanging_work_touches_nothing_when_it_goes_on(
-    trapped: Rig, trap: Trap, caplog: pytest.LogCaptureFixture
+    trapped: ConductorFixture, trap: Trap, caplog: pytest.LogCaptureFixture
 ) -> None:
     trap.method = "execute_clean_step"
     node = trapped.node()
@@ -141,7 +143,7 @@ def test_hanging_work_touches_nothing_when_it_goes_on(
 
 
 def test_it_hangs_again_after_a_restart_and_fails_again(
-    build: Callable[..., Rig], trap: Trap
+    build: Callable[..., ConductorFixture], trap: Trap
 ) -> None:
     trap.method = "execute_clean_step"
     first = build(registry=trap.drivers())
@@ -155,7 +157,7 @@ def test_it_hangs_again_after_a_restart_and_fails_again(
     assert len(trap.caught) == 2
 
 
-def test_a_stop_does_not_wait_for_what_was_given_up(trapped: Rig, trap: Trap) -> None:
+def test_a_stop_does_not_wait_for_what_was_given_up(trapped: ConductorFixture, trap: Trap) -> None:
     trap.method = "execute_clean_step"
     node = trapped.node()
     clean(trapped, node)
@@ -163,7 +165,9 @@ def test_a_stop_does_not_wait_for_what_was_given_up(trapped: Rig, trap: Trap) ->
     assert trapped.service.stop(timeout=30)
 
 
-def test_a_full_pool_of_hanging_work_is_replaced(build: Callable[..., Rig], trap: Trap) -> None:
+def test_a_full_pool_of_hanging_work_is_replaced(
+    build: Callable[..., ConductorFixture], trap: Trap
+) -> None:
     trap.method = "execute_clean_step"
     rig = build(registry=trap.drivers(), conductor__work_timeout=1, conductor__workers_pool_size=4)
     found = [rig.node() for _ in range(3)]
@@ -200,7 +204,7 @@ def test_progress_of_a_child_is_progress_of_its_parent() -> None:
     assert (parent.progress, child.progress) == (1, 1)
 
 
-def test_work_that_only_pauses_ends_at_its_limit(build: Callable[..., Rig]) -> None:
+def test_work_that_only_pauses_ends_at_its_limit(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__work_timeout=0, conductor__busy_timeout=1)
     node = rig.node(fake_step_seconds=600)
     rig.ask("do_node_clean", node, clean_steps=listed("raid.delete_configuration"))
@@ -209,7 +213,7 @@ def test_work_that_only_pauses_ends_at_its_limit(build: Callable[..., Rig]) -> N
 
 
 def test_a_database_that_is_away_is_no_fault_of_the_work(
-    trapped: Rig, trap: Trap, monkeypatch: pytest.MonkeyPatch
+    trapped: ConductorFixture, trap: Trap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap.method = "execute_clean_step"
     trapped.service._keepalive.stop()
@@ -224,7 +228,9 @@ def test_a_database_that_is_away_is_no_fault_of_the_work(
     assert trapped.get(node)["provision_state"] == "cleaning"
 
 
-def test_hung_work_whose_lock_was_lost_hides_no_other_that_hangs(trapped: Rig, trap: Trap) -> None:
+def test_hung_work_whose_lock_was_lost_hides_no_other_that_hangs(
+    trapped: ConductorFixture, trap: Trap
+) -> None:
     """A lost lock stays lost: not all leases can be renewed until its work is given up."""
     trap.method = "execute_clean_step"
     lost, other = trapped.node(), trapped.node()

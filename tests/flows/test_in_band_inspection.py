@@ -19,9 +19,9 @@ from ironic_lite.core import config, context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import inventories, ports
 from ironic_lite.drivers.fake.boot import FakeBoot
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers
 from tests.flows.test_agents_die import forget
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers
 
 MAC = "52:54:00:00:00:01"
 API = "http://192.0.2.1:6385"
@@ -70,7 +70,7 @@ def booted(monkeypatch: pytest.MonkeyPatch) -> Booted:
     return seen
 
 
-def waiting(rig: Rig, **values: Any) -> str:
+def waiting(rig: ConductorFixture, **values: Any) -> str:
     """Return a node that waits for its ramdisk's report."""
     node = rig.node(inspect_interface="agent", **values)
     row = rig.call("inspect_hardware", node)
@@ -78,26 +78,28 @@ def waiting(rig: Rig, **values: Any) -> str:
     return node
 
 
-def reports(rig: Rig, node: str, found: Json | None = None, **rest: Any) -> Json:
+def reports(rig: ConductorFixture, node: str, found: Json | None = None, **rest: Any) -> Json:
     told = inventory() if found is None else found
     return rig.call("continue_inspection", node, inventory=told, plugin_data=rest)
 
 
-def kept(rig: Rig, node: str) -> Json | None:
+def kept(rig: ConductorFixture, node: str) -> Json | None:
     try:
         return rig.database.read(lambda conn: inventories.get(conn, node))
     except errors.NotFound:
         return None
 
 
-def cards(rig: Rig, node: str) -> list[str]:
+def cards(rig: ConductorFixture, node: str) -> list[str]:
     return [one.address for one in rig.database.read(lambda conn: ports.of_node(conn, node))]
 
 
 # -- the way it goes -------------------------------------------------------------------------
 
 
-def test_a_report_makes_properties_ports_and_an_inventory(rig: Rig, booted: Booted) -> None:
+def test_a_report_makes_properties_ports_and_an_inventory(
+    rig: ConductorFixture, booted: Booted
+) -> None:
     node = waiting(rig, properties={"room": 7})
     url = f"{API}/v1/continue_inspection?node_uuid={node}"
     assert booted == [("inspect", {"ipa-inspection-callback-url": url})]
@@ -118,7 +120,7 @@ def test_a_report_makes_properties_ports_and_an_inventory(rig: Rig, booted: Boot
 
 
 def test_hooks_and_parameters_are_those_of_the_configuration(
-    rig: Rig, conf: cfg.ConfigOpts, booted: Booted
+    rig: ConductorFixture, conf: cfg.ConfigOpts, booted: Booted
 ) -> None:
     conf.set_override("hooks", ["memory", "cpus", "root-device"], "inspector")
     more = "ipa-inspection-collectors=default,lldp ipa-debug=1"
@@ -136,7 +138,7 @@ def test_hooks_and_parameters_are_those_of_the_configuration(
 
 
 def test_parameters_without_a_value_are_refused_before_anything_happens(
-    rig: Rig, conf: cfg.ConfigOpts
+    rig: ConductorFixture, conf: cfg.ConfigOpts
 ) -> None:
     conf.set_override("extra_kernel_params", "ipa-debug=1 quiet", "inspector")
     node = rig.node(inspect_interface="agent")
@@ -146,7 +148,9 @@ def test_parameters_without_a_value_are_refused_before_anything_happens(
 
 
 @pytest.mark.parametrize("why", ["configuration", "node"])
-def test_a_machine_may_stay_on(rig: Rig, conf: cfg.ConfigOpts, booted: Booted, why: str) -> None:
+def test_a_machine_may_stay_on(
+    rig: ConductorFixture, conf: cfg.ConfigOpts, booted: Booted, why: str
+) -> None:
     conf.set_override("power_off", why == "node", "inspector")
     node = waiting(rig, disable_power_off=why == "node")
     row = reports(rig, node)
@@ -159,7 +163,7 @@ def test_a_machine_may_stay_on(rig: Rig, conf: cfg.ConfigOpts, booted: Booted, w
 
 @pytest.mark.parametrize("found", [None, {}], ids=["with an inventory", "without one"])
 def test_what_the_ramdisk_says_of_its_failure_is_told(
-    rig: Rig, booted: Booted, found: Json | None
+    rig: ConductorFixture, booted: Booted, found: Json | None
 ) -> None:
     node = waiting(rig)
     row = reports(rig, node, found, error="collector default failed: no disks")
@@ -175,7 +179,7 @@ def test_what_the_ramdisk_says_of_its_failure_is_told(
     ids=["nothing", "too little"],
 )
 def test_a_report_nothing_can_be_made_of_leaves_all_as_it_was(
-    rig: Rig, found: Json, said: str
+    rig: ConductorFixture, found: Json, said: str
 ) -> None:
     node = waiting(rig, properties={"room": 7})
     row = reports(rig, node, found)
@@ -187,7 +191,7 @@ def test_a_report_nothing_can_be_made_of_leaves_all_as_it_was(
     assert reports(rig, node)["provision_state"] == "manageable"
 
 
-def test_a_machine_that_cannot_be_switched_off_fails_the_inspection(rig: Rig) -> None:
+def test_a_machine_that_cannot_be_switched_off_fails_the_inspection(rig: ConductorFixture) -> None:
     node = waiting(rig)
     rig.edit(node, driver_info={"fake_fail_power": "no BMC"})
     row = reports(rig, node)
@@ -196,7 +200,7 @@ def test_a_machine_that_cannot_be_switched_off_fails_the_inspection(rig: Rig) ->
     assert (row["properties"], cards(rig, node), kept(rig, node)) == ({}, [], None)
 
 
-def test_a_ramdisk_that_cannot_be_booted_is_put_away(rig: Rig, booted: Booted) -> None:
+def test_a_ramdisk_that_cannot_be_booted_is_put_away(rig: ConductorFixture, booted: Booted) -> None:
     node = rig.node(inspect_interface="agent", fake_fail_power="no BMC")
     row = rig.call("inspect_hardware", node)
     assert row["provision_state"] == "inspect failed"
@@ -213,7 +217,7 @@ def test_a_ramdisk_that_cannot_be_booted_is_put_away(rig: Rig, booted: Booted) -
     ],
 )
 def test_logs_in_a_report_are_kept_as_those_of_steps_are(
-    rig: Rig, conf: cfg.ConfigOpts, collect: str, error: str | None, there: bool
+    rig: ConductorFixture, conf: cfg.ConfigOpts, collect: str, error: str | None, there: bool
 ) -> None:
     conf.set_override("deploy_logs_collect", collect, "agent")
     node = waiting(rig)
@@ -226,7 +230,7 @@ def test_logs_in_a_report_are_kept_as_those_of_steps_are(
 
 
 def test_logs_that_are_none_stop_nothing(
-    rig: Rig, conf: cfg.ConfigOpts, caplog: pytest.LogCaptureFixture
+    rig: ConductorFixture, conf: cfg.ConfigOpts, caplog: pytest.LogCaptureFixture
 ) -> None:
     conf.set_override("deploy_logs_collect", "always", "agent")
     node = waiting(rig)
@@ -238,7 +242,7 @@ def test_logs_that_are_none_stop_nothing(
 # -- giving up -------------------------------------------------------------------------------
 
 
-def test_an_abort_puts_the_ramdisk_away(rig: Rig, booted: Booted) -> None:
+def test_an_abort_puts_the_ramdisk_away(rig: ConductorFixture, booted: Booted) -> None:
     node = waiting(rig)
     row = rig.act("abort", node)
     assert (row["provision_state"], row["power_state"]) == ("inspect failed", "power off")
@@ -247,7 +251,7 @@ def test_an_abort_puts_the_ramdisk_away(rig: Rig, booted: Booted) -> None:
 
 
 def test_a_machine_that_never_reports_is_given_up(
-    build: Callable[..., Rig], booted: Booted
+    build: Callable[..., ConductorFixture], booted: Booted
 ) -> None:
     rig = build(conductor__inspect_wait_timeout=1)
     node = waiting(rig)
@@ -264,7 +268,7 @@ def test_a_machine_that_never_reports_is_given_up(
 # -- who is not believed ---------------------------------------------------------------------
 
 
-def refused(rig: Rig, node: str) -> None:
+def refused(rig: ConductorFixture, node: str) -> None:
     before = rig.get(node)
     with pytest.raises(errors.NodeNotFound):
         rig.ask(
@@ -274,7 +278,7 @@ def refused(rig: Rig, node: str) -> None:
     assert rig.get(node)["provision_state"] == before["provision_state"]
 
 
-def test_a_second_report_finds_nobody_waiting(rig: Rig) -> None:
+def test_a_second_report_finds_nobody_waiting(rig: ConductorFixture) -> None:
     node = waiting(rig)
     assert reports(rig, node)["provision_state"] == "manageable"
     refused(rig, node)
@@ -282,7 +286,7 @@ def test_a_second_report_finds_nobody_waiting(rig: Rig) -> None:
 
 
 def test_a_report_that_waits_for_a_report_is_too_late(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two come at the same moment: the second waits for the lock, then for nothing."""
     node = waiting(rig)
@@ -305,14 +309,14 @@ def test_a_report_that_waits_for_a_report_is_too_late(
     assert "b" not in found["plugin_data"]
 
 
-def test_another_inspect_interface_takes_no_reports(rig: Rig) -> None:
+def test_another_inspect_interface_takes_no_reports(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_verbs=["inspect"], fake_step_seconds=3600)
     assert rig.call("inspect_hardware", node)["provision_state"] == "inspect wait"
     refused(rig, node)
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_a_token_is_given_where_it_is_asked_for(rig: Rig, fresh: bool) -> None:
+def test_a_token_is_given_where_it_is_asked_for(rig: ConductorFixture, fresh: bool) -> None:
     node = waiting(rig)
     if not fresh:
         rig.endpoints.get_node_with_token(rig.who, node_uuid=node)
@@ -332,7 +336,7 @@ def test_a_token_is_given_where_it_is_asked_for(rig: Rig, fresh: bool) -> None:
 @pytest.mark.parametrize("heir", ["here", "there"])
 @pytest.mark.parametrize("what", ["commit", "call"])
 def test_a_conductor_may_die_at_any_moment(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
     sqlite_database: Database,
     booted: Booted,
     what: str,
@@ -341,14 +345,14 @@ def test_a_conductor_may_die_at_any_moment(
     """The node ends in a stable state with nothing half written, and can be inspected again."""
     ends = []
     for n in range(1, 9):
-        life = mortal.Life()
-        registry = mortal.drivers(drivers(), life, more=("continue_inspection",))
-        rig = build(mortal.database(sqlite_database, life), registry=registry)
+        life = crashes.Life()
+        registry = crashes.drivers(drivers(), life, more=("continue_inspection",))
+        rig = build(crashes.database(sqlite_database, life), registry=registry)
         rig.database = sqlite_database
         mac = f"52:54:00:00:{n:02x}:01"
         node = rig.node(inspect_interface="agent")
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask("inspect_hardware", node)
             assert rig.service.runtime.workers.wait_idle(5)
             rig.ask("continue_inspection", node, inventory=inventory(mac), plugin_data={})
@@ -374,7 +378,9 @@ def test_a_conductor_may_die_at_any_moment(
     assert set(ends) == {"manageable"}
 
 
-def test_a_report_that_comes_late_once_more_is_none_of_another_inspection(rig: Rig) -> None:
+def test_a_report_that_comes_late_once_more_is_none_of_another_inspection(
+    rig: ConductorFixture,
+) -> None:
     node, who = waiting(rig), context.Context("req-1")
     found: Json = {"node_uuid": node, "inventory": inventory(), "plugin_data": {}}
     rig.endpoints.continue_inspection(who, **found)

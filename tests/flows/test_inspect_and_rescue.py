@@ -12,16 +12,16 @@ from oslo_utils import secretutils
 
 from ironic_lite import errors
 from ironic_lite.db.queries import nodes, ports
-from tests.flows.rig import Rig
+from tests.support.conductor_fixture import ConductorFixture
 
 FOUND = {"cpu_arch": "x86_64", "cpus": 8, "memory_mb": 16384, "local_gb": 100}
 
 
-def rescue(rig: Rig, node: str) -> dict[str, Any]:
+def rescue(rig: ConductorFixture, node: str) -> dict[str, Any]:
     return rig.call("do_node_rescue", node, rescue_password="sesame")
 
 
-def test_inspection_fills_in_the_properties(rig: Rig) -> None:
+def test_inspection_fills_in_the_properties(rig: ConductorFixture) -> None:
     node = rig.node(properties={"cpus": 2})
     row = rig.call("inspect_hardware", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("manageable", None)
@@ -31,7 +31,7 @@ def test_inspection_fills_in_the_properties(rig: Rig) -> None:
     assert rig.path(node) == ["inspecting", "manageable"]
 
 
-def test_inspection_may_wait_and_ends_by_itself(rig: Rig) -> None:
+def test_inspection_may_wait_and_ends_by_itself(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_verbs=["inspect"], fake_step_seconds=3600)
     row = rig.call("inspect_hardware", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("inspect wait", "manageable")
@@ -44,7 +44,9 @@ def test_inspection_may_wait_and_ends_by_itself(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("waiting", [[], ["inspect"]])
-def test_a_failed_inspection_says_why_and_may_be_repeated(rig: Rig, waiting: list[str]) -> None:
+def test_a_failed_inspection_says_why_and_may_be_repeated(
+    rig: ConductorFixture, waiting: list[str]
+) -> None:
     node = rig.node(fake_fail_verbs={"inspect": "no agent"}, fake_async_verbs=waiting)
     rig.ask("inspect_hardware", node)
     row = rig.reaches(node, "inspect failed")
@@ -57,7 +59,7 @@ def test_a_failed_inspection_says_why_and_may_be_repeated(rig: Rig, waiting: lis
 
 
 def test_inspection_adds_ports_for_cards_that_no_node_has(
-    rig: Rig, caplog: pytest.LogCaptureFixture
+    rig: ConductorFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     node, other = rig.node(), rig.node()
     with rig.tasks.lock(rig.who, other) as task:
@@ -75,7 +77,7 @@ def test_inspection_adds_ports_for_cards_that_no_node_has(
     assert "no port is added for a network card with the address 'n/a'" in caplog.text
 
 
-def test_whoever_lost_the_lock_adds_no_ports(rig: Rig) -> None:
+def test_whoever_lost_the_lock_adds_no_ports(rig: ConductorFixture) -> None:
     node = rig.node()
     with pytest.raises(errors.LockLost), rig.tasks.lock(rig.who, node) as task:
         rig.database.write(lambda conn: nodes.unlock(conn, node, token=task._token))
@@ -84,7 +86,7 @@ def test_whoever_lost_the_lock_adds_no_ports(rig: Rig) -> None:
     assert rig.database.read(lambda conn: ports.of_node(conn, node)) == []
 
 
-def test_rescue_and_unrescue(rig: Rig) -> None:
+def test_rescue_and_unrescue(rig: ConductorFixture) -> None:
     node = rig.node("active", instance_info={"image": "x"})
     row = rescue(rig, node)
     assert (row["provision_state"], row["target_provision_state"]) == ("rescue", None)
@@ -98,7 +100,7 @@ def test_rescue_and_unrescue(rig: Rig) -> None:
     assert rig.path(node) == ["rescuing", "rescue", "unrescuing", "active"]
 
 
-def test_rescue_may_wait_and_ends_by_itself(rig: Rig) -> None:
+def test_rescue_may_wait_and_ends_by_itself(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_async_verbs=["rescue"], fake_step_seconds=3600)
     row = rescue(rig, node)
     assert (row["provision_state"], row["target_provision_state"]) == ("rescue wait", "rescue")
@@ -108,7 +110,9 @@ def test_rescue_may_wait_and_ends_by_itself(rig: Rig) -> None:
     assert rig.run(node)["state"] == "done"
 
 
-def test_the_password_itself_is_kept_only_where_ramdisks_need_it(build: Callable[..., Rig]) -> None:
+def test_the_password_itself_is_kept_only_where_ramdisks_need_it(
+    build: Callable[..., ConductorFixture],
+) -> None:
     rig = build(
         conductor__require_rescue_password_hashed=False,
         conductor__rescue_password_hash_algorithm="sha512",
@@ -120,13 +124,13 @@ def test_the_password_itself_is_kept_only_where_ramdisks_need_it(build: Callable
     assert rig.call("do_node_unrescue", node)["instance_info"] == {}
 
 
-def test_another_rescue_replaces_the_password(rig: Rig) -> None:
+def test_another_rescue_replaces_the_password(rig: ConductorFixture) -> None:
     node = rig.node("rescue", instance_info={"rescue_password": "old", "image": "x"})
     info = rescue(rig, node)["instance_info"]
     assert set(info) == {"image", "hashed_rescue_password"}
 
 
-def test_a_password_no_system_takes_is_refused_and_changes_nothing(rig: Rig) -> None:
+def test_a_password_no_system_takes_is_refused_and_changes_nothing(rig: ConductorFixture) -> None:
     node = rig.node("active")
     before = rig.get(node)
     with pytest.raises(errors.InvalidParameter, match="rescue_password: has a null character"):
@@ -136,7 +140,7 @@ def test_a_password_no_system_takes_is_refused_and_changes_nothing(rig: Rig) -> 
 
 @pytest.mark.parametrize("end", ["unrescue", "unrescue fails", "rescue fails", "abort", "deleted"])
 def test_no_end_of_a_rescue_leaves_a_password(
-    rig: Rig, end: str, caplog: pytest.LogCaptureFixture
+    rig: ConductorFixture, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     fails = {"unrescue fails": "unrescue", "rescue fails": "rescue"}.get(end)
@@ -163,7 +167,7 @@ def test_no_end_of_a_rescue_leaves_a_password(
 
 
 @pytest.mark.parametrize("waiting", [[], ["rescue"]])
-def test_a_failed_rescue_forgets_the_password(rig: Rig, waiting: list[str]) -> None:
+def test_a_failed_rescue_forgets_the_password(rig: ConductorFixture, waiting: list[str]) -> None:
     node = rig.node("active", fake_fail_verbs={"rescue": "no boot"}, fake_async_verbs=waiting)
     rig.ask("do_node_rescue", node, rescue_password="sesame")
     row = rig.reaches(node, "rescue failed")
@@ -172,7 +176,7 @@ def test_a_failed_rescue_forgets_the_password(rig: Rig, waiting: list[str]) -> N
     assert row["instance_info"] == {}
 
 
-def test_a_failed_unrescue_may_be_repeated(rig: Rig) -> None:
+def test_a_failed_unrescue_may_be_repeated(rig: ConductorFixture) -> None:
     node = rig.node("rescue", fake_fail_verbs={"unrescue": "no boot"})
     row = rig.call("do_node_unrescue", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("unrescue failed", "active")
@@ -181,7 +185,7 @@ def test_a_failed_unrescue_may_be_repeated(rig: Rig) -> None:
     assert rig.call("do_node_unrescue", node)["provision_state"] == "active"
 
 
-def test_rescue_is_refused_in_maintenance_and_without_one(rig: Rig) -> None:
+def test_rescue_is_refused_in_maintenance_and_without_one(rig: ConductorFixture) -> None:
     node = rig.node("active", maintenance=True)
     with pytest.raises(errors.NodeInMaintenance):
         rescue(rig, node)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ironic_lite.db.queries import inspection_rules, inventories, ports, traits
-from tests.db.rows import new_uuid
-from tests.flows.rig import Rig
+from tests.support.conductor_fixture import ConductorFixture
+from tests.support.database_rows import new_uuid
 
 Json = dict[str, Any]
 MAC = "52:54:00:00:00:01"
 
 
-def rule(rig: Rig, *actions: Json, priority: int = 0, **more: Any) -> str:
+def rule(rig: ConductorFixture, *actions: Json, priority: int = 0, **more: Any) -> str:
     row = {
         "uuid": new_uuid(),
         "phase": "main",
@@ -33,13 +33,13 @@ def act(name: str, /, **args: Any) -> Json:
     return {"op": name, "args": args}
 
 
-def inspected(rig: Rig, **values: Any) -> Json:
+def inspected(rig: ConductorFixture, **values: Any) -> Json:
     node = rig.node("manageable", fake_ports=[MAC], **values)
     return rig.call("inspect_hardware", node)
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a wait"])
-def test_what_rules_make_is_kept(rig: Rig, waits: bool) -> None:
+def test_what_rules_make_is_kept(rig: ConductorFixture, waits: bool) -> None:
     more = act("set-attribute", path="extra/cores", value="{inventory[cpu][count]}")
     seen = act("set-attribute", path="extra/seen", value="{node[extra][cores]}")
     rule(rig, seen, act("log", msg="{node.uuid}"))
@@ -67,7 +67,7 @@ def test_what_rules_make_is_kept(rig: Rig, waits: bool) -> None:
     assert port.extra == {"ruled": 1}
 
 
-def test_a_rule_may_fail_the_inspection(rig: Rig) -> None:
+def test_a_rule_may_fail_the_inspection(rig: ConductorFixture) -> None:
     put = act("set-attribute", path="extra/half", value=1)
     uuid = rule(rig, put, act("fail", msg="only {inventory[cpu][count]} cores"))
     row = inspected(rig)
@@ -79,13 +79,15 @@ def test_a_rule_may_fail_the_inspection(rig: Rig) -> None:
     assert rig.call("inspect_hardware", row["uuid"])["provision_state"] == "manageable"
 
 
-def test_without_rules_an_inspection_asks_for_them_once(rig: Rig) -> None:
+def test_without_rules_an_inspection_asks_for_them_once(rig: ConductorFixture) -> None:
     row = inspected(rig)
     assert (row["provision_state"], row["extra"]) == ("manageable", {})
 
 
 @pytest.mark.parametrize("wanted", ["idrac", "redfish"], ids=["absent", "other"])
-def test_a_driver_that_cannot_drive_the_node_fails_the_inspection(rig: Rig, wanted: str) -> None:
+def test_a_driver_that_cannot_drive_the_node_fails_the_inspection(
+    rig: ConductorFixture, wanted: str
+) -> None:
     rule(rig, act("set-attribute", path="driver", value=wanted))
     fakes = {f"{kind}_interface": "fake" for kind in ("power", "management", "inspect")}
     row = rig.reaches(inspected(rig, **fakes)["uuid"], "inspect failed")
@@ -93,13 +95,13 @@ def test_a_driver_that_cannot_drive_the_node_fails_the_inspection(rig: Rig, want
     assert "A rule sets the driver" in row["last_error"]
 
 
-def test_a_driver_that_can_drive_the_node_is_kept(rig: Rig) -> None:
+def test_a_driver_that_can_drive_the_node_is_kept(rig: ConductorFixture) -> None:
     rule(rig, act("set-attribute", path="driver", value="fake-hardware"))
     row = rig.reaches(inspected(rig)["uuid"], "manageable")
     assert (row["driver"], row["last_error"]) == ("fake-hardware", None)
 
 
-def test_interfaces_are_changed_if_the_node_can_be_driven_with_them(rig: Rig) -> None:
+def test_interfaces_are_changed_if_the_node_can_be_driven_with_them(rig: ConductorFixture) -> None:
     rule(rig, act("set-attribute", path="vendor_interface", value="no-vendor"))
     row = rig.reaches(inspected(rig)["uuid"], "manageable")
     assert row["vendor_interface"] == "no-vendor"
@@ -109,13 +111,13 @@ def test_interfaces_are_changed_if_the_node_can_be_driven_with_them(rig: Rig) ->
     assert "nowhere" in row["last_error"]
 
 
-def test_a_console_that_runs_keeps_its_interface(rig: Rig) -> None:
+def test_a_console_that_runs_keeps_its_interface(rig: ConductorFixture) -> None:
     rule(rig, act("set-attribute", path="console_interface", value="no-console"))
     row = rig.reaches(inspected(rig, console_enabled=True)["uuid"], "inspect failed")
     assert "while the console is enabled" in row["last_error"]
 
 
-def test_a_rule_names_nodes_by_what_is_found(rig: Rig) -> None:
+def test_a_rule_names_nodes_by_what_is_found(rig: ConductorFixture) -> None:
     rule(rig, act("set-attribute", path="name", value="cores-{inventory[cpu][count]}"))
     first = rig.reaches(inspected(rig)["uuid"], "manageable")
     assert first["name"] == f"cores-{first['properties']['cpus']}"
@@ -124,7 +126,7 @@ def test_a_rule_names_nodes_by_what_is_found(rig: Rig) -> None:
     assert first["name"] in second["last_error"]
 
 
-def test_a_rule_switches_booting_by_a_port_off(rig: Rig) -> None:
+def test_a_rule_switches_booting_by_a_port_off(rig: ConductorFixture) -> None:
     rule(rig, act("set-port-attribute", port_id=MAC, path="pxe_enabled", value=False))
     uuid = rig.reaches(inspected(rig)["uuid"], "manageable")["uuid"]
     (port,) = rig.database.read(lambda conn: ports.of_node(conn, uuid))
@@ -132,7 +134,7 @@ def test_a_rule_switches_booting_by_a_port_off(rig: Rig) -> None:
 
 
 def test_rules_of_a_file_run_among_the_others_by_their_priority(
-    build: Callable[..., Rig], tmp_path: pathlib.Path
+    build: Callable[..., ConductorFixture], tmp_path: pathlib.Path
 ) -> None:
     file = tmp_path / "rules.yaml"
     text = "- {priority: 2, actions: [{op: extend-attribute, args: {path: extra.l, value: file}}]}"
@@ -158,7 +160,7 @@ def test_rules_of_a_file_run_among_the_others_by_their_priority(
     ],
 )
 def test_which_rules_see_secrets(
-    build: Callable[..., Rig], mask: str, sensitive: bool, seen: str
+    build: Callable[..., ConductorFixture], mask: str, sensitive: bool, seen: str
 ) -> None:
     rig = build(inspection_rules__mask_secrets=mask)
     copy = act("set-attribute", path="extra/seen", value="{node.driver_info[own_password]}")

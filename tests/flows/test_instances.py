@@ -10,9 +10,9 @@ import pytest
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers
-from tests.whole import Whole
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers
+from tests.support.in_process import Whole
 
 INSTANCE = "0d9e8c4f-70a5-4f2b-9d46-9b1c3f1f7a55"
 
@@ -75,7 +75,7 @@ def test_node_with_a_lessee_keeps_it(start: Callable[..., Whole]) -> None:
 
 @pytest.mark.parametrize(("source", "wanted"), [("none", None), ("request", "p-asks")])
 def test_lessee_comes_from_where_the_option_says(
-    build: Callable[..., Rig], source: str, wanted: str | None
+    build: Callable[..., ConductorFixture], source: str, wanted: str | None
 ) -> None:
     rig = build(conductor__automatic_lessee_source=source)
     node = rig.node("available", instance_info={"project_id": "p-nova"})
@@ -83,13 +83,13 @@ def test_lessee_comes_from_where_the_option_says(
     assert rig.settled(node)["lessee"] == wanted
 
 
-def test_failed_teardown_forgets_the_instance(build: Callable[..., Rig]) -> None:
+def test_failed_teardown_forgets_the_instance(build: Callable[..., ConductorFixture]) -> None:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         if name == "tear_down":
             raise ZeroDivisionError("a bug")
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node("active", instance_uuid=INSTANCE, instance_info={"a": 1}, instance_name="i")
     row = rig.call("do_node_tear_down", node)
     assert row["provision_state"] == "error"

@@ -15,13 +15,13 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import inventories, nodes, ports
 from ironic_lite.drivers.fake import inspect
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers
 
 CARD, OTHER = "52:54:00:00:00:01", "52:54:00:00:00:02"
 
 
-def inventory(rig: Rig, node: str) -> dict[str, Any] | None:
+def inventory(rig: ConductorFixture, node: str) -> dict[str, Any] | None:
     """Return what is kept, None if nothing is."""
     try:
         found = rig.database.read(lambda conn: inventories.get(conn, node))
@@ -30,13 +30,13 @@ def inventory(rig: Rig, node: str) -> dict[str, Any] | None:
     return dict(found["inventory"])
 
 
-def cards(rig: Rig, node: str) -> dict[str, bool]:
+def cards(rig: ConductorFixture, node: str) -> dict[str, bool]:
     found = rig.database.read(lambda conn: ports.of_node(conn, node))
     return {port.address: port.pxe_enabled for port in found}
 
 
 @pytest.mark.parametrize("waiting", [[], ["inspect"]], ids=["at once", "after a wait"])
-def test_an_inspection_keeps_an_inventory(rig: Rig, waiting: list[str]) -> None:
+def test_an_inspection_keeps_an_inventory(rig: ConductorFixture, waiting: list[str]) -> None:
     node = rig.node(fake_ports=[CARD], fake_async_verbs=waiting)
     rig.ask("inspect_hardware", node)
     rig.reaches(node, "manageable")
@@ -46,7 +46,7 @@ def test_an_inspection_keeps_an_inventory(rig: Rig, waiting: list[str]) -> None:
     assert found["cpu"] == {"count": 8, "architecture": "x86_64"}
 
 
-def test_the_next_inspection_replaces_it(rig: Rig) -> None:
+def test_the_next_inspection_replaces_it(rig: ConductorFixture) -> None:
     node = rig.node(fake_ports=[CARD])
     rig.call("inspect_hardware", node)
     rig.edit(node, driver_info={"fake_ports": [OTHER]})
@@ -57,7 +57,9 @@ def test_the_next_inspection_replaces_it(rig: Rig) -> None:
     assert set(cards(rig, node)) == {CARD, OTHER}
 
 
-def test_one_that_is_too_large_to_be_kept_fails(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_too_large_to_be_kept_fails(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = rig.node(fake_ports=[CARD])
     rig.call("inspect_hardware", node)
     before = inventory(rig, node)
@@ -69,7 +71,7 @@ def test_one_that_is_too_large_to_be_kept_fails(rig: Rig, monkeypatch: pytest.Mo
     assert inventory(rig, node) == before
 
 
-def test_one_that_fails_leaves_the_last_one(rig: Rig) -> None:
+def test_one_that_fails_leaves_the_last_one(rig: ConductorFixture) -> None:
     node = rig.node(fake_fail_verbs={"inspect": "no"})
     rig.call("inspect_hardware", node)
     assert inventory(rig, node) is None
@@ -85,19 +87,19 @@ def test_one_that_fails_leaves_the_last_one(rig: Rig) -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("what", ["commit", "call"])
 def test_a_conductor_that_dies_leaves_all_or_nothing_and_no_port_twice(
-    build: Callable[..., Rig], sqlite_database: Database, what: str
+    build: Callable[..., ConductorFixture], sqlite_database: Database, what: str
 ) -> None:
     whole = 0
     for n in range(1, 9):
-        life = mortal.Life()
+        life = crashes.Life()
         rig = build(
-            mortal.database(sqlite_database, life), registry=mortal.drivers(drivers(), life)
+            crashes.database(sqlite_database, life), registry=crashes.drivers(drivers(), life)
         )
         rig.database = sqlite_database
         card = f"52:54:00:00:{n:02x}:01"
         node = rig.node(fake_ports=[card])
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask("inspect_hardware", node)
         assert rig.service.runtime.workers.wait_idle(5)
         rig.bury()
@@ -116,7 +118,7 @@ def test_a_conductor_that_dies_leaves_all_or_nothing_and_no_port_twice(
     assert 0 < whole < 8
 
 
-def test_whoever_lost_the_lock_keeps_none(rig: Rig) -> None:
+def test_whoever_lost_the_lock_keeps_none(rig: ConductorFixture) -> None:
     node = rig.node()
     with pytest.raises(errors.LockLost), rig.tasks.lock(rig.who, node) as task:
         rig.database.write(lambda conn: nodes.unlock(conn, node, token=str(task._token)))
@@ -126,7 +128,7 @@ def test_whoever_lost_the_lock_keeps_none(rig: Rig) -> None:
 
 
 def test_a_card_of_another_node_is_told_of_and_stays_there(
-    rig: Rig, caplog: pytest.LogCaptureFixture
+    rig: ConductorFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     node, other = rig.node(fake_ports=[CARD, OTHER]), rig.node(fake_ports=[CARD])
     rig.call("inspect_hardware", other)
@@ -140,7 +142,7 @@ def test_a_card_of_another_node_is_told_of_and_stays_there(
     ]
 
 
-def test_a_card_nobody_boots_from_becomes_such_a_port(rig: Rig) -> None:
+def test_a_card_nobody_boots_from_becomes_such_a_port(rig: ConductorFixture) -> None:
     node = rig.node()
     with rig.tasks.lock(rig.who, node) as task:
         assert isinstance(task, Task)

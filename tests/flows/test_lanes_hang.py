@@ -9,7 +9,7 @@ import pytest
 
 from ironic_lite.conductor.watch import node_queue
 from ironic_lite.records import Node
-from tests.flows.rig import wait_for
+from tests.support.conductor_fixture import wait_for
 
 
 class Asked:

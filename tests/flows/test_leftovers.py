@@ -18,7 +18,7 @@ from ironic_lite.drivers.boot import dnsmasq, loaders
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.images import node_files as files
 from ironic_lite.images import published
-from tests.flows import rig
+from tests.support import conductor_fixture
 
 GONE = "6e0b0a1e-1d6b-4f0a-9d4e-0123456789ab"
 
@@ -34,8 +34,10 @@ def root(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 @pytest.fixture
-def conductor(sqlite_database: Database) -> Iterator[rig.Rig]:
-    made = rig.build(sqlite_database, Registry.load(Settings.read(rig.configure())))
+def conductor(sqlite_database: Database) -> Iterator[conductor_fixture.ConductorFixture]:
+    made = conductor_fixture.build(
+        sqlite_database, Registry.load(Settings.read(conductor_fixture.configure()))
+    )
     yield made
     made.bury()
 
@@ -46,7 +48,7 @@ def aged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_cleanup, "OLD_SECONDS", -60.0)
 
 
-def sweep(conductor: rig.Rig) -> None:
+def sweep(conductor: conductor_fixture.ConductorFixture) -> None:
     (act,) = (one.act for one in conductor.service._plan() if one.name == "old files")
     act()
 
@@ -59,7 +61,7 @@ def medium(root: pathlib.Path, node: str, folder: str = "media") -> pathlib.Path
 
 @pytest.mark.parametrize("folder", ["media", "images"])
 def test_of_media_and_images_those_stay_that_their_node_means(
-    conductor: rig.Rig, root: pathlib.Path, aged: None, folder: str
+    conductor: conductor_fixture.ConductorFixture, root: pathlib.Path, aged: None, folder: str
 ) -> None:
     other = medium(root, "11111111-1d6b-4f0a-9d4e-0123456789ab", folder)
     node = conductor.node("available")
@@ -71,7 +73,7 @@ def test_of_media_and_images_those_stay_that_their_node_means(
 
 
 def test_while_somebody_works_on_a_node_its_files_stay(
-    conductor: rig.Rig, root: pathlib.Path, aged: None
+    conductor: conductor_fixture.ConductorFixture, root: pathlib.Path, aged: None
 ) -> None:
     """A medium is made before it is noted."""
     node = conductor.node("available")
@@ -83,7 +85,9 @@ def test_while_somebody_works_on_a_node_its_files_stay(
     assert not made.exists()
 
 
-def test_what_is_young_stays(conductor: rig.Rig, root: pathlib.Path) -> None:
+def test_what_is_young_stays(
+    conductor: conductor_fixture.ConductorFixture, root: pathlib.Path
+) -> None:
     """Also if what it is a name for is old."""
     made = medium(root, GONE)
     os.utime(made, (1, 1))
@@ -95,7 +99,7 @@ def test_what_is_young_stays(conductor: rig.Rig, root: pathlib.Path) -> None:
 
 
 def test_of_a_node_that_is_no_more_all_goes(
-    conductor: rig.Rig, root: pathlib.Path, aged: None
+    conductor: conductor_fixture.ConductorFixture, root: pathlib.Path, aged: None
 ) -> None:
     """Scripts are told by what they lead to; those of others, and everybody's, stay."""
     here = conductor.node("clean wait")
@@ -114,7 +118,7 @@ def test_of_a_node_that_is_no_more_all_goes(
 
 
 def test_what_nobody_finished_writing_goes(
-    conductor: rig.Rig, root: pathlib.Path, aged: None
+    conductor: conductor_fixture.ConductorFixture, root: pathlib.Path, aged: None
 ) -> None:
     state = pathlib.Path(config.CONF.state_path)
     parts = [root / "media/.new-a", root / ".new-b", state / "downloads/.new-c"]
@@ -140,7 +144,9 @@ def test_a_file_that_was_written_anew_meanwhile_stays(root: pathlib.Path) -> Non
     assert not file.parent.exists()
 
 
-def test_a_folder_that_is_not_there_is_not_made(conductor: rig.Rig, root: pathlib.Path) -> None:
+def test_a_folder_that_is_not_there_is_not_made(
+    conductor: conductor_fixture.ConductorFixture, root: pathlib.Path
+) -> None:
     sweep(conductor)
     assert not root.exists()
 
@@ -163,7 +169,7 @@ def hosts(root: pathlib.Path) -> Iterator[pathlib.Path]:
         conf.clear_override(name, group="dnsmasq")
 
 
-def card(conductor: rig.Rig, node: str) -> None:
+def card(conductor: conductor_fixture.ConductorFixture, node: str) -> None:
     port = {"uuid": str(uuid.uuid4()), "address": CARD, "node_uuid": node, "pxe_enabled": True}
     conductor.database.write(lambda conn: ports.insert(conn, port))
 
@@ -186,7 +192,10 @@ IGNORED = dnsmasq.ignored_line(CARD)
 
 
 def test_a_card_is_ignored_while_a_node_has_it_and_forgotten_with_its_port(
-    conductor: rig.Rig, hosts: pathlib.Path, aged: None, monkeypatch: pytest.MonkeyPatch
+    conductor: conductor_fixture.ConductorFixture,
+    hosts: pathlib.Path,
+    aged: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     node = conductor.node("available")
     card(conductor, node)
@@ -201,7 +210,7 @@ def test_a_card_is_ignored_while_a_node_has_it_and_forgotten_with_its_port(
 
 
 def test_what_leads_a_card_stays_while_its_node_boots_and_goes_in_two_steps(
-    conductor: rig.Rig, hosts: pathlib.Path, aged: None
+    conductor: conductor_fixture.ConductorFixture, hosts: pathlib.Path, aged: None
 ) -> None:
     """dnsmasq remembers what a file said that is gone, so the card is ignored first."""
     node = conductor.node("clean wait")
@@ -221,7 +230,7 @@ def test_what_leads_a_card_stays_while_its_node_boots_and_goes_in_two_steps(
 
 @pytest.mark.parametrize("moved", [False, True], ids=["deleted", "its card is another node's"])
 def test_a_card_is_not_led_for_a_node_that_has_it_no_more(
-    conductor: rig.Rig, hosts: pathlib.Path, aged: None, moved: bool
+    conductor: conductor_fixture.ConductorFixture, hosts: pathlib.Path, aged: None, moved: bool
 ) -> None:
     node = GONE
     if moved:
@@ -236,14 +245,16 @@ def test_a_card_is_not_led_for_a_node_that_has_it_no_more(
     assert said(hosts) == (IGNORED if moved else None)
 
 
-def test_what_dnsmasq_was_told_lately_stays(conductor: rig.Rig, hosts: pathlib.Path) -> None:
+def test_what_dnsmasq_was_told_lately_stays(
+    conductor: conductor_fixture.ConductorFixture, hosts: pathlib.Path
+) -> None:
     options = invited(hosts, GONE)
     sweep(conductor)
     assert (said(hosts), options.exists()) == (dnsmasq.host_line(CARD, GONE), True)
 
 
 def test_files_of_another_dhcp_server_are_nobodys(
-    conductor: rig.Rig, hosts: pathlib.Path, aged: None
+    conductor: conductor_fixture.ConductorFixture, hosts: pathlib.Path, aged: None
 ) -> None:
     options = invited(hosts, GONE)
     config.CONF.set_override("dhcp_provider", "none", group="dhcp")

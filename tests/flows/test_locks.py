@@ -19,8 +19,8 @@ from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.membership.liveness import FailureDetector
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 
 class Gate:
@@ -39,7 +39,7 @@ class Gate:
                 assert self.opened.wait(10)
             return call()
 
-        return cast(Registry, mortal.Drivers(drivers(), around))
+        return cast(Registry, crashes.Drivers(drivers(), around))
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def seize(database: Database, node: str, token: str) -> None:
     database.write(write)
 
 
-def test_a_locked_node_names_its_holder_after_some_tries(rig: Rig) -> None:
+def test_a_locked_node_names_its_holder_after_some_tries(rig: ConductorFixture) -> None:
     node = rig.node()
     rig.service.runtime.conf.set_override("node_locked_retry_interval", 0, "conductor")
     seize(rig.database, node, "other")
@@ -74,7 +74,7 @@ def test_a_locked_node_names_its_holder_after_some_tries(rig: Rig) -> None:
     assert rig.tasks.held == frozenset()
 
 
-def test_a_lock_given_back_meanwhile_is_taken(rig: Rig) -> None:
+def test_a_lock_given_back_meanwhile_is_taken(rig: ConductorFixture) -> None:
     rig.service.runtime.conf.set_override("node_locked_retry_interval", 0, "conductor")
     rig.service.runtime.conf.set_override("node_locked_retry_attempts", 2, "conductor")
     node = rig.node()
@@ -92,7 +92,7 @@ def test_a_lock_given_back_meanwhile_is_taken(rig: Rig) -> None:
     assert rig.act("provide", node)["provision_state"] == "available"
 
 
-def test_waiters_for_locks_leave_threads_for_other_calls(rig: Rig) -> None:
+def test_waiters_for_locks_leave_threads_for_other_calls(rig: ConductorFixture) -> None:
     rig.service.runtime.conf.set_override("node_locked_retry_interval", 600, "conductor")
     node = rig.node()
     seize(rig.database, node, "other")
@@ -115,7 +115,7 @@ def test_waiters_for_locks_leave_threads_for_other_calls(rig: Rig) -> None:
     assert len(refused) == len(waiters)
 
 
-def test_a_node_that_is_not_there_is_told_at_once(rig: Rig) -> None:
+def test_a_node_that_is_not_there_is_told_at_once(rig: ConductorFixture) -> None:
     asked = []
     take = rig.tasks._take
 
@@ -130,7 +130,7 @@ def test_a_node_that_is_not_there_is_told_at_once(rig: Rig) -> None:
 
 
 def test_a_worker_that_lost_its_lock_stops_and_writes_nothing_more(
-    build: Callable[..., Rig], gate: Gate
+    build: Callable[..., ConductorFixture], gate: Gate
 ) -> None:
     rig = build(registry=gate.registry())
     node = rig.node()
@@ -147,7 +147,7 @@ def test_a_worker_that_lost_its_lock_stops_and_writes_nothing_more(
 
 
 def test_a_worker_that_lost_its_lock_does_not_tear_down_what_another_works_on(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     called: list[str] = []
 
@@ -158,7 +158,7 @@ def test_a_worker_that_lost_its_lock_does_not_tear_down_what_another_works_on(
             raise errors.HardwareError(reason="the connection broke while we slept")
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node()
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
     wait_for(lambda: rig.service.runtime.workers.busy == 0)
@@ -168,7 +168,7 @@ def test_a_worker_that_lost_its_lock_does_not_tear_down_what_another_works_on(
     assert (row["last_error"], row["maintenance"]) == (None, False)
 
 
-def test_history_too_is_written_by_the_holder_only(rig: Rig) -> None:
+def test_history_too_is_written_by_the_holder_only(rig: ConductorFixture) -> None:
     node = rig.node()
     with rig.tasks.lock(rig.who, node) as task:
         seize(rig.database, node, "new owner")
@@ -179,7 +179,7 @@ def test_history_too_is_written_by_the_holder_only(rig: Rig) -> None:
     assert rig.get(node)["lock_token"] == "new owner"
 
 
-def test_a_task_that_only_looks_cannot_write(rig: Rig) -> None:
+def test_a_task_that_only_looks_cannot_write(rig: ConductorFixture) -> None:
     task = rig.tasks.look(rig.who, rig.node())
     task.node.power_state = "power on"
     with pytest.raises(errors.LockLost):
@@ -202,7 +202,7 @@ VERBS = [
 
 @pytest.mark.parametrize(("state", "method", "args"), VERBS)
 def test_a_full_pool_refuses_and_nothing_has_changed(
-    rig: Rig, state: str, method: str, args: dict[str, Any]
+    rig: ConductorFixture, state: str, method: str, args: dict[str, Any]
 ) -> None:
     workers = rig.service.runtime.workers
     node = rig.node(state)
@@ -217,7 +217,7 @@ def test_a_full_pool_refuses_and_nothing_has_changed(
         workers.leave()
 
 
-def test_the_reserve_is_for_callers(build: Callable[..., Rig]) -> None:
+def test_the_reserve_is_for_callers(build: Callable[..., ConductorFixture]) -> None:
     rig = build(
         conductor__workers_pool_size=10,
         conductor__reserved_workers_pool_percentage=20,
@@ -236,7 +236,7 @@ def test_the_reserve_is_for_callers(build: Callable[..., Rig]) -> None:
 
 
 def test_a_verb_accepted_while_the_pool_closes_is_left_to_the_next_owner(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build()
     busy, powered = rig.node(), rig.node("active")
@@ -263,7 +263,7 @@ def test_a_verb_accepted_while_the_pool_closes_is_left_to_the_next_owner(
     ],
 )
 def test_too_many_at_once_are_refused(
-    build: Callable[..., Rig], option: str, others: str, verb: tuple[str, str, Any]
+    build: Callable[..., ConductorFixture], option: str, others: str, verb: tuple[str, str, Any]
 ) -> None:
     state, method, args = verb
     rig = build(**{f"conductor__max_concurrent_{option}": 2})
@@ -282,7 +282,7 @@ def test_too_many_at_once_are_refused(
 
 @pytest.mark.parametrize("verb", [VERBS[1], VERBS[2], VERBS[3], VERBS[4]], ids=lambda verb: verb[1])
 def test_callers_at_once_of_two_conductors_do_not_exceed_a_limit(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
     make_sqlite: Callable[[], Database],
     gate: Gate,
     verb: tuple[str, str, Any],
@@ -314,7 +314,7 @@ def test_callers_at_once_of_two_conductors_do_not_exceed_a_limit(
 
 
 def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
-    build: Callable[..., Rig], gate: Gate
+    build: Callable[..., ConductorFixture], gate: Gate
 ) -> None:
     rig = build(registry=gate.registry())
     node = rig.node()
@@ -329,7 +329,7 @@ def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
 
 
 def test_a_conductor_that_renews_in_the_last_moment_keeps_its_lock(
-    build: Callable[..., Rig], gate: Gate, monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look that finds a lease ended and the taking over, its holder may wake up."""
     slow, other = build(registry=gate.registry()), build(DEFAULT__host="there")
@@ -347,7 +347,7 @@ def test_a_conductor_that_renews_in_the_last_moment_keeps_its_lock(
 
 
 def test_a_conductor_that_renews_too_late_has_lost_its_lock(
-    build: Callable[..., Rig], gate: Gate, monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, other = build(registry=gate.registry()), build(DEFAULT__host="there")
     node = slow.node()
@@ -362,7 +362,7 @@ def test_a_conductor_that_renews_too_late_has_lost_its_lock(
 
 
 def test_a_conductor_that_has_renewed_nothing_since_its_start_takes_nothing_over(
-    build: Callable[..., Rig], gate: Gate, monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that fills up right after its start keeps it from writing, and the living as well."""
     slow = build(registry=gate.registry())
@@ -378,7 +378,10 @@ def test_a_conductor_that_has_renewed_nothing_since_its_start_takes_nothing_over
 
 
 def lease_ends(
-    slow: Rig, other: Rig, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]
+    slow: ConductorFixture,
+    other: ConductorFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    meanwhile: Callable[[], None],
 ) -> list[str]:
     """Let the other one see the leases of the slow one end; return what it tries to take.
 

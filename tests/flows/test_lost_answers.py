@@ -18,7 +18,7 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
-from tests.flows.rig import Rig, listed, wait_for
+from tests.support.conductor_fixture import ConductorFixture, listed, wait_for
 
 HOUR: dict[str, Any] = {"fake_async_steps": ["*"], "fake_step_seconds": 3600}
 
@@ -99,7 +99,7 @@ CASES = {
 }
 
 
-def begins(rig: Rig, case: Case) -> str:
+def begins(rig: ConductorFixture, case: Case) -> str:
     """Return a node that is where the case begins."""
     if case.before == "clean wait":
         node = rig.node(**HOUR)
@@ -125,7 +125,9 @@ def losing(sqlite_database: Database) -> Losing:
     return Losing(sqlite_database)
 
 
-def conductor(build: Callable[..., Rig], database: Database, losing: Losing) -> Rig:
+def conductor(
+    build: Callable[..., ConductorFixture], database: Database, losing: Losing
+) -> ConductorFixture:
     rig = build(cast(Database, losing), conductor__node_locked_retry_interval=0)
     rig.database = database
     return rig
@@ -133,7 +135,7 @@ def conductor(build: Callable[..., Rig], database: Database, losing: Losing) -> 
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_answer_that_is_lost_once_is_found_out(
-    build: Callable[..., Rig], sqlite_database: Database, losing: Losing, name: str
+    build: Callable[..., ConductorFixture], sqlite_database: Database, losing: Losing, name: str
 ) -> None:
     """The caller hears nothing of it: what he has asked for is done, and done once."""
     case, lost = CASES[name], 0
@@ -155,7 +157,7 @@ def test_an_answer_that_is_lost_once_is_found_out(
 @pytest.mark.parametrize("away", [False, True], ids=["back", "away"])
 @pytest.mark.parametrize("name", CASES)
 def test_who_is_told_that_nobody_knows_leaves_no_lock_and_nothing_half_done(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
     sqlite_database: Database,
     losing: Losing,
     name: str,
@@ -189,13 +191,13 @@ def end_leases(conn: Connection) -> None:
     conn.execute(models.nodes.update().where(held), {"lock_expires": nodes.ENDED})
 
 
-def settled(rig: Rig, node: str, case: Case) -> dict[str, Any] | None:
+def settled(rig: ConductorFixture, node: str, case: Case) -> dict[str, Any] | None:
     row = rig.get(node)
     idle = rig.service.runtime.workers.busy == 0 and row["reservation"] is None
     return row if idle and row["provision_state"] in (case.before, case.end) else None
 
 
-def at_rest(rig: Rig, node: str, row: dict[str, Any]) -> None:
+def at_rest(rig: ConductorFixture, node: str, row: dict[str, Any]) -> None:
     """Check that nothing is left of the request."""
     assert rig.service.runtime.workers.wait_idle(5)
     assert rig.tasks.held == frozenset()
@@ -207,7 +209,7 @@ def at_rest(rig: Rig, node: str, row: dict[str, Any]) -> None:
 
 
 def test_the_lock_of_a_heartbeat_whose_answer_is_lost_is_known_as_ours(
-    build: Callable[..., Rig], sqlite_database: Database, losing: Losing
+    build: Callable[..., ConductorFixture], sqlite_database: Database, losing: Losing
 ) -> None:
     rig = conductor(build, sqlite_database, losing)
     done: list[Task] = []

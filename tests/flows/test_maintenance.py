@@ -15,7 +15,7 @@ import pytest
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes, sweeps
-from tests.flows.rig import Rig
+from tests.support.conductor_fixture import ConductorFixture
 
 
 def _overdue(database: Database) -> list[str]:
@@ -54,16 +54,16 @@ TOKEN = "t" * 43
 
 
 @pytest.fixture
-def strict(build: Callable[..., Rig]) -> Rig:
+def strict(build: Callable[..., ConductorFixture]) -> ConductorFixture:
     """A conductor that goes on with nothing during maintenance."""
     return build(conductor__allow_provisioning_in_maintenance=False)
 
 
-def put_aside(rig: Rig, node: str) -> None:
+def put_aside(rig: ConductorFixture, node: str) -> None:
     rig.edit(node, maintenance=True, maintenance_reason="a smell of smoke")
 
 
-def test_a_timer_ends_the_clean_of_a_node_in_maintenance(strict: Rig) -> None:
+def test_a_timer_ends_the_clean_of_a_node_in_maintenance(strict: ConductorFixture) -> None:
     node = strict.node(**HOUR)
     strict.clean(node, ABORTABLE, STUBBORN)
     put_aside(strict, node)
@@ -80,7 +80,7 @@ def test_a_timer_ends_the_clean_of_a_node_in_maintenance(strict: Rig) -> None:
 
 
 def test_a_step_that_must_not_be_cut_short_ends_before_maintenance_stops_the_rest(
-    strict: Rig,
+    strict: ConductorFixture,
 ) -> None:
     node = strict.node(**HOUR)
     strict.clean(node, STUBBORN, ABORTABLE)
@@ -91,7 +91,7 @@ def test_a_step_that_must_not_be_cut_short_ends_before_maintenance_stops_the_res
     assert strict.step_states(node) == ["done", "skipped"]
 
 
-def test_what_is_allowed_goes_on_in_maintenance(rig: Rig) -> None:
+def test_what_is_allowed_goes_on_in_maintenance(rig: ConductorFixture) -> None:
     node = rig.node(**HOUR)
     rig.clean(node, ABORTABLE)
     put_aside(rig, node)
@@ -109,7 +109,7 @@ def test_what_is_allowed_goes_on_in_maintenance(rig: Rig) -> None:
     ],
 )
 def test_a_heartbeat_in_maintenance_ends_what_the_node_was_doing(
-    strict: Rig, state: str, end: str
+    strict: ConductorFixture, state: str, end: str
 ) -> None:
     node = strict.node(state, driver_internal_info={"agent_secret_token": TOKEN})
     put_aside(strict, node)
@@ -120,7 +120,7 @@ def test_a_heartbeat_in_maintenance_ends_what_the_node_was_doing(
     assert row["driver_internal_info"].get("agent_url") is None
 
 
-def test_what_was_held_in_maintenance_ends_when_it_is_let_go(strict: Rig) -> None:
+def test_what_was_held_in_maintenance_ends_when_it_is_let_go(strict: ConductorFixture) -> None:
     node = strict.node()
     strict.clean(node, "power.hold", ABORTABLE)
     put_aside(strict, node)
@@ -129,14 +129,16 @@ def test_what_was_held_in_maintenance_ends_when_it_is_let_go(strict: Rig) -> Non
     assert strict.started(node) == ["power.hold"]
 
 
-def test_a_ramdisk_in_maintenance_may_still_report_what_it_has_found(strict: Rig) -> None:
+def test_a_ramdisk_in_maintenance_may_still_report_what_it_has_found(
+    strict: ConductorFixture,
+) -> None:
     node = strict.node("inspect wait")
     put_aside(strict, node)
     strict.ring(node)
     strict.reaches(node, "manageable")
 
 
-def test_deleting_an_instance_in_maintenance_does_not_clean(strict: Rig) -> None:
+def test_deleting_an_instance_in_maintenance_does_not_clean(strict: ConductorFixture) -> None:
     node = strict.node("active", instance_info={"image": "x"})
     put_aside(strict, node)
     strict.ask("do_node_tear_down", node)
@@ -146,7 +148,7 @@ def test_deleting_an_instance_in_maintenance_does_not_clean(strict: Rig) -> None
 
 
 def test_what_a_dead_conductor_left_in_maintenance_is_not_run_again(
-    build: Callable[..., Rig], sqlite_database: Database
+    build: Callable[..., ConductorFixture], sqlite_database: Database
 ) -> None:
     first = build()
     steps = [{"interface": "deploy", "step": "erase_devices"}]

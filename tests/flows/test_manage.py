@@ -10,11 +10,11 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.conductor.flows import verify
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers
 
 
-def test_manage_asks_the_machine_and_ends_manageable(rig: Rig) -> None:
+def test_manage_asks_the_machine_and_ends_manageable(rig: ConductorFixture) -> None:
     node = rig.node("enroll", last_error="an old one")
     row = rig.act("manage", node)
     assert row["provision_state"] == "manageable"
@@ -29,7 +29,7 @@ def test_manage_asks_the_machine_and_ends_manageable(rig: Rig) -> None:
     assert row["run_uuid"] is None
 
 
-def test_how_the_machine_boots_is_noted(rig: Rig) -> None:
+def test_how_the_machine_boots_is_noted(rig: ConductorFixture) -> None:
     notes = {"driver_notes": {"fake_boot_mode": "uefi", "fake_secure_boot": True}}
     row = rig.act("manage", rig.node("enroll", driver_internal_info=notes))
     assert (row["provision_state"], row["boot_mode"], row["secure_boot"]) == (
@@ -39,7 +39,7 @@ def test_how_the_machine_boots_is_noted(rig: Rig) -> None:
     )
 
 
-def test_a_bmc_that_cannot_tell_how_it_boots_leaves_what_is_noted(rig: Rig) -> None:
+def test_a_bmc_that_cannot_tell_how_it_boots_leaves_what_is_noted(rig: ConductorFixture) -> None:
     node = rig.node("enroll", management_interface="noop", secure_boot=True)
     row = rig.act("manage", node)
     assert (row["provision_state"], row["secure_boot"]) == ("manageable", True)
@@ -47,7 +47,7 @@ def test_a_bmc_that_cannot_tell_how_it_boots_leaves_what_is_noted(rig: Rig) -> N
 
 @pytest.mark.parametrize("name", ["get_boot_mode", "detect_vendor"])
 def test_who_has_lost_the_node_notes_nothing_and_switches_nothing(
-    build: Callable[..., Rig], name: str
+    build: Callable[..., ConductorFixture], name: str
 ) -> None:
     calls: list[str] = []
 
@@ -58,7 +58,7 @@ def test_who_has_lost_the_node_notes_nothing_and_switches_nothing(
         return call()
 
     more = (name, "set_power_state")
-    lost = cast(Registry, mortal.Drivers(drivers(), around, more=more))
+    lost = cast(Registry, crashes.Drivers(drivers(), around, more=more))
     rig = build(registry=lost, conductor__power_off_after_verify=True)
     node = rig.node("enroll", power_state="power on")
     rig.ask("do_provisioning_action", node, action="manage")
@@ -77,7 +77,7 @@ def test_who_has_lost_the_node_notes_nothing_and_switches_nothing(
     ],
 )
 def test_who_made_the_machine_is_noted_unless_somebody_has_said_so(
-    rig: Rig, properties: dict[str, object], told: str | None, noted: dict[str, object]
+    rig: ConductorFixture, properties: dict[str, object], told: str | None, noted: dict[str, object]
 ) -> None:
     given = {} if told is None else {"fake_vendor": told}
     row = rig.act("manage", rig.node("enroll", properties=properties, **given))
@@ -92,7 +92,7 @@ def test_who_made_the_machine_is_noted_unless_somebody_has_said_so(
     ],
 )
 def test_a_machine_that_does_not_answer_goes_back_to_enroll(
-    rig: Rig, told: dict[str, object], said: str
+    rig: ConductorFixture, told: dict[str, object], said: str
 ) -> None:
     node = rig.node("enroll", **told)
     row = rig.act("manage", node)
@@ -103,7 +103,7 @@ def test_a_machine_that_does_not_answer_goes_back_to_enroll(
     assert rig.run(node)["state"] == "failed"
 
 
-def test_verification_may_end_with_the_power_off(build: Callable[..., Rig]) -> None:
+def test_verification_may_end_with_the_power_off(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__power_off_after_verify=True)
     on = {"driver_notes": {"fake_power_state": "power on"}}
     node = rig.node("enroll", driver_internal_info=on)
@@ -113,14 +113,14 @@ def test_verification_may_end_with_the_power_off(build: Callable[..., Rig]) -> N
 
 
 @pytest.mark.parametrize("state", ["available", "inspect failed", "adopt failed"])
-def test_manage_leaves_a_state_at_rest_without_work(rig: Rig, state: str) -> None:
+def test_manage_leaves_a_state_at_rest_without_work(rig: ConductorFixture, state: str) -> None:
     node = rig.node(state)
     row = rig.act("manage", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("manageable", None)
     assert rig.path(node) == ["manageable"]
 
 
-def test_manage_from_clean_failed_changes_the_state_only(rig: Rig) -> None:
+def test_manage_from_clean_failed_changes_the_state_only(rig: ConductorFixture) -> None:
     kept = {
         "last_error": "it broke",
         "maintenance": True,
@@ -134,7 +134,9 @@ def test_manage_from_clean_failed_changes_the_state_only(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("verb", ["provide", "cleaned"])
-def test_a_failed_clean_can_be_repeated_although_in_maintenance(rig: Rig, verb: str) -> None:
+def test_a_failed_clean_can_be_repeated_although_in_maintenance(
+    rig: ConductorFixture, verb: str
+) -> None:
     node = rig.node(
         "clean failed",
         target_provision_state="manageable",
@@ -146,7 +148,7 @@ def test_a_failed_clean_can_be_repeated_although_in_maintenance(rig: Rig, verb: 
     assert rig.started(node) == ["deploy.erase_devices_metadata", "deploy.erase_devices"]
 
 
-def test_a_failed_clean_can_be_skipped(rig: Rig) -> None:
+def test_a_failed_clean_can_be_skipped(rig: ConductorFixture) -> None:
     node = rig.node("clean failed", target_provision_state="available", maintenance=True)
     row = rig.act("available", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("available", None)
@@ -154,7 +156,7 @@ def test_a_failed_clean_can_be_skipped(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("verb", ["provide", "cleaned", "available"])
-def test_a_retired_node_is_not_made_available(rig: Rig, verb: str) -> None:
+def test_a_retired_node_is_not_made_available(rig: ConductorFixture, verb: str) -> None:
     node = rig.node("clean failed", retired=True)
     before = rig.get(node)
     with pytest.raises(errors.NodeRetired):
@@ -164,7 +166,7 @@ def test_a_retired_node_is_not_made_available(rig: Rig, verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["provide", "cleaned"])
 def test_an_option_keeps_nodes_in_maintenance_from_cleaning(
-    build: Callable[..., Rig], verb: str
+    build: Callable[..., ConductorFixture], verb: str
 ) -> None:
     rig = build(conductor__allow_provisioning_in_maintenance=False)
     node = rig.node("manageable", maintenance=True)
@@ -173,7 +175,7 @@ def test_an_option_keeps_nodes_in_maintenance_from_cleaning(
     assert rig.get(node)["provision_state"] == "manageable"
 
 
-def test_adoption_takes_in_a_running_machine(rig: Rig) -> None:
+def test_adoption_takes_in_a_running_machine(rig: ConductorFixture) -> None:
     node = rig.node()
     row = rig.act("adopt", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("active", None)
@@ -181,7 +183,7 @@ def test_adoption_takes_in_a_running_machine(rig: Rig) -> None:
     assert rig.path(node) == ["adopting", "active"]
 
 
-def test_a_failed_adoption_says_why_and_can_be_repeated(rig: Rig) -> None:
+def test_a_failed_adoption_says_why_and_can_be_repeated(rig: ConductorFixture) -> None:
     node = rig.node(fake_fail_verbs={"adopt": "no instance"})
     row = rig.act("adopt", node)
     assert (row["provision_state"], row["target_provision_state"]) == ("adopt failed", "active")
@@ -192,7 +194,7 @@ def test_a_failed_adoption_says_why_and_can_be_repeated(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("state", ["active", "cleaning", "clean wait", "deploying", "deleting"])
-def test_an_impossible_verb_changes_nothing(rig: Rig, state: str) -> None:
+def test_an_impossible_verb_changes_nothing(rig: ConductorFixture, state: str) -> None:
     node = rig.node(state)
     before = rig.get(node)
     with pytest.raises(errors.InvalidState):
@@ -201,16 +203,16 @@ def test_an_impossible_verb_changes_nothing(rig: Rig, state: str) -> None:
     assert rig.events(node) == []
 
 
-def test_an_unknown_action_is_refused(rig: Rig) -> None:
+def test_an_unknown_action_is_refused(rig: ConductorFixture) -> None:
     with pytest.raises(errors.InvalidParameter, match="dance"):
         rig.act("dance", rig.node())
 
 
 def test_a_machine_that_does_not_say_whether_it_is_on_is_not_taken(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verify, "_PAUSES", (0.0, 0.0))
-    mute = mortal.Drivers(
+    mute = crashes.Drivers(
         drivers(),
         lambda kind, name, call: None if name == "get_power_state" else call(),
     )

@@ -15,16 +15,16 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry, Settings
-from tests.flows import rig as rigs
-from tests.flows.rig import Rig
+from tests.support import conductor_fixture
+from tests.support.conductor_fixture import ConductorFixture
 
 GONE = "retro"
 WAY = "To use retro, add it to [DEFAULT]enabled_deploy_interfaces and restart the conductor."
 
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 
 
-def lease(rig: Rig, node: str, *, seconds: float) -> None:
+def lease(rig: ConductorFixture, node: str, *, seconds: float) -> None:
     """Let a node seem to be held by an earlier life of this conductor."""
 
     def write(conn: Any) -> bool:
@@ -35,7 +35,7 @@ def lease(rig: Rig, node: str, *, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("kind", base.KINDS)
-def test_at_rest_it_keeps_the_name_and_verbs_are_refused(rig: Rig, kind: str) -> None:
+def test_at_rest_it_keeps_the_name_and_verbs_are_refused(rig: ConductorFixture, kind: str) -> None:
     node = rig.node("manageable", **{f"{kind}_interface": GONE})
     before = rig.get(node)
     for ask in (
@@ -51,7 +51,7 @@ def test_at_rest_it_keeps_the_name_and_verbs_are_refused(rig: Rig, kind: str) ->
     assert rig.get(node)["reservation"] is None
 
 
-def test_named_anew_it_works_again(rig: Rig) -> None:
+def test_named_anew_it_works_again(rig: ConductorFixture) -> None:
     node = rig.node("manageable", deploy_interface=GONE)
     rig.edit(node, deploy_interface="fake")
     assert rig.act("provide", node)["provision_state"] == "available"
@@ -92,7 +92,7 @@ def test_a_lock_of_an_earlier_life_does_not_outlive_its_interface(
     node = before.node("manageable", deploy_interface=GONE, target_power_state="power on")
     lease(before, node, seconds=60)
     after = build(sqlite_database)
-    found = rigs.wait_for(lambda: (row := after.settled(node))["last_error"] and row)
+    found = conductor_fixture.wait_for(lambda: (row := after.settled(node))["last_error"] and row)
     assert found["target_power_state"] is None
     after.edit(node, deploy_interface="fake")
 
@@ -107,7 +107,7 @@ def test_a_hardware_type_that_is_gone_ends_as_its_interfaces_do(
     assert "steam-engine" in ended["last_error"]
 
 
-def test_a_timer_that_rings_ends_the_wait(rig: Rig) -> None:
+def test_a_timer_that_rings_ends_the_wait(rig: ConductorFixture) -> None:
     node = rig.node(
         "clean wait", target_provision_state="available", deploy_interface=GONE, wake_at=clock.now()
     )
@@ -148,7 +148,7 @@ def test_no_sweep_stumbles_over_it(build: Build, caplog: pytest.LogCaptureFixtur
 
 def test_whatever_is_left_of_a_driver_refuses_only_what_is_missing() -> None:
     settings = dataclasses.replace(
-        Settings.read(rigs.configure()), hardware_types=["fake-hardware"]
+        Settings.read(conductor_fixture.configure()), hardware_types=["fake-hardware"]
     )
     found = Registry.load(settings)
     whole = found.driver_for("fake-hardware", {})

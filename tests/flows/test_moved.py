@@ -18,7 +18,7 @@ from ironic_lite.drivers.boot import network
 from ironic_lite.drivers.fake.console import FakeConsole
 from ironic_lite.drivers.registry import Registry, Settings
 from ironic_lite.membership import ring
-from tests.flows import rig
+from tests.support import conductor_fixture
 
 OPTIONS: dict[str, Any] = {"DEFAULT__enabled_boot_interfaces": ["fake", "ipxe"]}
 
@@ -40,14 +40,14 @@ def root(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 @pytest.fixture
-def start(sqlite_database: Database) -> Iterator[Callable[..., rig.Rig]]:
+def start(sqlite_database: Database) -> Iterator[Callable[..., conductor_fixture.ConductorFixture]]:
     """A function that starts a conductor of this name."""
     started = []
-    drivers = Registry.load(Settings.read(rig.configure(**OPTIONS)))
+    drivers = Registry.load(Settings.read(conductor_fixture.configure(**OPTIONS)))
 
-    def begin(host: str, **values: Any) -> rig.Rig:
+    def begin(host: str, **values: Any) -> conductor_fixture.ConductorFixture:
         options = {**OPTIONS, "DEFAULT__host": host, **values}
-        started.append(rig.build(sqlite_database, drivers, **options))
+        started.append(conductor_fixture.build(sqlite_database, drivers, **options))
         return started[-1]
 
     yield begin
@@ -55,7 +55,9 @@ def start(sqlite_database: Database) -> Iterator[Callable[..., rig.Rig]]:
         one.bury()
 
 
-def waiting(conductor: rig.Rig, tmp_path: pathlib.Path, state: str = "clean wait") -> str:
+def waiting(
+    conductor: conductor_fixture.ConductorFixture, tmp_path: pathlib.Path, state: str = "clean wait"
+) -> str:
     """Add a node whose ramdisk was booted by a conductor that is no more."""
     info = {}
     for name in ("deploy_kernel", "deploy_ramdisk"):
@@ -72,18 +74,18 @@ def waiting(conductor: rig.Rig, tmp_path: pathlib.Path, state: str = "clean wait
     return node
 
 
-def sweep(conductor: rig.Rig) -> None:
+def sweep(conductor: conductor_fixture.ConductorFixture) -> None:
     (act,) = (one.act for one in conductor.service._plan() if one.name == "moved nodes")
     act()
     idle(conductor)
 
 
-def look(watch: local_state.LocalState, conductor: rig.Rig) -> None:
+def look(watch: local_state.LocalState, conductor: conductor_fixture.ConductorFixture) -> None:
     watch.sweep()
     idle(conductor)
 
 
-def idle(conductor: rig.Rig) -> None:
+def idle(conductor: conductor_fixture.ConductorFixture) -> None:
     assert conductor.service.runtime.workers.wait_idle(10)
 
 
@@ -94,7 +96,10 @@ def scripts(root: pathlib.Path) -> list[str]:
 
 @pytest.mark.parametrize("state", ["clean wait", "wait call-back", "active", "rescue"])
 def test_the_new_owner_writes_what_the_machine_boots_from(
-    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path, state: str
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    state: str,
 ) -> None:
     conductor = start("here")
     node = waiting(conductor, tmp_path, state)
@@ -110,7 +115,9 @@ def test_the_new_owner_writes_what_the_machine_boots_from(
 
 
 def test_a_leave_is_followed_at_once_and_otherwise_nothing_is_done(
-    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
     here, there = start("here"), start("there")
     (follow,) = (one.act for one in here.service._plan() if one.name == "joins and leaves")
@@ -128,7 +135,10 @@ def test_a_leave_is_followed_at_once_and_otherwise_nothing_is_done(
 
 @pytest.mark.parametrize("state", ["available", "enroll", "clean failed"])
 def test_who_boots_nothing_by_itself_needs_nothing(
-    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path, state: str
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
+    state: str,
 ) -> None:
     conductor = start("here")
     waiting(conductor, tmp_path, state)
@@ -137,7 +147,9 @@ def test_who_boots_nothing_by_itself_needs_nothing(
 
 
 def test_each_conductor_looks_after_its_own(
-    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
     one, _ = start("one"), start("two")
     nodes = {waiting(one, tmp_path) for _ in range(8)}
@@ -149,7 +161,9 @@ def test_each_conductor_looks_after_its_own(
 
 
 def test_what_cannot_be_rebuilt_now_is_tried_again(
-    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
     conductor = start("here")
     node, other = waiting(conductor, tmp_path), waiting(conductor, tmp_path)
@@ -168,7 +182,9 @@ def test_what_cannot_be_rebuilt_now_is_tried_again(
 
 
 def test_a_bug_with_one_node_leaves_no_other_without_its_files(
-    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
     conductor = start("here")
     broken, other = waiting(conductor, tmp_path), waiting(conductor, tmp_path)
@@ -180,7 +196,9 @@ def test_a_bug_with_one_node_leaves_no_other_without_its_files(
 
 
 def test_a_node_is_looked_at_once_per_owner(
-    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
     conductor = start("here")
     waiting(conductor, tmp_path)
@@ -193,7 +211,9 @@ def test_a_node_is_looked_at_once_per_owner(
 
 
 def test_a_node_that_another_one_has_moved_is_looked_at_again(
-    start: Callable[..., rig.Rig], root: pathlib.Path, tmp_path: pathlib.Path
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    root: pathlib.Path,
+    tmp_path: pathlib.Path,
 ) -> None:
     """Calls go to another one while its owner is silent; it comes back and owns the node still."""
     conductor, stand_in = start("here"), start("there")
@@ -212,7 +232,9 @@ def test_a_node_that_another_one_has_moved_is_looked_at_again(
 
 @pytest.mark.parametrize("state", ["active", "available", "clean failed"])
 def test_a_console_that_was_started_is_started_by_the_new_owner(
-    start: Callable[..., rig.Rig], monkeypatch: pytest.MonkeyPatch, state: str
+    start: Callable[..., conductor_fixture.ConductorFixture],
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
 ) -> None:
     asked: list[str] = []
 
@@ -270,7 +292,7 @@ class Slow:
 
 
 def test_a_slow_machine_holds_up_neither_the_sweep_nor_the_others(
-    start: Callable[..., rig.Rig],
+    start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -280,8 +302,10 @@ def test_a_slow_machine_holds_up_neither_the_sweep_nor_the_others(
     machines = Slow(monkeypatch, slow)
     watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
     watch.sweep()
-    rig.wait_for(lambda: set(machines.begun) == {slow, *others})
-    rig.wait_for(lambda: all(conductor.get(one)["reservation"] is None for one in others))
+    conductor_fixture.wait_for(lambda: set(machines.begun) == {slow, *others})
+    conductor_fixture.wait_for(
+        lambda: all(conductor.get(one)["reservation"] is None for one in others)
+    )
     watch.sweep()
     machines.go_on.set()
     idle(conductor)
@@ -290,7 +314,7 @@ def test_a_slow_machine_holds_up_neither_the_sweep_nor_the_others(
 
 
 def test_who_may_boot_soonest_comes_first(
-    start: Callable[..., rig.Rig],
+    start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -307,7 +331,7 @@ def test_who_may_boot_soonest_comes_first(
 
 
 def test_so_many_at_once_and_no_more(
-    start: Callable[..., rig.Rig],
+    start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -317,7 +341,7 @@ def test_so_many_at_once_and_no_more(
     machines = Slow(monkeypatch)
     watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
     watch.sweep()
-    rig.wait_for(lambda: len(machines.begun) == 3)
+    conductor_fixture.wait_for(lambda: len(machines.begun) == 3)
     watch.sweep()
     machines.go_on.set()
     idle(conductor)

@@ -10,8 +10,8 @@ import pytest
 
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
 Work = Callable[[Connection], Any]
 
@@ -56,12 +56,12 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 
 
 @pytest.fixture
-def watched(watch: Watch, build: Callable[..., Rig]) -> Rig:
+def watched(watch: Watch, build: Callable[..., ConductorFixture]) -> ConductorFixture:
     more = ("get_boot_device", "set_boot_device", "set_indicator_state", "inject_nmi")
-    return build(registry=cast(Registry, mortal.Drivers(drivers(), watch.around, more=more)))
+    return build(registry=cast(Registry, crashes.Drivers(drivers(), watch.around, more=more)))
 
 
-def lead_a_life(rig: Rig) -> None:
+def lead_a_life(rig: ConductorFixture) -> None:
     """Take a machine through every verb, change its power, and give it orders."""
     node = rig.node("enroll")
     rig.act("manage", node)
@@ -85,7 +85,9 @@ def lead_a_life(rig: Rig) -> None:
     assert rig.act("adopt", node)["provision_state"] == "active"
 
 
-def test_no_driver_is_called_with_a_transaction_open(watched: Rig, watch: Watch) -> None:
+def test_no_driver_is_called_with_a_transaction_open(
+    watched: ConductorFixture, watch: Watch
+) -> None:
     lead_a_life(watched)
     assert watch.inside == set()
     assert watch.asked >= {
@@ -101,7 +103,9 @@ def test_no_driver_is_called_with_a_transaction_open(watched: Rig, watch: Watch)
     }
 
 
-def test_a_call_with_a_transaction_open_would_be_seen(watched: Rig, watch: Watch) -> None:
+def test_a_call_with_a_transaction_open_would_be_seen(
+    watched: ConductorFixture, watch: Watch
+) -> None:
     task = watched.tasks.look(watched.who, watched.node())
     watched.database.read(lambda _conn: task.driver.power.get_power_state(task))
     assert watch.inside == {"power.get_power_state"}

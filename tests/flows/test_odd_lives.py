@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.flows.rig import Rig, listed
+from tests.support.conductor_fixture import ConductorFixture, listed
 
 
 @pytest.mark.parametrize("state", ["error", "clean failed", "deploy failed"])
-def test_a_power_change_leaves_the_reason_of_a_failure(rig: Rig, state: str) -> None:
+def test_a_power_change_leaves_the_reason_of_a_failure(rig: ConductorFixture, state: str) -> None:
     node = rig.node(state, last_error="The disk burns.")
     row = rig.call("change_node_power_state", node, target="power on")
     assert (row["power_state"], row["last_error"]) == ("power on", "The disk burns.")
 
 
-def test_a_power_change_of_a_sound_node_forgets_what_was(rig: Rig) -> None:
+def test_a_power_change_of_a_sound_node_forgets_what_was(rig: ConductorFixture) -> None:
     node = rig.node("manageable", last_error="The disk burnt.")
     assert rig.call("change_node_power_state", node, target="power on")["last_error"] is None
 
@@ -31,7 +31,7 @@ WAIT: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("kind", WAIT)
-def test_a_failed_deletion_shows_no_step_of_what_it_ended(rig: Rig, kind: str) -> None:
+def test_a_failed_deletion_shows_no_step_of_what_it_ended(rig: ConductorFixture, kind: str) -> None:
     before, method, steps = WAIT[kind]
     node = rig.node(before, fake_fail_verbs={"delete": "no"})
     row = rig.call(method, node, **{f"{kind}_steps": steps})

@@ -14,8 +14,8 @@ from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain.states import UNSTABLE, State
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 
 IMAGE = "http://192.0.2.1/tools.iso"
 ORDERS: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -31,13 +31,13 @@ ORDERS: tuple[tuple[str, dict[str, Any], str], ...] = (
 by_worker = pytest.mark.parametrize(("method", "args", "call"), ORDERS, ids=[o[0] for o in ORDERS])
 
 
-def kept(rig: Rig, node: str) -> dict[str, Any]:
+def kept(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Return what the fake machine remembers."""
     found: dict[str, Any] = rig.get(node)["driver_internal_info"].get("driver_notes", {})
     return found
 
 
-def told(rig: Rig, node: str) -> list[tuple[str, Any]]:
+def told(rig: ConductorFixture, node: str) -> list[tuple[str, Any]]:
     """Return event and order of each event about the BMC."""
     return [(one["event"], (one["data"] or {})) for one in rig.events(node, "management")]
 
@@ -45,7 +45,7 @@ def told(rig: Rig, node: str) -> list[tuple[str, Any]]:
 # -- what comes of them ----------------------------------------------------------------------
 
 
-def test_a_boot_mode_is_set_on_the_machine_and_on_the_node(rig: Rig) -> None:
+def test_a_boot_mode_is_set_on_the_machine_and_on_the_node(rig: ConductorFixture) -> None:
     node = rig.node(last_error="old")
     row = rig.call("change_node_boot_mode", node, mode="uefi")
     assert (row["boot_mode"], row["last_error"], row["reservation"]) == ("uefi", None, None)
@@ -56,14 +56,16 @@ def test_a_boot_mode_is_set_on_the_machine_and_on_the_node(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("state", [True, False])
-def test_secure_boot_is_switched(rig: Rig, state: bool) -> None:
+def test_secure_boot_is_switched(rig: ConductorFixture, state: bool) -> None:
     notes = {"driver_notes": {"fake_secure_boot": not state}}
     node = rig.node(secure_boot=not state, driver_internal_info=notes)
     row = rig.call("change_node_secure_boot", node, state=state)
     assert (row["secure_boot"], kept(rig, node)) == (state, {"fake_secure_boot": state})
 
 
-def test_a_machine_that_is_so_already_is_left_alone_and_known_from_then_on(rig: Rig) -> None:
+def test_a_machine_that_is_so_already_is_left_alone_and_known_from_then_on(
+    rig: ConductorFixture,
+) -> None:
     fail = {"management.set_boot_mode": "no", "management.set_secure_boot_state": "no"}
     notes = {"driver_notes": {"fake_boot_mode": "bios"}}
     node = rig.node(fake_fail_calls=fail, driver_internal_info=notes)
@@ -85,7 +87,7 @@ def test_a_machine_that_is_so_already_is_left_alone_and_known_from_then_on(rig: 
     ],
 )
 def test_who_has_lost_the_node_before_it_is_set_does_not_set_it(
-    build: Callable[..., Rig], asked: str, set_: str, order: tuple[str, dict[str, Any]]
+    build: Callable[..., ConductorFixture], asked: str, set_: str, order: tuple[str, dict[str, Any]]
 ) -> None:
     calls: list[str] = []
 
@@ -95,7 +97,7 @@ def test_who_has_lost_the_node_before_it_is_set_does_not_set_it(
             raise errors.LockLost(node="n")
         return call()
 
-    lost = mortal.Drivers(drivers(), around, more=(asked, set_))
+    lost = crashes.Drivers(drivers(), around, more=(asked, set_))
     rig = build(registry=cast(Registry, lost))
     node = rig.node()
     method, args = order
@@ -105,7 +107,7 @@ def test_who_has_lost_the_node_before_it_is_set_does_not_set_it(
     assert set_ not in calls
 
 
-def test_an_image_goes_in_and_out_and_its_password_stays_secret(rig: Rig) -> None:
+def test_an_image_goes_in_and_out_and_its_password_stays_secret(rig: ConductorFixture) -> None:
     node = rig.node("active")
     url = "https://reader:s3cret@192.0.2.1/tools.iso?key=s3cret"
     row = rig.call("attach_virtual_media", node, device_type="cdrom", image_url=url)
@@ -130,7 +132,7 @@ def test_an_image_goes_in_and_out_and_its_password_stays_secret(rig: Rig) -> Non
 
 @by_worker
 def test_a_machine_that_refuses_is_told_of_in_last_error_and_history(
-    rig: Rig, method: str, args: dict[str, Any], call: str
+    rig: ConductorFixture, method: str, args: dict[str, Any], call: str
 ) -> None:
     node = rig.node("active", fake_fail_calls={f"management.{call}": "the BMC hiccups"})
     row = rig.call(method, node, **args)
@@ -142,7 +144,7 @@ def test_a_machine_that_refuses_is_told_of_in_last_error_and_history(
     assert rig.events(node, "fault") == []  # told once
 
 
-def test_a_failed_node_keeps_its_error_when_an_order_begins(rig: Rig) -> None:
+def test_a_failed_node_keeps_its_error_when_an_order_begins(rig: ConductorFixture) -> None:
     node = rig.node("clean failed", last_error="disk 3")
     assert rig.call("change_node_boot_mode", node, mode="uefi")["last_error"] == "disk 3"
 
@@ -153,7 +155,7 @@ def test_a_failed_node_keeps_its_error_when_an_order_begins(rig: Rig) -> None:
 @by_worker
 @pytest.mark.parametrize("state", sorted(UNSTABLE))
 def test_a_node_on_its_way_is_left_alone(
-    rig: Rig, state: State, method: str, args: dict[str, Any], call: str
+    rig: ConductorFixture, state: State, method: str, args: dict[str, Any], call: str
 ) -> None:
     node = rig.node(state.value)
     before = rig.get(node)
@@ -165,7 +167,7 @@ def test_a_node_on_its_way_is_left_alone(
 
 @by_worker
 def test_a_driver_that_cannot_is_a_refusal(
-    rig: Rig, method: str, args: dict[str, Any], call: str
+    rig: ConductorFixture, method: str, args: dict[str, Any], call: str
 ) -> None:
     node = rig.node(management_interface="noop")
     with pytest.raises(errors.UnsupportedDriverExtension, match=call):
@@ -175,7 +177,7 @@ def test_a_driver_that_cannot_is_a_refusal(
 
 @by_worker
 def test_a_node_under_work_is_locked(
-    rig: Rig, method: str, args: dict[str, Any], call: str
+    rig: ConductorFixture, method: str, args: dict[str, Any], call: str
 ) -> None:
     node = rig.node("active")
     rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1, "conductor")
@@ -184,7 +186,7 @@ def test_a_node_under_work_is_locked(
     assert told(rig, node) == []
 
 
-def test_an_order_whose_conductor_died_ends_in_last_error(rig: Rig) -> None:
+def test_an_order_whose_conductor_died_ends_in_last_error(rig: ConductorFixture) -> None:
     node = rig.node(
         "active",
         reservation="here",
@@ -204,7 +206,7 @@ def test_an_order_whose_conductor_died_ends_in_last_error(rig: Rig) -> None:
     assert row["driver_internal_info"] == {}
 
 
-def test_an_order_that_a_stop_cuts_short_says_so(rig: Rig) -> None:
+def test_an_order_that_a_stop_cuts_short_says_so(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_step_seconds=600)
     rig.ask("change_node_boot_mode", node, mode="uefi")
     assert rig.get(node)["driver_internal_info"] == {"order": "set the boot mode to uefi"}
@@ -215,21 +217,21 @@ def test_an_order_that_a_stop_cuts_short_says_so(rig: Rig) -> None:
 # -- what is done while the caller waits -----------------------------------------------------
 
 
-def test_an_nmi_reaches_the_machine_in_any_state(rig: Rig) -> None:
+def test_an_nmi_reaches_the_machine_in_any_state(rig: ConductorFixture) -> None:
     node = rig.node("clean wait")
     rig.ask("inject_nmi", node)
     assert kept(rig, node) == {"fake_nmis": 1}
     assert told(rig, node) == [("end", {"order": "nmi"})]
 
 
-def test_an_nmi_that_fails_is_the_callers_error_alone(rig: Rig) -> None:
+def test_an_nmi_that_fails_is_the_callers_error_alone(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_fail_calls={"management.inject_nmi": "no button"})
     with pytest.raises(errors.HardwareError, match="no button"):
         rig.ask("inject_nmi", node)
     assert (rig.get(node)["last_error"], told(rig, node)) == (None, [])
 
 
-def test_a_lamp_is_switched_and_read(rig: Rig) -> None:
+def test_a_lamp_is_switched_and_read(rig: ConductorFixture) -> None:
     node = rig.node("active")
     lamp = {"component": "system", "indicator": "led"}
     assert rig.endpoints.get_indicator_state(rig.who, node_uuid=node, **lamp) == "off"
@@ -251,7 +253,7 @@ def test_a_lamp_is_switched_and_read(rig: Rig) -> None:
     ],
 )
 def test_a_lamp_that_is_not_there_is_named(
-    rig: Rig, component: str, indicator: str, state: str, path: str
+    rig: ConductorFixture, component: str, indicator: str, state: str, path: str
 ) -> None:
     node = rig.node("active")
     with pytest.raises(errors.InvalidParameter) as why:
@@ -259,14 +261,14 @@ def test_a_lamp_that_is_not_there_is_named(
     assert (why.value.facts["path"], told(rig, node)) == (path, [])
 
 
-def test_a_driver_that_shows_a_password_does_not_get_it_out(rig: Rig) -> None:
+def test_a_driver_that_shows_a_password_does_not_get_it_out(rig: ConductorFixture) -> None:
     held = {"fake_virtual_media": {"cdrom": "http://joe:s3cret@192.0.2.1/x?signature=s3cret"}}
     node = rig.node("active", driver_internal_info={"driver_notes": held})
     shown = rig.endpoints.get_virtual_media(rig.who, node_uuid=node)
     assert shown[1]["image"] == "http://joe:******@192.0.2.1/x?******"
 
 
-def test_questions_are_answered_while_a_node_is_locked(rig: Rig) -> None:
+def test_questions_are_answered_while_a_node_is_locked(rig: ConductorFixture) -> None:
     node = rig.node("active")
     with rig.tasks.lock(rig.who, node):
         assert rig.endpoints.get_supported_indicators(rig.who, node_uuid=node)
@@ -280,22 +282,22 @@ def test_questions_are_answered_while_a_node_is_locked(rig: Rig) -> None:
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("order", ORDERS, ids=[order[0] for order in ORDERS])
 def test_an_order_outlives_its_conductor_as_done_or_as_an_error(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
     sqlite_database: Database,
     order: tuple[str, dict[str, Any], str],
     what: str,
 ) -> None:
     method, args, call = order
     for number in itertools.count(1):
-        life = mortal.Life()
+        life = crashes.Life()
         doomed = build(
-            mortal.database(sqlite_database, life),
-            registry=mortal.drivers(drivers(), life, more=(call,)),
+            crashes.database(sqlite_database, life),
+            registry=crashes.drivers(drivers(), life, more=(call,)),
         )
         doomed.database = sqlite_database
         node = doomed.node("active")
         life.arm(**{what: number})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             doomed.ask(method, node, **args)
         wait_for(lambda: life.dead or doomed.get(node)["reservation"] is None)  # noqa: B023
         doomed.bury()

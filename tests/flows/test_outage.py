@@ -15,9 +15,9 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal, sick
-from tests.flows.rig import Rig, drivers, wait_for
 from tests.flows.test_death import CASES, Case, at_rest, rests
+from tests.support import crashes, db_faults
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 
 NAMES = ["manual clean", "deploy", "delete", "verify", "failing clean", "rescue"]
 
@@ -32,12 +32,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 class Stage:
     """Conductors on one database, with a note of every call of a driver."""
 
-    def __init__(self, build: Callable[..., Rig], database: Database) -> None:
+    def __init__(self, build: Callable[..., ConductorFixture], database: Database) -> None:
         self._build = build
         self._database = database
         self.calls: list[str] = []
 
-    def play(self, case: Case, sickness: sick.Sickness) -> tuple[Rig, str]:
+    def play(self, case: Case, sickness: db_faults.Sickness) -> tuple[ConductorFixture, str]:
         """Begin a case with a conductor that meets this sickness."""
         self.calls = calls = []
 
@@ -45,14 +45,14 @@ class Stage:
             calls.append(f"{kind}.{name}")
             return call()
 
-        registry = cast(Registry, mortal.Drivers(drivers(), around))
-        rig = self._build(sick.database(self._database, sickness), registry=registry)
+        registry = cast(Registry, crashes.Drivers(drivers(), around))
+        rig = self._build(db_faults.database(self._database, sickness), registry=registry)
         rig.database = self._database
         node = rig.node(case.before, **case.told)
         rig.ask(case.method, node, **case.args)
         return rig, node
 
-    def story(self, case: Case, sickness: sick.Sickness) -> list[Any]:
+    def story(self, case: Case, sickness: db_faults.Sickness) -> list[Any]:
         """Play a case to its end; return all that must not depend on the sickness."""
         rig, node = self.play(case, sickness)
         row = rests(rig, node)
@@ -68,7 +68,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(build: Callable[..., Rig], sqlite_database: Database) -> Stage:
+def stage(build: Callable[..., ConductorFixture], sqlite_database: Database) -> Stage:
     """A stage with its database."""
     return Stage(build, sqlite_database)
 
@@ -78,9 +78,9 @@ def stage(build: Callable[..., Rig], sqlite_database: Database) -> Stage:
 def test_no_flow_changes_when_the_database_is_away(
     stage: Stage, name: str, what: str, times: int
 ) -> None:
-    healthy = stage.story(CASES[name], sick.Sickness("write", 1, 0))
+    healthy = stage.story(CASES[name], db_faults.Sickness("write", 1, 0))
     for n in itertools.count(1):
-        sickness = sick.Sickness(what, n, times)
+        sickness = db_faults.Sickness(what, n, times)
         assert stage.story(CASES[name], sickness) == healthy
         if not sickness.begun.is_set():
             break
@@ -89,9 +89,9 @@ def test_no_flow_changes_when_the_database_is_away(
 
 @pytest.mark.parametrize("name", ["deploy", "delete"])
 def test_what_a_worker_reads_is_waited_for(stage: Stage, name: str) -> None:
-    healthy = stage.story(CASES[name], sick.Sickness("read", 1, 0))
+    healthy = stage.story(CASES[name], db_faults.Sickness("read", 1, 0))
     for n in itertools.count(1):
-        sickness = sick.Sickness("read", n, 3)
+        sickness = db_faults.Sickness("read", n, 3)
         assert stage.story(CASES[name], sickness) == healthy
         if not sickness.begun.is_set():
             break
@@ -99,10 +99,10 @@ def test_what_a_worker_reads_is_waited_for(stage: Stage, name: str) -> None:
 
 @pytest.mark.parametrize("what", ["write", "answer"])
 def test_who_lost_the_node_meanwhile_stops_without_a_word(
-    stage: Stage, build: Callable[..., Rig], sqlite_database: Database, what: str
+    stage: Stage, build: Callable[..., ConductorFixture], sqlite_database: Database, what: str
 ) -> None:
     for n in itertools.count(1):
-        sickness = sick.Sickness(what, n, None)
+        sickness = db_faults.Sickness(what, n, None)
         rig, node = stage.play(CASES["manual clean"], sickness)
         wait_for(lambda: sickness.begun.is_set() or at_rest(rig, node))  # noqa: B023
         if not sickness.begun.is_set():
@@ -126,7 +126,7 @@ def test_who_lost_the_node_meanwhile_stops_without_a_word(
 
 
 def test_a_stop_waits_for_no_database(stage: Stage) -> None:
-    sickness = sick.Sickness("write", 2, None)
+    sickness = db_faults.Sickness("write", 2, None)
     rig, node = stage.play(CASES["manual clean"], sickness)
     assert sickness.begun.wait(10)
     rig.service.runtime.stopping.set()

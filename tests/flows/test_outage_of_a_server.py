@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from ironic_lite.db.engine import session
 from ironic_lite.db.tables import migrate
-from tests.db import servers
-from tests.flows.rig import Rig
+from tests.support import database_servers
+from tests.support.conductor_fixture import ConductorFixture
 
 
 @contextlib.contextmanager
@@ -25,18 +25,20 @@ def ending(thread: str) -> Iterator[tuple[session.Database, list[int]]]:
     def end(conn: Any) -> None:
         if threading.current_thread().name.startswith(thread) and next(numbers) % 2 == 0:
             number = conn.exec_driver_sql("SELECT pg_backend_pid()").scalar()
-            servers.admin("postgresql", f"SELECT pg_terminate_backend({number})")
+            database_servers.admin("postgresql", f"SELECT pg_terminate_backend({number})")
             ended.append(number)
 
     with contextlib.ExitStack() as open_:
-        url = open_.enter_context(servers.own_database("postgresql", "outage"))
+        url = open_.enter_context(database_servers.own_database("postgresql", "outage"))
         database = open_.enter_context(contextlib.closing(session.open_database(url)))
         migrate.upgrade(database)
         sa.event.listen(database.engine, "commit", end)
         yield database, ended
 
 
-def test_a_clean_survives_the_end_of_each_second_commit(build: Callable[..., Rig]) -> None:
+def test_a_clean_survives_the_end_of_each_second_commit(
+    build: Callable[..., ConductorFixture],
+) -> None:
     with ending("worker") as (database, ended):
         rig = build(database)
         node = rig.node()
@@ -49,7 +51,9 @@ def test_a_clean_survives_the_end_of_each_second_commit(build: Callable[..., Rig
     assert len(ended) > 2
 
 
-def test_callers_hear_nothing_of_the_end_of_each_second_commit(build: Callable[..., Rig]) -> None:
+def test_callers_hear_nothing_of_the_end_of_each_second_commit(
+    build: Callable[..., ConductorFixture],
+) -> None:
     with ending("caller") as (database, ended):
         rig = build(database)
         node = rig.node("active", power_state="power off")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.rig import Rig, listed
+from tests.support.conductor_fixture import ConductorFixture, listed
 
 ON: dict[str, Any] = {"power_state": "power on"}
 STEPS = {
@@ -27,7 +27,7 @@ OPTIONS = {
 }
 
 
-def failed(rig: Rig, phase: str, **more: Any) -> dict[str, Any]:
+def failed(rig: ConductorFixture, phase: str, **more: Any) -> dict[str, Any]:
     state, method, args = PHASES[phase]
     node = rig.node(state, fake_fail_steps={STEPS[phase]: "smoke"}, **{**ON, **more})
     return rig.call(method, node, **args)
@@ -37,7 +37,7 @@ def failed(rig: Rig, phase: str, **more: Any) -> dict[str, Any]:
     ("phase", "power"), [("clean", "on"), ("deploy", "off"), ("service", "on")]
 )
 def test_only_a_failed_deployment_powers_off_unless_told_otherwise(
-    rig: Rig, phase: str, power: str
+    rig: ConductorFixture, phase: str, power: str
 ) -> None:
     row = failed(rig, phase)
     assert (row["provision_state"], row["power_state"]) == (f"{phase} failed", f"power {power}")
@@ -45,17 +45,19 @@ def test_only_a_failed_deployment_powers_off_unless_told_otherwise(
 
 
 @pytest.mark.parametrize(("phase", "off"), [("clean", True), ("deploy", False), ("service", True)])
-def test_an_option_says_otherwise(build: Callable[..., Rig], phase: str, off: bool) -> None:
+def test_an_option_says_otherwise(
+    build: Callable[..., ConductorFixture], phase: str, off: bool
+) -> None:
     row = failed(build(**{OPTIONS[phase]: off}), phase)
     assert row["provision_state"] == f"{phase} failed"
     assert row["power_state"] == ("power off" if off else "power on")
 
 
-def test_a_machine_that_must_never_be_off_stays_on(rig: Rig) -> None:
+def test_a_machine_that_must_never_be_off_stays_on(rig: ConductorFixture) -> None:
     assert failed(rig, "deploy", disable_power_off=True)["power_state"] == "power on"
 
 
-def test_an_aborted_deployment_powers_off_too(rig: Rig) -> None:
+def test_an_aborted_deployment_powers_off_too(rig: ConductorFixture) -> None:
     node = rig.node("available", fake_async_steps=["*"], fake_step_seconds=3600, **ON)
     rig.call("do_node_deploy", node)
     row = rig.act("abort", node)
@@ -63,7 +65,9 @@ def test_an_aborted_deployment_powers_off_too(rig: Rig) -> None:
     assert row["last_error"] == "By request, the deploy operation was aborted."
 
 
-def test_power_that_cannot_be_switched_off_is_told_besides_the_failure(rig: Rig) -> None:
+def test_power_that_cannot_be_switched_off_is_told_besides_the_failure(
+    rig: ConductorFixture,
+) -> None:
     row = failed(rig, "deploy", fake_fail_power="stuck")
     assert row["provision_state"] == "deploy failed"
     assert "smoke" in row["last_error"]

@@ -21,10 +21,10 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import models
 from ironic_lite.drivers import deadline
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, wait_for
 from tests.flows.test_death import Theatre
 from tests.flows.test_power_lanes import Clock
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -50,7 +50,7 @@ class Machine:
         """Set: it answers who has more time than a hurried one, whose time is up by this clock."""
         self.told: list[tuple[str, float | None]] = []
 
-    def drivers(self, life: mortal.Life) -> Registry:
+    def drivers(self, life: crashes.Life) -> Registry:
         """Return drivers that speak to it, for a conductor with this life."""
 
         def look(_task: object) -> str:
@@ -77,7 +77,7 @@ class Machine:
             finally:
                 life.spend("call")
 
-        return cast(Registry, mortal.Drivers(drivers(), around))
+        return cast(Registry, crashes.Drivers(drivers(), around))
 
     def _look(self) -> str:
         if self.silent:
@@ -92,14 +92,14 @@ class Machine:
         self.told.append((state, timeout))
 
 
-def sweeps(rig: Rig, count: int = 1) -> None:
+def sweeps(rig: ConductorFixture, count: int = 1) -> None:
     """Compare the power of all machines, to the end of the lanes."""
     for _ in range(count):
         rig.service.power.sweep()
         assert rig.service.power.settle(10)
 
 
-def recovers(rig: Rig) -> None:
+def recovers(rig: ConductorFixture) -> None:
     """Try the lost machines, to the end of the lane."""
     rig.service.power.recover()
     assert rig.service.power.settle(10)
@@ -112,7 +112,7 @@ class Sync(NamedTuple):
     :param told: how often the machine may have been told to switch, at least and at most.
     """
 
-    act: Callable[[Rig], None]
+    act: Callable[[ConductorFixture], None]
     power: str
     node: Mapping[str, Any]
     end: Mapping[str, Any]
@@ -191,24 +191,24 @@ SYNCS = {
 class Stage:
     """Where conductors called ``here`` die beside one machine, and others come after."""
 
-    def __init__(self, build: Callable[..., Rig], database: Database) -> None:
+    def __init__(self, build: Callable[..., ConductorFixture], database: Database) -> None:
         self._build, self._database = build, database
         self._theatre = Theatre(build, database)
 
-    def mortal(self, machine: Machine, **options: Any) -> tuple[Rig, mortal.Life]:
+    def mortal(self, machine: Machine, **options: Any) -> tuple[ConductorFixture, crashes.Life]:
         """Start a conductor called ``here`` that may die, and is alone."""
         self._database.write(lambda conn: conn.execute(models.conductors.delete()))
-        life = mortal.Life()
-        inner = mortal.database(self._database, life)
+        life = crashes.Life()
+        inner = crashes.database(self._database, life)
         rig = self._build(inner, registry=machine.drivers(life), **options)
         rig.database = self._database
         return rig, life
 
-    def heir(self, host: str, machine: Machine, **options: Any) -> Rig:
+    def heir(self, host: str, machine: Machine, **options: Any) -> ConductorFixture:
         """Start who comes after; what the dead one held is free."""
         if host != "here":
             self._theatre.forget()
-        registry = machine.drivers(mortal.Life())
+        registry = machine.drivers(crashes.Life())
         rig = self._build(registry=registry, DEFAULT__host=host, **options)
         rig.service._orphans.sweep()
         return rig
@@ -219,12 +219,12 @@ class Stage:
 
 
 @pytest.fixture
-def stage(build: Callable[..., Rig], sqlite_database: Database) -> Stage:
+def stage(build: Callable[..., ConductorFixture], sqlite_database: Database) -> Stage:
     """A stage with its database."""
     return Stage(build, sqlite_database)
 
 
-def rests(rig: Rig, node: str) -> dict[str, Any]:
+def rests(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Wait until nobody works on the node, and return it."""
     workers = rig.service.runtime.workers
 
@@ -235,7 +235,7 @@ def rests(rig: Rig, node: str) -> dict[str, Any]:
     return rig.get(node)
 
 
-def traces(rig: Rig, node: str) -> tuple[str, ...]:
+def traces(rig: ConductorFixture, node: str) -> tuple[str, ...]:
     """Return what history tells of power and faults."""
     kinds = ("power", "fault")
     return tuple(one["event"] for one in rig.events(node) if one["kind"] in kinds)
@@ -255,7 +255,7 @@ def test_whenever_a_conductor_dies_in_a_sweep_the_next_one_ends_it(
         node = rig.node("active", **case.node)
         machine.silent, machine.late = case.silent, clock if case.late else None
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             case.act(rig)
         rig.bury()
         heir = stage.heir(host, machine, **case.options)
@@ -271,7 +271,7 @@ def test_whenever_a_conductor_dies_in_a_sweep_the_next_one_ends_it(
     assert deaths >= case.deaths[what]
 
 
-def check(rig: Rig, node: str, machine: Machine, case: Sync) -> None:
+def check(rig: ConductorFixture, node: str, machine: Machine, case: Sync) -> None:
     """Check what no death may damage."""
     row = rests(rig, node)
     assert {key: row[key] for key in case.end} == case.end, rig._about(node)
@@ -305,7 +305,7 @@ def test_a_power_change_that_dies_with_its_conductor_is_told_and_can_be_asked_fo
         rig, life = stage.mortal(machine)
         node = rig.node("active", power_state=before)
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask("change_node_power_state", node, target=target, timeout=timeout)
         wait_for(functools.partial(ended, rig, life, node))
         rig.bury()
@@ -327,11 +327,13 @@ def test_a_power_change_that_dies_with_its_conductor_is_told_and_can_be_asked_fo
     assert cut_short >= 1
 
 
-def ended(rig: Rig, life: mortal.Life, node: str) -> bool:
+def ended(rig: ConductorFixture, life: crashes.Life, node: str) -> bool:
     return life.dead or (not rig.service.runtime.workers.busy and not rig.get(node)["reservation"])
 
 
-def judge_request(rig: Rig, node: str, machine: Machine, *, before: str, end: str) -> bool:
+def judge_request(
+    rig: ConductorFixture, node: str, machine: Machine, *, before: str, end: str
+) -> bool:
     """Check what a request has come to: nothing, all, or a failure that is told (True)."""
     row = rig.get(node)
     assert (row["provision_state"], row["lock_token"]) == ("active", None)

@@ -16,8 +16,8 @@ from ironic_lite.conductor.watch import node_queue, power_sync
 from ironic_lite.drivers import deadline
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.records import Node
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 
 ON, OFF = "power on", "power off"
 
@@ -77,24 +77,24 @@ def bmcs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bmcs]:
 
 
 @pytest.fixture
-def few(build: Callable[..., Rig], bmcs: Bmcs) -> Rig:
+def few(build: Callable[..., ConductorFixture], bmcs: Bmcs) -> ConductorFixture:
     """A conductor that asks two machines at a time, and one that is doubtful beside them."""
-    registry = cast(Registry, mortal.Drivers(drivers(), bmcs.around))
+    registry = cast(Registry, crashes.Drivers(drivers(), bmcs.around))
     return build(registry=registry, conductor__sync_power_state_workers=2)
 
 
-def machine(rig: Rig) -> str:
+def machine(rig: ConductorFixture) -> str:
     """Add a node that is recorded as on, and off: a comparison shows in its power state."""
     notes = {"driver_notes": {"fake_power_state": OFF}}
     return rig.node("active", power_state=ON, driver_internal_info=notes)
 
 
-def resets(rig: Rig, node: str) -> int:
+def resets(rig: ConductorFixture, node: str) -> int:
     """Return how often the machine was compared and put right."""
     return [one["event"] for one in rig.events(node, "power")].count("reset")
 
 
-def test_silent_machines_hold_no_thread_of_the_others(few: Rig, bmcs: Bmcs) -> None:
+def test_silent_machines_hold_no_thread_of_the_others(few: ConductorFixture, bmcs: Bmcs) -> None:
     nodes = [machine(few) for _ in range(12)]
     bmcs.silent = set(nodes[::3])
     bmcs.wake.clear()  # whoever gives a silent machine its time, waits until the test's end
@@ -109,7 +109,7 @@ def test_silent_machines_hold_no_thread_of_the_others(few: Rig, bmcs: Bmcs) -> N
 
 
 def test_a_machine_that_was_hurried_is_given_its_time_before_a_failure_counts(
-    few: Rig, bmcs: Bmcs
+    few: ConductorFixture, bmcs: Bmcs
 ) -> None:
     few.service.runtime.conf.set_override("power_state_sync_max_retries", 0, "conductor")
     hurried, refusing = machine(few), machine(few)
@@ -125,7 +125,7 @@ def test_a_machine_that_was_hurried_is_given_its_time_before_a_failure_counts(
     assert bmcs.asked == {hurried: 2, refusing: 1}
 
 
-def test_a_silent_machine_fails_once_in_a_sweep(few: Rig, bmcs: Bmcs) -> None:
+def test_a_silent_machine_fails_once_in_a_sweep(few: ConductorFixture, bmcs: Bmcs) -> None:
     few.service.runtime.conf.set_override("power_state_sync_max_retries", 1, "conductor")
     node = machine(few)
     bmcs.silent = {node}
@@ -136,7 +136,7 @@ def test_a_silent_machine_fails_once_in_a_sweep(few: Rig, bmcs: Bmcs) -> None:
 
 
 def test_a_slow_machine_is_compared_in_its_own_lane_until_it_is_quick_again(
-    few: Rig, bmcs: Bmcs
+    few: ConductorFixture, bmcs: Bmcs
 ) -> None:
     slow = machine(few)
     few.service.power.sweep()
@@ -149,7 +149,7 @@ def test_a_slow_machine_is_compared_in_its_own_lane_until_it_is_quick_again(
     assert lanes_of(few, bmcs, slow, 4) == ["doubtful"] * power_sync.CALM + ["quick"]
 
 
-def lanes_of(rig: Rig, bmcs: Bmcs, node: str, rounds: int = 3) -> list[str]:
+def lanes_of(rig: ConductorFixture, bmcs: Bmcs, node: str, rounds: int = 3) -> list[str]:
     """Return, for each of some sweeps, which lane asked a node."""
     power, found = rig.service.power, []
     for _ in range(rounds):
@@ -162,7 +162,9 @@ def lanes_of(rig: Rig, bmcs: Bmcs, node: str, rounds: int = 3) -> list[str]:
     return found
 
 
-def test_a_flapping_machine_stays_doubtful_and_out_of_maintenance(few: Rig, bmcs: Bmcs) -> None:
+def test_a_flapping_machine_stays_doubtful_and_out_of_maintenance(
+    few: ConductorFixture, bmcs: Bmcs
+) -> None:
     few.service.runtime.conf.set_override("power_state_sync_max_retries", 1, "conductor")
     node = machine(few)
     for told in ({node}, set(), {node}, set()):
@@ -182,13 +184,15 @@ def test_a_flapping_machine_stays_doubtful_and_out_of_maintenance(few: Rig, bmcs
     assert few.service.power._records.doubtful(node)
 
 
-def lost(rig: Rig) -> str:
+def lost(rig: ConductorFixture) -> str:
     """Add a node whose power could not be read for long."""
     why = {"maintenance_reason": "cable cut", "last_error": "cable cut"}
     return rig.node("active", maintenance=True, fault="power failure", **why)
 
 
-def test_a_machine_that_is_back_does_not_wait_for_silent_ones(few: Rig, bmcs: Bmcs) -> None:
+def test_a_machine_that_is_back_does_not_wait_for_silent_ones(
+    few: ConductorFixture, bmcs: Bmcs
+) -> None:
     silent, back = [lost(few) for _ in range(4)], lost(few)
     bmcs.silent = set(silent)
     bmcs.wake.clear()
@@ -208,7 +212,7 @@ def test_a_machine_that_is_back_does_not_wait_for_silent_ones(few: Rig, bmcs: Bm
     assert not few.get(later[2])["maintenance"]
 
 
-def test_a_lost_machine_that_is_slow_is_given_its_time(few: Rig, bmcs: Bmcs) -> None:
+def test_a_lost_machine_that_is_slow_is_given_its_time(few: ConductorFixture, bmcs: Bmcs) -> None:
     node = lost(few)
     bmcs.late = {node}
     few.service.power.recover()
@@ -216,7 +220,9 @@ def test_a_lost_machine_that_is_slow_is_given_its_time(few: Rig, bmcs: Bmcs) -> 
     assert (few.get(node)["maintenance"], bmcs.asked[node]) == (False, 2)
 
 
-def test_a_node_that_was_put_into_maintenance_meanwhile_is_not_judged(few: Rig, bmcs: Bmcs) -> None:
+def test_a_node_that_was_put_into_maintenance_meanwhile_is_not_judged(
+    few: ConductorFixture, bmcs: Bmcs
+) -> None:
     first, second = machine(few), machine(few)
     bmcs.silent = {first, second}
     bmcs.wake.clear()
@@ -229,7 +235,7 @@ def test_a_node_that_was_put_into_maintenance_meanwhile_is_not_judged(few: Rig, 
     assert bmcs.asked[later] == 1
 
 
-def test_a_stopping_service_asks_no_more(few: Rig, bmcs: Bmcs) -> None:
+def test_a_stopping_service_asks_no_more(few: ConductorFixture, bmcs: Bmcs) -> None:
     nodes = [machine(few) for _ in range(3)]
     bmcs.silent = set(nodes)
     bmcs.wake.clear()
@@ -242,7 +248,7 @@ def test_a_stopping_service_asks_no_more(few: Rig, bmcs: Bmcs) -> None:
 
 
 def test_a_machine_that_is_long_in_switching_holds_no_thread_of_the_others(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     switching, done = threading.Semaphore(0), threading.Event()
     limited: dict[str, list[bool]] = {"set_power_state": [], "get_power_state": []}
@@ -255,7 +261,7 @@ def test_a_machine_that_is_long_in_switching_holds_no_thread_of_the_others(
             assert done.wait(30)
         return call()
 
-    registry = cast(Registry, mortal.Drivers(drivers(), around))
+    registry = cast(Registry, crashes.Drivers(drivers(), around))
     rig = build(registry=registry, conductor__sync_power_state_workers=1)
     nodes = [machine(rig) for _ in range(3)]
     rig.service.power.sweep()
@@ -269,7 +275,7 @@ def test_a_machine_that_is_long_in_switching_holds_no_thread_of_the_others(
 
 
 def test_a_sweep_is_spread_over_a_share_of_its_interval(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = build(conductor__sync_power_state_workers=1)
     for _ in range(5):

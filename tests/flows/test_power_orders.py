@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ironic_lite.core import clock
-from tests.flows.rig import Rig
+from tests.support.conductor_fixture import ConductorFixture
 
 NOTE = "last_power_state_change"
 
@@ -27,7 +27,7 @@ def changed_at(row: dict[str, Any]) -> datetime.datetime:
         ("soft rebooting", "power on"),
     ],
 )
-def test_power_change_notes_its_time(rig: Rig, target: str, before: str) -> None:
+def test_power_change_notes_its_time(rig: ConductorFixture, target: str, before: str) -> None:
     node = rig.node("active", power_state=before)
     begun = clock.now()
     row = rig.call("change_node_power_state", node, target=target)
@@ -35,13 +35,13 @@ def test_power_change_notes_its_time(rig: Rig, target: str, before: str) -> None
     assert begun <= changed_at(row) <= clock.now()
 
 
-def test_each_power_change_notes_a_later_time(rig: Rig) -> None:
+def test_each_power_change_notes_a_later_time(rig: ConductorFixture) -> None:
     node = rig.node("active", power_state="power off")
     first = changed_at(rig.call("change_node_power_state", node, target="power on"))
     assert changed_at(rig.call("change_node_power_state", node, target="power off")) > first
 
 
-def test_power_change_that_fails_leaves_the_time(rig: Rig) -> None:
+def test_power_change_that_fails_leaves_the_time(rig: ConductorFixture) -> None:
     then = "2026-01-02T03:04:05"
     node = rig.node(
         "active", power_state="power on", fake_fail_power="dark", driver_internal_info={NOTE: then}

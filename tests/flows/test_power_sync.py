@@ -8,32 +8,34 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers
-from tests.statements import count_statements
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers
+from tests.support.statements import count_statements
 
 ON, OFF = "power on", "power off"
 
 
-def machine(rig: Rig, recorded: str | None, real: str, state: str = "active", **more: Any) -> str:
+def machine(
+    rig: ConductorFixture, recorded: str | None, real: str, state: str = "active", **more: Any
+) -> str:
     """Add a node whose database and machine may differ."""
     notes = {"driver_notes": {"fake_power_state": real}}
     return rig.node(state, power_state=recorded, driver_internal_info=notes, **more)
 
 
-def act(rig: Rig, name: str = "power sync") -> None:
+def act(rig: ConductorFixture, name: str = "power sync") -> None:
     """Run one sweep of the conductor's plan once, with what it leaves to the doubtful lane."""
     next(one for one in rig.service._plan() if one.name == name).act()
     assert rig.service.power.settle(10)
 
 
-def real(rig: Rig, node: str) -> str:
+def real(rig: ConductorFixture, node: str) -> str:
     """Return what the machine is."""
     found: str = rig.get(node)["driver_internal_info"]["driver_notes"]["fake_power_state"]
     return found
 
 
-def test_a_machine_is_brought_back_to_what_the_database_says(rig: Rig) -> None:
+def test_a_machine_is_brought_back_to_what_the_database_says(rig: ConductorFixture) -> None:
     node = machine(rig, ON, OFF)
     act(rig)
     assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
@@ -42,14 +44,14 @@ def test_a_machine_is_brought_back_to_what_the_database_says(rig: Rig) -> None:
 
 
 def test_a_machine_that_cannot_be_brought_back_is_told_of_in_history(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         if name == "set_power_state":
             raise ZeroDivisionError("a bug")
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = machine(rig, ON, OFF)
     act(rig)
     start, fail = rig.events(node, "power")
@@ -59,32 +61,32 @@ def test_a_machine_that_cannot_be_brought_back_is_told_of_in_history(
     assert (rig.get(node)["power_state"], rig.get(node)["last_error"]) == (ON, None)
 
 
-def test_the_database_follows_if_so_configured(build: Callable[..., Rig]) -> None:
+def test_the_database_follows_if_so_configured(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__force_power_state_during_sync=False)
     node = machine(rig, ON, OFF)
     act(rig)
     assert (rig.get(node)["power_state"], real(rig, node)) == (OFF, OFF)
 
 
-def test_an_unknown_power_state_is_learned(rig: Rig) -> None:
+def test_an_unknown_power_state_is_learned(rig: ConductorFixture) -> None:
     node = machine(rig, None, ON)
     act(rig)
     assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
 
 
-def test_a_machine_that_must_stay_on_is_not_switched_off(rig: Rig) -> None:
+def test_a_machine_that_must_stay_on_is_not_switched_off(rig: ConductorFixture) -> None:
     node = machine(rig, OFF, ON, disable_power_off=True)
     act(rig)
     assert (rig.get(node)["power_state"], real(rig, node)) == (ON, ON)
 
 
 def test_a_machine_that_will_not_stay_as_it_is_set_wins_after_some_tries(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         return None if name == "set_power_state" else call()
 
-    registry = cast(Registry, mortal.Drivers(drivers(), around))
+    registry = cast(Registry, crashes.Drivers(drivers(), around))
     rig = build(registry=registry, conductor__power_state_sync_max_retries=2)
     node = machine(rig, ON, OFF)
     for _ in range(2):
@@ -108,7 +110,7 @@ def test_a_machine_that_will_not_stay_as_it_is_set_wins_after_some_tries(
     ],
     ids=str,
 )
-def test_some_nodes_are_left_alone(rig: Rig, spared: dict[str, Any]) -> None:
+def test_some_nodes_are_left_alone(rig: ConductorFixture, spared: dict[str, Any]) -> None:
     node = machine(rig, ON, OFF, **spared)
     before = rig.get(node)
     act(rig)
@@ -116,7 +118,7 @@ def test_some_nodes_are_left_alone(rig: Rig, spared: dict[str, Any]) -> None:
 
 
 def test_a_silent_machine_goes_into_maintenance_and_comes_back_by_itself(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build(conductor__power_state_sync_max_retries=2)
     node = rig.node("active", power_state=ON, fake_fail_power="cable cut")
@@ -141,7 +143,7 @@ def test_a_silent_machine_goes_into_maintenance_and_comes_back_by_itself(
     ]
 
 
-def test_failures_count_only_in_a_row(build: Callable[..., Rig]) -> None:
+def test_failures_count_only_in_a_row(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__power_state_sync_max_retries=1)
     node = rig.node("active", power_state=OFF)
     for told in ({"fake_fail_power": "x"}, {}, {"fake_fail_power": "x"}):
@@ -150,14 +152,14 @@ def test_failures_count_only_in_a_row(build: Callable[..., Rig]) -> None:
     assert not rig.get(node)["maintenance"]
 
 
-def test_maintenance_of_another_kind_is_not_ended(rig: Rig) -> None:
+def test_maintenance_of_another_kind_is_not_ended(rig: ConductorFixture) -> None:
     node = machine(rig, ON, ON, maintenance=True, fault="clean failure")
     act(rig, "power recovery")
     assert rig.get(node)["maintenance"]
 
 
 def test_a_driver_with_a_bug_does_not_keep_others_from_being_compared(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     broken = ""
 
@@ -166,7 +168,7 @@ def test_a_driver_with_a_bug_does_not_keep_others_from_being_compared(
             raise ZeroDivisionError("a bug")
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     nodes = [machine(rig, ON, OFF) for _ in range(4)]
     nodes.insert(2, rig.node("active", bios_interface="no-such-interface"))
     broken = nodes[0]
@@ -174,11 +176,11 @@ def test_a_driver_with_a_bug_does_not_keep_others_from_being_compared(
     assert [real(rig, node) for node in (nodes[1], nodes[3], nodes[4])] == [ON] * 3
 
 
-def test_a_machine_between_on_and_off_is_not_judged(build: Callable[..., Rig]) -> None:
+def test_a_machine_between_on_and_off_is_not_judged(build: Callable[..., ConductorFixture]) -> None:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         return None if name == "get_power_state" else call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = machine(rig, ON, OFF)
     for _ in range(5):
         act(rig)
@@ -187,7 +189,7 @@ def test_a_machine_between_on_and_off_is_not_judged(build: Callable[..., Rig]) -
 
 
 def test_many_nodes_that_agree_cost_one_statement_a_page(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = build(conductor__hash_ring_reset_interval=3600)
     monkeypatch.setattr("ironic_lite.conductor.watch.power_sync._PAGE", 20)
@@ -201,7 +203,7 @@ def test_many_nodes_that_agree_cost_one_statement_a_page(
     assert len(asked) == 3, str(sent)
 
 
-def test_power_changes_on_request(rig: Rig) -> None:
+def test_power_changes_on_request(rig: ConductorFixture) -> None:
     node = rig.node("active", last_error="an old one")
     targets = [(ON, ON), (OFF, OFF), ("rebooting", ON), ("soft power off", OFF)]
     for target, end in targets:
@@ -212,13 +214,13 @@ def test_power_changes_on_request(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("bug", [False, True])
-def test_a_refused_power_change_is_told(build: Callable[..., Rig], bug: bool) -> None:
+def test_a_refused_power_change_is_told(build: Callable[..., ConductorFixture], bug: bool) -> None:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         if bug and name == "set_power_state":
             raise KeyError("a bug")
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node("wait call-back", power_state=OFF, fake_fail_power="fuse")
     row = rig.call("change_node_power_state", node, target=ON)
     assert (row["power_state"], row["target_power_state"]) == (OFF, None)

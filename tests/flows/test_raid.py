@@ -15,8 +15,8 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.redfish.bmc import connection, jobs
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators import bmc
-from tests.flows import mortal
-from tests.flows.rig import Rig, configure, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, configure, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -75,7 +75,7 @@ def machine_with_a_volume(*times: str) -> Iterator[bmc.Machine]:
         yield machine
 
 
-def node_at(rig: Rig, machine: bmc.Machine, **columns: Any) -> str:
+def node_at(rig: ConductorFixture, machine: bmc.Machine, **columns: Any) -> str:
     return rig.node(
         driver="redfish",
         driver_info=machine.driver_info,
@@ -96,13 +96,13 @@ def there(machine: bmc.Machine) -> list[tuple[str, list[str]]]:
     )
 
 
-def ended(rig: Rig, node: str) -> Json | None:
+def ended(rig: ConductorFixture, node: str) -> Json | None:
     row = rig.get(node)
     done = row["reservation"] is None and row["provision_state"] in {"manageable", "clean failed"}
     return row if done else None
 
 
-def end(rig: Rig, node: str) -> Json:
+def end(rig: ConductorFixture, node: str) -> Json:
     found: Json = wait_for(lambda: ended(rig, node), lambda: rig._about(node))
     return found
 
@@ -126,7 +126,7 @@ WAYS = {"Immediate": 0, "OnReset": 2}
 
 @pytest.mark.parametrize("when", WAYS)
 def test_a_clean_builds_the_volumes(
-    build: Callable[..., Rig], registry: Registry, when: str
+    build: Callable[..., ConductorFixture], registry: Registry, when: str
 ) -> None:
     rig = build(registry=registry)
     with machine_with_a_volume(when) as machine:
@@ -140,33 +140,37 @@ def test_a_clean_builds_the_volumes(
 class Stage:
     """Where one conductor dies, and another goes on."""
 
-    def __init__(self, build: Callable[..., Rig], registry: Registry, database: Database) -> None:
+    def __init__(
+        self, build: Callable[..., ConductorFixture], registry: Registry, database: Database
+    ) -> None:
         self._build = build
         self._registry = registry
         self._database = database
 
     def die(self, machine: bmc.Machine, what: str, n: int) -> str | None:
         """Clean a node by a conductor that dies at the n-th; None: it lived to the end."""
-        life = mortal.Life()
+        life = crashes.Life()
         rig = self._build(
-            mortal.database(self._database, life), registry=mortal.drivers(self._registry, life)
+            crashes.database(self._database, life), registry=crashes.drivers(self._registry, life)
         )
         rig.database = self._database
         node = node_at(rig, machine)
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask("do_node_clean", node, clean_steps=[STEP])
         wait_for(lambda: life.dead or ended(rig, node), lambda: rig._about(node))
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
         return node if life.dead else None
 
-    def restart(self) -> Rig:
+    def restart(self) -> ConductorFixture:
         return self._build(self._database, registry=self._registry)
 
 
 @pytest.fixture
-def stage(build: Callable[..., Rig], registry: Registry, sqlite_database: Database) -> Stage:
+def stage(
+    build: Callable[..., ConductorFixture], registry: Registry, sqlite_database: Database
+) -> Stage:
     return Stage(build, registry, sqlite_database)
 
 
@@ -192,7 +196,7 @@ def test_a_conductor_that_dies_in_mid_task_does_nothing_twice(
 
 
 def test_a_failed_task_fails_the_clean_with_the_words_of_the_bmc(
-    build: Callable[..., Rig], registry: Registry
+    build: Callable[..., ConductorFixture], registry: Registry
 ) -> None:
     rig = build(registry=registry)
     with machine_with_a_volume("Immediate") as machine:
@@ -210,7 +214,7 @@ def test_a_failed_task_fails_the_clean_with_the_words_of_the_bmc(
 
 
 def test_a_machine_with_too_few_disks_fails_the_clean_before_anything_is_sent(
-    build: Callable[..., Rig], registry: Registry
+    build: Callable[..., ConductorFixture], registry: Registry
 ) -> None:
     rig = build(registry=registry)
     with machine_with_a_volume("Immediate") as machine:

@@ -20,13 +20,13 @@ from ironic_lite.db.tables import models
 from ironic_lite.domain import history, recovery, states
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
 from ironic_lite.domain.states import Kind, State
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
 )
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 S = State
 LONG_AGO = datetime.datetime(1970, 1, 1)
 RESTS = (Kind.STABLE, Kind.FAIL)
@@ -118,27 +118,27 @@ class Stage:
         self._build, self._database = build, database
         self.called: list[str] = []
 
-    def start(self) -> tuple[Rig, mortal.Life]:
+    def start(self) -> tuple[ConductorFixture, crashes.Life]:
         """Start the one that is to die."""
-        life = mortal.Life()
+        life = crashes.Life()
         rig = self._build(
-            mortal.database(self._database, life), registry=mortal.drivers(drivers(), life)
+            crashes.database(self._database, life), registry=crashes.drivers(drivers(), life)
         )
         rig.database = self._database
         return rig, life
 
-    def doom(self, life: mortal.Life, node: str, at: tuple[State, CrashPoint], what: str) -> None:
+    def doom(self, life: crashes.Life, node: str, at: tuple[State, CrashPoint], what: str) -> None:
         """Let it die right after the first commit, or driver call, that finds the node there."""
         life.doom = lambda done: done == what and stands(self._database, node, done) == at
 
-    def ended(self, rig: Rig, life: mortal.Life, node: str) -> bool:
+    def ended(self, rig: ConductorFixture, life: crashes.Life, node: str) -> bool:
         """Wait until it is dead, or the node rests; tell whether it is dead."""
         wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig._about(node))
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
         return bool(life.dead)
 
-    def heir(self, host: str) -> Rig:
+    def heir(self, host: str) -> ConductorFixture:
         """Start the one that comes after; another one finds the dead by their leases."""
         if host != "here":
             self._database.write(_forget)
@@ -147,7 +147,7 @@ class Stage:
             self.called.append(f"{kind}.{name}")
             return call()
 
-        registry: Any = mortal.Drivers(drivers(), around)
+        registry: Any = crashes.Drivers(drivers(), around)
         rig = self._build(registry=registry, DEFAULT__host=host)
         if host != "here":
             rig.service._orphans.sweep()
@@ -168,12 +168,12 @@ def stage(build: Build, sqlite_database: Database) -> Stage:
     return Stage(build, sqlite_database)
 
 
-def at_rest(rig: Rig, node: str) -> bool:
+def at_rest(rig: ConductorFixture, node: str) -> bool:
     row = rig.get(node)
     return row["reservation"] is None and states.kind(State(row["provision_state"])) in RESTS
 
 
-def rests(rig: Rig, node: str) -> dict[str, Any]:
+def rests(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Wait until the node rests, and return it."""
     wait_for(lambda: at_rest(rig, node), lambda: rig._about(node))
     assert rig.service.runtime.workers.wait_idle(5)
@@ -237,7 +237,9 @@ def possible(state: State, moment: CrashPoint, what: str) -> bool:
     return what == "commit" or (state, moment) not in NO_CALL
 
 
-def killed(stage: Stage, state: State, moment: CrashPoint, what: str) -> tuple[Rig, str]:
+def killed(
+    stage: Stage, state: State, moment: CrashPoint, what: str
+) -> tuple[ConductorFixture, str]:
     """Return a dead conductor and the node that it has left there."""
     scene = SCENES[state]
     rig, life = stage.start()
@@ -246,7 +248,7 @@ def killed(stage: Stage, state: State, moment: CrashPoint, what: str) -> tuple[R
     forged = moment is CrashPoint.AFTER and not waits
     at = (state, CrashPoint.DURING if forged else moment)
     stage.doom(life, node, at, what)
-    with contextlib.suppress(mortal.Died):
+    with contextlib.suppress(crashes.Died):
         rig.ask(scene.method, node, **scene.args)
     assert stage.ended(rig, life, node), (state, moment, what)
     if forged:  # verify steps never wait, so no commit leaves one that has just ended
@@ -280,7 +282,7 @@ def test_a_step_that_must_not_be_run_twice_fails_its_run(
 
 
 @pytest.mark.parametrize("state", sorted(recovery.WORKED_IN))
-def test_what_no_conductor_outlives_fails_in_the_end(rig: Rig, state: State) -> None:
+def test_what_no_conductor_outlives_fails_in_the_end(rig: ConductorFixture, state: State) -> None:
     """It may be this work that kills them: it is not begun for ever."""
     begun = {"work": f"None/{state}", "times": recovery.MOST_ATTEMPTS}
     node = rig.node(state, driver_internal_info={"begun": begun})
@@ -294,7 +296,7 @@ def test_what_no_conductor_outlives_fails_in_the_end(rig: Rig, state: State) -> 
 # -- where nobody works ----------------------------------------------------------------------
 
 
-def locked(rig: Rig, state: State, **values: Any) -> str:
+def locked(rig: ConductorFixture, state: State, **values: Any) -> str:
     """Return a node of this state with a lock of a conductor that is gone."""
     lock = {"reservation": "gone", "lock_token": "token", "lock_expires": LONG_AGO}
     return rig.node(state, **lock, **values)
@@ -309,7 +311,7 @@ LEFT: dict[CrashPoint, dict[str, Any]] = {
 
 @pytest.mark.parametrize("moment", CrashPoint)
 def test_where_nobody_works_the_lock_goes_and_what_was_under_way_is_told(
-    rig: Rig, moment: CrashPoint
+    rig: ConductorFixture, moment: CrashPoint
 ) -> None:
     timer = clock.after(3600)
     found = {}
@@ -337,7 +339,7 @@ def test_what_an_abort_has_left_is_put_away(stage: Stage, state: State, host: st
     assert rig.call(scene.method, node, **scene.args)["provision_state"] == state
     failed = states.follow(state, "abort")
     stage.doom(life, node, (failed, CrashPoint.DURING), "commit")
-    with contextlib.suppress(mortal.Died):
+    with contextlib.suppress(crashes.Died):
         rig.ask(ACT, node, action="abort")
     assert stage.ended(rig, life, node)
     assert recovery.TABLE[failed].during is RecoveryAction.TIDY

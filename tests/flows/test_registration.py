@@ -10,13 +10,13 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db.queries import conductors
 from ironic_lite.db.tables import models
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 
 
-def remove(rig: Rig) -> None:
+def remove(rig: ConductorFixture) -> None:
     """Remove the conductor's row, and with it what it can drive."""
     host = rig.service.runtime.host
     gone = models.conductors.delete().where(models.conductors.c.hostname == host)
@@ -24,12 +24,12 @@ def remove(rig: Rig) -> None:
     assert host not in known(rig)
 
 
-def known(rig: Rig) -> dict[str, dict[str, Any]]:
+def known(rig: ConductorFixture) -> dict[str, dict[str, Any]]:
     """Return the conductors on the list by name."""
     return {row["hostname"]: row for row in rig.database.read(conductors.members)}
 
 
-def offered(rig: Rig) -> list[tuple[Any, ...]]:
+def offered(rig: ConductorFixture) -> list[tuple[Any, ...]]:
     """Return what conductors can drive."""
     names = ("hostname", "hardware_type", "interface_type", "interface_name", "is_default")
     found = rig.database.read(conductors.interfaces)
@@ -62,7 +62,7 @@ def test_one_that_drains_does_not_come_back(build: Build) -> None:
 
 
 def test_what_it_works_on_stays_its_own(build: Build) -> None:
-    step = mortal.Held()
+    step = crashes.Held()
     rig = build(registry=step.drivers(drivers()))
     node = rig.node()
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))

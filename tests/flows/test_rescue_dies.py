@@ -18,18 +18,18 @@ from ironic_lite.domain.states import Kind
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import client, deploy, rescue
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal, ramdisks
-from tests.flows.rig import Rig, drivers, wait_for
 from tests.flows.test_agents_die import forget
+from tests.support import crashes, scripted_agent
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
 )
-CALLS = (*ramdisks.MORE, "clean_up_ramdisk")
+CALLS = (*scripted_agent.MORE, "clean_up_ramdisk")
 STABLE = (Kind.STABLE, Kind.FAIL)
 
 
-class Rescued(ramdisks.Machine):
+class Rescued(scripted_agent.Machine):
     """A machine whose agent listens no more once it was told a password, as the real one."""
 
     hashed: str | None = None
@@ -80,7 +80,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def machine() -> Iterator[Rescued]:
-    with ramdisks.running(Rescued()) as found:
+    with scripted_agent.running(Rescued()) as found:
         assert isinstance(found, Rescued)
         yield found
 
@@ -88,10 +88,12 @@ def machine() -> Iterator[Rescued]:
 class Stage:
     """Where conductors called ``here`` die; they, or others, come after."""
 
-    def __init__(self, build: Callable[..., Rig], database: Database, machine: Rescued) -> None:
+    def __init__(
+        self, build: Callable[..., ConductorFixture], database: Database, machine: Rescued
+    ) -> None:
         self._build, self._database, self._machine = build, database, machine
 
-    def start(self, life: mortal.Life, host: str = "here") -> Rig:
+    def start(self, life: crashes.Life, host: str = "here") -> ConductorFixture:
         if host != "here":
             self._database.write(forget)
 
@@ -102,8 +104,8 @@ class Stage:
             return found
 
         inner = cast(Registry, Drivers(drivers()))
-        registry = cast(Registry, mortal.Drivers(inner, around, more=CALLS))
-        database = mortal.database(self._database, life)
+        registry = cast(Registry, crashes.Drivers(inner, around, more=CALLS))
+        database = crashes.database(self._database, life)
         rig = self._build(database, registry=registry, agent__require_tls=False, DEFAULT__host=host)
         rig.database = self._database
         self._machine.service = rig.service
@@ -111,15 +113,15 @@ class Stage:
             rig.service._orphans.sweep()
         return rig
 
-    def die(self, what: str, n: int, heir: str) -> tuple[Rig, str, bool]:
+    def die(self, what: str, n: int, heir: str) -> tuple[ConductorFixture, str, bool]:
         """Rescue with a conductor that dies at the n-th; whether it did comes last."""
-        life = mortal.Life()
+        life = crashes.Life()
         rig = self.start(life)
         node = rig.node("active", power_state=base.POWER_ON)
         self._machine.node = node
         self._machine.around("power", "set_power_state", _call(base.POWER_OFF))
         life.arm(**{what: n})
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             rig.ask("do_node_rescue", node, rescue_password="sesame")
         wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig._about(node))
         if not life.dead:
@@ -127,7 +129,7 @@ class Stage:
             return rig, node, False
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
-        again = self.start(mortal.Life(), heir)
+        again = self.start(crashes.Life(), heir)
         wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
         return again, node, True
 
@@ -140,7 +142,7 @@ def _call(power: str) -> Callable[[], Any]:
     return act
 
 
-def at_rest(rig: Rig, node: str) -> bool:
+def at_rest(rig: ConductorFixture, node: str) -> bool:
     row = rig.get(node)
     kind = states.kind(states.State(row["provision_state"]))
     return row["reservation"] is None and kind in STABLE
@@ -149,7 +151,11 @@ def at_rest(rig: Rig, node: str) -> bool:
 @pytest.mark.parametrize("heir", ["here", "there"])
 @pytest.mark.parametrize("what", ["commit", "call"])
 def test_whenever_a_conductor_dies_a_rescue_ends_and_can_be_undone(
-    build: Callable[..., Rig], sqlite_database: Database, machine: Rescued, what: str, heir: str
+    build: Callable[..., ConductorFixture],
+    sqlite_database: Database,
+    machine: Rescued,
+    what: str,
+    heir: str,
 ) -> None:
     """Nobody waits for an agent that was told the password and will never speak again."""
     stage, ends = Stage(build, sqlite_database, machine), []

@@ -11,9 +11,9 @@ from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, wait_for
-from tests.spec.operator import Operator
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, wait_for
+from tests.support.operator import Operator
 
 # kind -> start, its held, waiting and end state, where an abort leads, method, verb
 KINDS: dict[str, tuple[str, ...]] = {
@@ -56,7 +56,7 @@ def operator(sqlite_database: Database) -> Iterator[Operator]:
 
 
 @each_kind
-def test_a_hold_may_be_aborted(rig: Rig, kind: str) -> None:
+def test_a_hold_may_be_aborted(rig: ConductorFixture, kind: str) -> None:
     start, held, _, _, aborted, method, _ = KINDS[kind]
     node = rig.node(start)
     assert rig.call(method, node, **steps(kind, "power_on", "hold"))["provision_state"] == held
@@ -70,7 +70,7 @@ def test_a_hold_may_be_aborted(rig: Rig, kind: str) -> None:
 
 @each_kind
 @pytest.mark.parametrize("args", [{}, {"seconds": 3600}], ids=["no time", "an hour"])
-def test_a_wait_is_aborted_at_once(rig: Rig, kind: str, args: dict[str, Any]) -> None:
+def test_a_wait_is_aborted_at_once(rig: ConductorFixture, kind: str, args: dict[str, Any]) -> None:
     start, _, waiting, _, aborted, method, _ = KINDS[kind]
     node = rig.node(start)
     row = rig.call(method, node, **steps(kind, "wait", **args))
@@ -80,7 +80,7 @@ def test_a_wait_is_aborted_at_once(rig: Rig, kind: str, args: dict[str, Any]) ->
 
 
 @each_kind
-def test_a_second_hold_is_a_second_stop(rig: Rig, kind: str) -> None:
+def test_a_second_hold_is_a_second_stop(rig: ConductorFixture, kind: str) -> None:
     start, held, _, end, _, method, _ = KINDS[kind]
     node = rig.node(start)
     body = steps(kind, "hold", "power_on", "hold")
@@ -96,7 +96,7 @@ def test_a_second_hold_is_a_second_stop(rig: Rig, kind: str) -> None:
 
 @each_kind
 def test_a_held_node_stays_held_over_a_restart(
-    build: Callable[..., Rig], rig: Rig, kind: str
+    build: Callable[..., ConductorFixture], rig: ConductorFixture, kind: str
 ) -> None:
     start, held, _, end, _, method, _ = KINDS[kind]
     node = rig.node(start)
@@ -110,7 +110,9 @@ def test_a_held_node_stays_held_over_a_restart(
 
 
 @each_kind
-def test_a_wait_survives_a_restart(build: Callable[..., Rig], rig: Rig, kind: str) -> None:
+def test_a_wait_survives_a_restart(
+    build: Callable[..., ConductorFixture], rig: ConductorFixture, kind: str
+) -> None:
     start, _, waiting, end, _, method, _ = KINDS[kind]
     node = rig.node(start)
     due = rig.call(method, node, **steps(kind, "wait", seconds=3600))["wake_at"]
@@ -125,7 +127,7 @@ def test_a_wait_survives_a_restart(build: Callable[..., Rig], rig: Rig, kind: st
 
 @each_kind
 def test_a_short_wait_cut_off_by_a_stop_is_slept_again(
-    build: Callable[..., Rig], rig: Rig, kind: str
+    build: Callable[..., ConductorFixture], rig: ConductorFixture, kind: str
 ) -> None:
     start, _, _, end, _, method, _ = KINDS[kind]
     node = rig.node(start)
@@ -140,7 +142,7 @@ def test_a_short_wait_cut_off_by_a_stop_is_slept_again(
 
 @each_kind
 def test_no_wait_sleeps_in_a_worker_longer_than_the_option_allows(
-    build: Callable[..., Rig], kind: str
+    build: Callable[..., ConductorFixture], kind: str
 ) -> None:
     rig = build(conductor__max_conductor_wait_step_seconds=0)
     start, _, waiting, end, _, method, _ = KINDS[kind]
@@ -151,7 +153,7 @@ def test_no_wait_sleeps_in_a_worker_longer_than_the_option_allows(
 
 
 @each_kind
-def test_each_reserved_step_may_stand_alone(rig: Rig, kind: str) -> None:
+def test_each_reserved_step_may_stand_alone(rig: ConductorFixture, kind: str) -> None:
     start, _, _, end, _, method, _ = KINDS[kind]
     for name, power in (("power_on", "on"), ("power_off", "off"), ("reboot", "on")):
         node = rig.node(start)
@@ -186,7 +188,9 @@ def test_nonsense_is_refused_at_the_request(
 
 
 @pytest.mark.parametrize("kind", ["clean", "service"])
-def test_nonsense_that_comes_another_way_fails_before_anything_runs(rig: Rig, kind: str) -> None:
+def test_nonsense_that_comes_another_way_fails_before_anything_runs(
+    rig: ConductorFixture, kind: str
+) -> None:
     start, method = KINDS[kind][0], KINDS[kind][5]
     node = rig.node(start)
     row = rig.call(method, node, **steps(kind, "power_on", "wait", seconds=-1))
@@ -195,7 +199,7 @@ def test_nonsense_that_comes_another_way_fails_before_anything_runs(rig: Rig, ki
     assert rig.started(node) == []
 
 
-def test_nonsense_in_a_deployment_is_refused_by_the_conductor_too(rig: Rig) -> None:
+def test_nonsense_in_a_deployment_is_refused_by_the_conductor_too(rig: ConductorFixture) -> None:
     node = rig.node("available")
     with pytest.raises(errors.InvalidRequest, match="args/seconds"):
         rig.ask("do_node_deploy", node, **steps("deploy", "wait", seconds=-1))
@@ -204,7 +208,7 @@ def test_nonsense_in_a_deployment_is_refused_by_the_conductor_too(rig: Rig) -> N
 
 @each_kind
 def test_a_machine_that_must_stay_on_is_refused_its_power_off_before_anything_runs(
-    rig: Rig, kind: str
+    rig: ConductorFixture, kind: str
 ) -> None:
     start, _, _, _, _, method, _ = KINDS[kind]
     node = rig.node(start, disable_power_off=True)
@@ -229,9 +233,9 @@ def in_band() -> Registry:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         return name == "heartbeat" or call()
 
-    inner = cast(Registry, mortal.Drivers(drivers(), around, more=("heartbeat",)))
+    inner = cast(Registry, crashes.Drivers(drivers(), around, more=("heartbeat",)))
 
-    class InBand(mortal.Drivers):
+    class InBand(crashes.Drivers):
         def _wrap(self, kind: str, interface: base.Interface) -> base.Interface:
             twin = super()._wrap(kind, interface)
             object.__setattr__(twin, "in_band", True)
@@ -240,7 +244,7 @@ def in_band() -> Registry:
     return cast(Registry, InBand(inner, lambda _kind, _name, call: call(), more=("heartbeat",)))
 
 
-def beat(rig: Rig, node: str) -> dict[str, Any]:
+def beat(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Send a heartbeat and wait for what comes of it."""
     token = rig.endpoints.get_node_with_token(rig.who, node_uuid=node)["agent_token"]
     about = {"callback_url": "http://a:9999", "agent_version": "11", "agent_token": token}
@@ -251,7 +255,7 @@ def beat(rig: Rig, node: str) -> dict[str, Any]:
 @each_kind
 @pytest.mark.parametrize("heard", [False, True], ids=["silence", "an agent"])
 def test_unhold_waits_for_a_heartbeat_only_if_an_agent_runs(
-    build: Callable[..., Rig], kind: str, heard: bool
+    build: Callable[..., ConductorFixture], kind: str, heard: bool
 ) -> None:
     rig = build(registry=in_band(), agent__require_tls=False)
     start, held, waiting, end, _, method, _ = KINDS[kind]
@@ -268,7 +272,9 @@ def test_unhold_waits_for_a_heartbeat_only_if_an_agent_runs(
 
 
 @each_kind
-def test_no_heartbeat_cuts_a_timed_wait_short(build: Callable[..., Rig], kind: str) -> None:
+def test_no_heartbeat_cuts_a_timed_wait_short(
+    build: Callable[..., ConductorFixture], kind: str
+) -> None:
     rig = build(registry=in_band(), agent__require_tls=False)
     start, _, waiting, end, _, method, _ = KINDS[kind]
     node = rig.node(start)
@@ -280,7 +286,9 @@ def test_no_heartbeat_cuts_a_timed_wait_short(build: Callable[..., Rig], kind: s
 
 
 @each_kind
-def test_a_heartbeat_ends_a_wait_without_a_time(build: Callable[..., Rig], kind: str) -> None:
+def test_a_heartbeat_ends_a_wait_without_a_time(
+    build: Callable[..., ConductorFixture], kind: str
+) -> None:
     rig = build(registry=in_band(), agent__require_tls=False)
     start, _, waiting, end, _, method, _ = KINDS[kind]
     node = rig.node(start)

@@ -11,8 +11,8 @@ from ironic_lite.conductor.watch import timers
 from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import client, direct, steps
-from tests.flows import mortal, ramdisks
-from tests.flows.rig import Rig, listed
+from tests.support import crashes, scripted_agent
+from tests.support.conductor_fixture import ConductorFixture, listed
 
 ERASE = {"step": "erase", "interface": "deploy", "priority": 10, "abortable": True}
 CHECK = {"step": "check", "interface": "deploy", "priority": 5}
@@ -24,7 +24,7 @@ IMAGE = {
 }
 
 
-class Forgetful(ramdisks.Machine):
+class Forgetful(scripted_agent.Machine):
     """Its BMC takes a boot device for one boot; then it is the disk's turn again."""
 
     def _switch(self, to: str) -> None:
@@ -41,21 +41,21 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forgetful]:
     monkeypatch.setattr(client, "_PAUSE", 0.02)
     config.CONF([], default_config_files=[], default_config_dirs=[])
     found = Forgetful(clean=[ERASE, CHECK], deploy=[CHECK | {"priority": 0}], service=[CHECK])
-    with ramdisks.running(found):
+    with scripted_agent.running(found):
         yield found
     config.CONF.reset()
 
 
 @pytest.fixture
-def rig(build: Callable[..., Rig], machine: Forgetful) -> Rig:
+def rig(build: Callable[..., ConductorFixture], machine: Forgetful) -> ConductorFixture:
     """A conductor that deploys on the machine by images."""
-    drivers = ramdisks.registry(machine, direct.DirectDeploy(), mortal.Life())
+    drivers = scripted_agent.registry(machine, direct.DirectDeploy(), crashes.Life())
     found = build(registry=drivers, agent__require_tls=False)
     machine.service = found.service
     return found
 
 
-def node(rig: Rig, machine: Forgetful, state: str, **values: Any) -> str:
+def node(rig: ConductorFixture, machine: Forgetful, state: str, **values: Any) -> str:
     machine.node = rig.node(state, **values)
     return machine.node
 
@@ -66,7 +66,7 @@ def node(rig: Rig, machine: Forgetful, state: str, **values: Any) -> str:
     ids=",".join,
 )
 def test_what_follows_a_restart_is_run_by_the_ramdisk_that_boots_again(
-    rig: Rig, machine: Forgetful, restart: list[str]
+    rig: ConductorFixture, machine: Forgetful, restart: list[str]
 ) -> None:
     one = node(rig, machine, "manageable")
     rig.clean(one, "deploy.erase", *restart, "deploy.check")
@@ -77,7 +77,7 @@ def test_what_follows_a_restart_is_run_by_the_ramdisk_that_boots_again(
     assert "agent_ramdisk" not in str(row["driver_internal_info"])
 
 
-def test_a_service_gets_its_ramdisk_back_too(rig: Rig, machine: Forgetful) -> None:
+def test_a_service_gets_its_ramdisk_back_too(rig: ConductorFixture, machine: Forgetful) -> None:
     one = node(rig, machine, "active", instance_info=IMAGE)
     wanted = listed("deploy.check", "power.reboot", "deploy.check")
     rig.ask("do_node_service", one, service_steps=wanted)
@@ -85,7 +85,7 @@ def test_a_service_gets_its_ramdisk_back_too(rig: Rig, machine: Forgetful) -> No
     assert machine.ran.count("check") == 2
 
 
-def test_a_deployment_goes_on_behind_a_restart(rig: Rig, machine: Forgetful) -> None:
+def test_a_deployment_goes_on_behind_a_restart(rig: ConductorFixture, machine: Forgetful) -> None:
     one = node(rig, machine, "available", instance_info=IMAGE)
     more = [{**listed("power.reboot")[0], "args": {}, "priority": 70}]
     rig.ask("do_node_deploy", one, deploy_steps=more)
@@ -94,7 +94,9 @@ def test_a_deployment_goes_on_behind_a_restart(rig: Rig, machine: Forgetful) -> 
     assert (machine.power, machine.runs) == (base.POWER_ON, "disk")
 
 
-def test_a_restart_behind_the_ramdisk_is_one_of_the_instance(rig: Rig, machine: Forgetful) -> None:
+def test_a_restart_behind_the_ramdisk_is_one_of_the_instance(
+    rig: ConductorFixture, machine: Forgetful
+) -> None:
     one = node(rig, machine, "available", instance_info=IMAGE)
     more = [{**listed("power.reboot")[0], "args": {}, "priority": 10}]
     rig.ask("do_node_deploy", one, deploy_steps=more)
@@ -103,7 +105,7 @@ def test_a_restart_behind_the_ramdisk_is_one_of_the_instance(rig: Rig, machine: 
 
 
 def test_a_step_for_the_ramdisk_of_a_machine_that_is_off_fails_at_once(
-    rig: Rig, machine: Forgetful
+    rig: ConductorFixture, machine: Forgetful
 ) -> None:
     one = node(rig, machine, "manageable")
     rig.clean(one, "deploy.erase", "power.power_off", "deploy.check")
@@ -111,7 +113,7 @@ def test_a_step_for_the_ramdisk_of_a_machine_that_is_off_fails_at_once(
 
 
 def test_a_clean_without_a_ramdisk_restarts_into_whatever_there_is(
-    rig: Rig, machine: Forgetful
+    rig: ConductorFixture, machine: Forgetful
 ) -> None:
     one = node(rig, machine, "manageable")
     rig.clean(one, "power.reboot", disable_ramdisk=True)

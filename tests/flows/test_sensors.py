@@ -13,9 +13,9 @@ from ironic_lite.conductor.watch import sensors
 from ironic_lite.core.context import Context
 from ironic_lite.drivers.fake.management import FakeManagement
 from ironic_lite.rpc import notifier
-from tests.flows.rig import Rig, wait_for
+from tests.support.conductor_fixture import ConductorFixture, wait_for
 
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 USED = {"instance_uuid": "5fcb7a4c-9ae1-4bb1-9d0f-0e2b4e6b7d10", "power_state": "power on"}
 
 
@@ -37,7 +37,7 @@ class Ear:
         return [message["node_uuid"] for _, message in self.heard]
 
 
-def listening(build: Build, **values: Any) -> tuple[Rig, sensors.Sensors, Ear]:
+def listening(build: Build, **values: Any) -> tuple[ConductorFixture, sensors.Sensors, Ear]:
     settings = {f"sensor_data__{name}": value for name, value in values.items()}
     rig, ear = build(**settings), Ear()
     return rig, sensors.Sensors(rig.tasks, rig.service._fleet, ear), ear

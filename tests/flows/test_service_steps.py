@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 
-def service(rig: Rig, node: str, *titles: str) -> dict[str, Any]:
+def service(rig: ConductorFixture, node: str, *titles: str) -> dict[str, Any]:
     return rig.call("do_node_service", node, service_steps=listed(*titles))
 
 
@@ -19,7 +19,7 @@ def step(name: str, **args: Any) -> dict[str, Any]:
     return {"interface": "power", "step": name, **({"args": args} if args else {})}
 
 
-def test_service_runs_its_list_and_the_instance_stays(rig: Rig) -> None:
+def test_service_runs_its_list_and_the_instance_stays(rig: ConductorFixture) -> None:
     node = rig.node("active", instance_info={"image": "x"})
     row = service(rig, node, "vendor.log_passthrough", "vendor.log_passthrough")
     assert (row["provision_state"], row["target_provision_state"]) == ("active", None)
@@ -31,7 +31,7 @@ def test_service_runs_its_list_and_the_instance_stays(rig: Rig) -> None:
     assert rig.started(node) == ["vendor.log_passthrough"] * 2
 
 
-def test_a_failed_service_is_a_fault_and_may_be_repeated(rig: Rig) -> None:
+def test_a_failed_service_is_a_fault_and_may_be_repeated(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_fail_steps={"vendor.log_passthrough": "no pen"})
     row = service(rig, node, "vendor.log_passthrough")
     assert (row["provision_state"], row["target_provision_state"]) == ("service failed", "active")
@@ -42,7 +42,7 @@ def test_a_failed_service_is_a_fault_and_may_be_repeated(rig: Rig) -> None:
     assert (row["provision_state"], row["last_error"]) == ("active", None)
 
 
-def test_an_unknown_service_step_fails_before_anything_runs(rig: Rig) -> None:
+def test_an_unknown_service_step_fails_before_anything_runs(rig: ConductorFixture) -> None:
     node = rig.node("active")
     row = service(rig, node, "vendor.log_passthrough", "vendor.no_such")
     assert row["provision_state"] == "service failed"
@@ -60,7 +60,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_hold_stops_until_unhold(rig: Rig, kind: str) -> None:
+def test_hold_stops_until_unhold(rig: ConductorFixture, kind: str) -> None:
     start, held, end, method, key = KINDS[kind]
     steps = [step("power_on"), step("hold"), step("power_off")]
     if kind == "deploy":
@@ -82,13 +82,13 @@ def test_hold_stops_until_unhold(rig: Rig, kind: str) -> None:
     assert set(rig.step_states(node)) == {"done"}
 
 
-def test_a_lone_hold_is_kept(rig: Rig) -> None:
+def test_a_lone_hold_is_kept(rig: ConductorFixture) -> None:
     node = rig.node()
     row = rig.call("do_node_clean", node, clean_steps=[step("hold")])
     assert (row["provision_state"], row["target_provision_state"]) == ("clean hold", "manageable")
 
 
-def test_power_steps_leave_the_power_as_they_say(rig: Rig) -> None:
+def test_power_steps_leave_the_power_as_they_say(rig: ConductorFixture) -> None:
     node = rig.node()
     assert rig.clean(node, "power.power_on")["power_state"] == "power on"
     assert rig.clean(node, "power.power_off")["power_state"] == "power off"
@@ -97,14 +97,14 @@ def test_power_steps_leave_the_power_as_they_say(rig: Rig) -> None:
     assert powers == ["power on", "power off", "power on"]
 
 
-def test_a_machine_that_must_stay_on_is_not_powered_off_by_a_step(rig: Rig) -> None:
+def test_a_machine_that_must_stay_on_is_not_powered_off_by_a_step(rig: ConductorFixture) -> None:
     node = rig.node(disable_power_off=True)
     row = rig.clean(node, "power.power_off")
     assert row["provision_state"] == "clean failed"
     assert "disable_power_off" in row["last_error"]
 
 
-def test_a_short_wait_sleeps_and_a_long_one_sets_a_timer(rig: Rig) -> None:
+def test_a_short_wait_sleeps_and_a_long_one_sets_a_timer(rig: ConductorFixture) -> None:
     node = rig.node()
     steps = [step("wait", seconds=0.01), step("wait", seconds=3600)]
     row = rig.call("do_node_clean", node, clean_steps=steps)
@@ -115,7 +115,7 @@ def test_a_short_wait_sleeps_and_a_long_one_sets_a_timer(rig: Rig) -> None:
     rig.reaches(node, "manageable")
 
 
-def test_a_wait_without_time_goes_on_when_somebody_says_so(rig: Rig) -> None:
+def test_a_wait_without_time_goes_on_when_somebody_says_so(rig: ConductorFixture) -> None:
     node = rig.node()
     row = rig.call("do_node_clean", node, clean_steps=[step("wait"), step("power_on")])
     assert (row["provision_state"], row["wake_at"]) == ("clean wait", None)
@@ -123,7 +123,7 @@ def test_a_wait_without_time_goes_on_when_somebody_says_so(rig: Rig) -> None:
     assert (row["provision_state"], row["power_state"]) == ("manageable", "power on")
 
 
-def test_an_old_timer_does_not_end_a_later_step(rig: Rig) -> None:
+def test_an_old_timer_does_not_end_a_later_step(rig: ConductorFixture) -> None:
     node = rig.node()
     rig.call("do_node_clean", node, clean_steps=[step("wait", seconds=3600), step("wait")])
     rig.ring(node)
@@ -131,19 +131,21 @@ def test_an_old_timer_does_not_end_a_later_step(rig: Rig) -> None:
     assert rig.reaches(node, "clean wait")["wake_at"] is None
 
 
-def test_a_timer_of_a_step_that_did_not_wait_ends_no_other(build: Callable[..., Rig]) -> None:
+def test_a_timer_of_a_step_that_did_not_wait_ends_no_other(
+    build: Callable[..., ConductorFixture],
+) -> None:
     def around(_kind: str, name: str, call: Any) -> Any:
         if name == "execute_clean_step":
             call.args[0].wake_after(0)
         return call()
 
-    rig = build(registry=mortal.Drivers(drivers(), around))
+    rig = build(registry=crashes.Drivers(drivers(), around))
     node = rig.node()
     row = rig.clean(node, "bios.factory_reset", "power.wait")
     assert (row["provision_state"], row["wake_at"]) == ("clean wait", None)
 
 
-def test_service_may_start_afresh_from_its_hold(rig: Rig) -> None:
+def test_service_may_start_afresh_from_its_hold(rig: ConductorFixture) -> None:
     node = rig.node("active")
     service(rig, node, "vendor.log_passthrough", "power.hold")
     assert rig.get(node)["provision_state"] == "service hold"

@@ -15,17 +15,19 @@ from ironic_lite.db.queries import conductors
 from ironic_lite.domain import recovery
 from ironic_lite.drivers.fake import management, power
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 
-def online(rig: Rig) -> bool:
+def online(rig: ConductorFixture) -> bool:
     """Tell whether the conductor's row says that it takes calls."""
     found: bool = rig.database.read(lambda conn: conductors.get(conn, "here"))["online"]
     return found
 
 
-def test_a_long_step_is_left_and_done_again_by_the_next_life(build: Callable[..., Rig]) -> None:
+def test_a_long_step_is_left_and_done_again_by_the_next_life(
+    build: Callable[..., ConductorFixture],
+) -> None:
     rig = build()
     node = rig.node(fake_step_seconds=3600)
     rig.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset", "power.cycle"))
@@ -44,12 +46,14 @@ def test_a_long_step_is_left_and_done_again_by_the_next_life(build: Callable[...
     assert again.run(node)["state"] == "done"
 
 
-def has_begun(rig: Rig, node: str, steps: int) -> bool:
+def has_begun(rig: ConductorFixture, node: str, steps: int) -> bool:
     """Tell whether so many steps have begun, each counted as often as it did."""
     return len(rig.started(node)) == steps
 
 
-def test_a_step_that_no_conductor_outlives_fails_in_the_end(build: Callable[..., Rig]) -> None:
+def test_a_step_that_no_conductor_outlives_fails_in_the_end(
+    build: Callable[..., ConductorFixture],
+) -> None:
     rig = build()
     node = rig.node(fake_step_seconds=3600)
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
@@ -64,8 +68,8 @@ def test_a_step_that_no_conductor_outlives_fails_in_the_end(build: Callable[...,
     assert rig.step_states(node) == ["failed"]
 
 
-def test_stop_waits_for_short_work(build: Callable[..., Rig]) -> None:
-    step = mortal.Held()
+def test_stop_waits_for_short_work(build: Callable[..., ConductorFixture]) -> None:
+    step = crashes.Held()
     rig = build(registry=step.drivers(drivers()))
     node = rig.node()
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
@@ -83,7 +87,9 @@ def test_stop_waits_for_short_work(build: Callable[..., Rig]) -> None:
     assert rig.get(node)["provision_state"] == "manageable"
 
 
-def test_whoever_is_in_a_hurry_need_not_wait_for_running_work(build: Callable[..., Rig]) -> None:
+def test_whoever_is_in_a_hurry_need_not_wait_for_running_work(
+    build: Callable[..., ConductorFixture],
+) -> None:
     rig = build()
     node = rig.node(fake_step_seconds=3600)
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
@@ -100,7 +106,7 @@ def test_whoever_is_in_a_hurry_need_not_wait_for_running_work(build: Callable[..
 
 
 def test_what_will_not_end_is_left_to_others_at_once(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "_GRACE", 0.01)
     opened = threading.Event()
@@ -110,7 +116,7 @@ def test_what_will_not_end_is_left_to_others_at_once(
             assert opened.wait(10)
         return call()
 
-    rig = build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    rig = build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
     node = rig.node()
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
     wait_for(lambda: rig.started(node))
@@ -123,14 +129,14 @@ def test_what_will_not_end_is_left_to_others_at_once(
     assert other.get(node)["provision_state"] == "manageable"
 
 
-def test_stopping_an_idle_conductor_is_quick_and_says_so(rig: Rig) -> None:
+def test_stopping_an_idle_conductor_is_quick_and_says_so(rig: ConductorFixture) -> None:
     assert online(rig)
     assert rig.service.stop() is True
     assert not online(rig)
 
 
 def test_drivers_end_what_they_keep_open_after_all_work(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[object] = []
     rig = build()
@@ -145,7 +151,7 @@ def test_drivers_end_what_they_keep_open_after_all_work(
     assert held == [None]
 
 
-def test_waiting_nodes_are_not_touched_by_a_stop(build: Callable[..., Rig]) -> None:
+def test_waiting_nodes_are_not_touched_by_a_stop(build: Callable[..., ConductorFixture]) -> None:
     rig = build()
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "bios.factory_reset")
@@ -156,7 +162,7 @@ def test_waiting_nodes_are_not_touched_by_a_stop(build: Callable[..., Rig]) -> N
 
 
 def test_a_stop_goes_on_when_the_database_does_not_answer(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: Any, **__: Any) -> None:
         raise errors.Unavailable("The database is busy.")

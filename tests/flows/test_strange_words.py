@@ -13,8 +13,8 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.errors import unicode_text
 from tests.db.conftest import database, server_urls
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
 __all__ = ["database", "server_urls"]
 
@@ -39,7 +39,7 @@ def acting(act: Callable[[Any], None], method: str) -> Registry:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         return act(cast(Any, call).args[0]) if name == method else call()
 
-    return cast(Registry, mortal.Drivers(drivers(), around))
+    return cast(Registry, crashes.Drivers(drivers(), around))
 
 
 def raising(why: Exception) -> Callable[[Any], None]:
@@ -55,7 +55,7 @@ def raising(why: Exception) -> Callable[[Any], None]:
     ids=["of ours", "any other"],
 )
 def test_a_step_fails_in_words_that_can_be_stored(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
     database: Database,
     why: Exception,
 ) -> None:
@@ -69,7 +69,7 @@ def test_a_step_fails_in_words_that_can_be_stored(
 
 
 def test_what_an_inspection_finds_is_stored_with_what_is_no_text_replaced(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     def find(task: Any) -> None:
         task.node.properties = {"serial": SAID[8:], "sizes": [2**70]}
@@ -97,7 +97,7 @@ ENDS = ("clean failed", "deploy failed", "service failed", "inspect failed", "re
 @pytest.mark.parametrize(("method", "end"), list(zip(CASES, ENDS, strict=True)))
 @pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])
 def test_what_cannot_be_saved_does_not_keep_a_node_from_its_fail_state(
-    build: Callable[..., Rig], method: str, end: str, fails: bool
+    build: Callable[..., ConductorFixture], method: str, end: str, fails: bool
 ) -> None:
     def leave(task: Any) -> None:
         task.node.properties = {"found": object()}

@@ -13,8 +13,8 @@ from ironic_lite.conductor.watch import timeouts, timers
 from ironic_lite.core import clock
 from ironic_lite.domain.steps import WAIT
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 STEP = {
     "interface": "raid",
@@ -73,7 +73,7 @@ COLUMNS = {
 }
 
 
-def waiting(rig: Rig, state: str, target: str | None = None, **values: Any) -> str:
+def waiting(rig: ConductorFixture, state: str, target: str | None = None, **values: Any) -> str:
     """Add a node that waits since an hour ago."""
     column = COLUMNS.get(state)
     return rig.node(
@@ -84,7 +84,7 @@ def waiting(rig: Rig, state: str, target: str | None = None, **values: Any) -> s
     )
 
 
-def sweep(rig: Rig) -> None:
+def sweep(rig: ConductorFixture) -> None:
     """Look at all waits once, and let the workers finish."""
     plan = {one.name: one for one in rig.service._plan()}
     plan["time-outs"].act()
@@ -93,7 +93,7 @@ def sweep(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("state", "target", "option", "end", "words", "fault"), WAITS)
 def test_a_wait_ends_after_its_time(  # noqa: PLR0917  # the facts of a row
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
     state: str,
     target: str,
     option: str,
@@ -118,7 +118,7 @@ def test_a_wait_ends_after_its_time(  # noqa: PLR0917  # the facts of a row
 
 @pytest.mark.parametrize(("state", "target", "option"), [row[:3] for row in WAITS])
 def test_a_limit_of_zero_waits_for_ever(
-    build: Callable[..., Rig], state: str, target: str, option: str
+    build: Callable[..., ConductorFixture], state: str, target: str, option: str
 ) -> None:
     rig = build(**{f"conductor__{option}": 0})
     node = waiting(rig, state, target)
@@ -137,26 +137,26 @@ def test_a_limit_of_zero_waits_for_ever(
     ],
     ids=lambda values: next(iter(values)),
 )
-def test_some_waits_go_on(rig: Rig, spared: dict[str, Any]) -> None:
+def test_some_waits_go_on(rig: ConductorFixture, spared: dict[str, Any]) -> None:
     node = waiting(rig, "clean wait", "available", **spared)
     sweep(rig)
     assert rig.get(node)["provision_state"] == "clean wait"
 
 
-def test_a_retired_node_times_out_too(rig: Rig) -> None:
+def test_a_retired_node_times_out_too(rig: ConductorFixture) -> None:
     node = waiting(rig, "clean wait", "available", retired=True)
     sweep(rig)
     assert rig.get(node)["provision_state"] == "clean failed"
 
 
-def test_a_step_of_an_earlier_deployment_is_not_blamed(rig: Rig) -> None:
+def test_a_step_of_an_earlier_deployment_is_not_blamed(rig: ConductorFixture) -> None:
     node = waiting(rig, "inspect wait", "manageable", deploy_step=STEP)
     sweep(rig)
     assert "raid" not in rig.get(node)["last_error"]
 
 
 def test_nodes_of_others_do_not_hide_ours_and_the_oldest_come_first(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build(conductor__periodic_max_workers=2)
     for _ in range(120):
@@ -177,7 +177,7 @@ def test_nodes_of_others_do_not_hide_ours_and_the_oldest_come_first(
     assert rig.get(ours[0])["provision_state"] == "clean failed"
 
 
-def test_the_step_that_waited_has_failed_in_its_run(rig: Rig) -> None:
+def test_the_step_that_waited_has_failed_in_its_run(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "bios.factory_reset", "power.cycle")
     rig.edit(node, provision_updated_at=clock.after(-7200), wake_at=clock.after(-7200))
@@ -220,7 +220,9 @@ def wrong(monkeypatch: pytest.MonkeyPatch) -> Wrong:
     return made
 
 
-def test_no_wait_times_out_because_the_clock_was_set_forward(rig: Rig, wrong: Wrong) -> None:
+def test_no_wait_times_out_because_the_clock_was_set_forward(
+    rig: ConductorFixture, wrong: Wrong
+) -> None:
     node = rig.node("clean wait", clean_step=STEP, provision_updated_at=clock.now())
     for hours in (1, 24, -1):
         wrong.set(hours)
@@ -234,7 +236,7 @@ def test_no_wait_times_out_because_the_clock_was_set_forward(rig: Rig, wrong: Wr
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_timer_rings_in_time_whatever_the_clock_is_set_to(
-    rig: Rig, wrong: Wrong, monkeypatch: pytest.MonkeyPatch, hours: int
+    rig: ConductorFixture, wrong: Wrong, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
     monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
     early = rig.node(fake_async_steps=["*"], fake_step_seconds=600)
@@ -253,7 +255,7 @@ def test_a_timer_rings_in_time_whatever_the_clock_is_set_to(
 # -- drivers that say for ever that it goes on ------------------------------------------------
 
 
-def endless(build: Callable[..., Rig], limit: int) -> Rig:
+def endless(build: Callable[..., ConductorFixture], limit: int) -> ConductorFixture:
     """A conductor whose drivers find nothing ended that they are asked about."""
 
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
@@ -263,7 +265,7 @@ def endless(build: Callable[..., Rig], limit: int) -> Rig:
         asked.wake_after(3600)
         return WAIT
 
-    registry = cast(Registry, mortal.Drivers(drivers(), around))
+    registry = cast(Registry, crashes.Drivers(drivers(), around))
     return build(registry=registry, conductor__poll_timeout=limit)
 
 
@@ -297,7 +299,7 @@ POLLED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any], str]] = {
 }
 
 
-def poll(rig: Rig, node: str) -> dict[str, Any]:
+def poll(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Let the timer ring, and return the node once its driver has been asked."""
     with rig.tasks.lock(rig.who, node) as task:
         task.wake_after(0)
@@ -311,7 +313,7 @@ def poll(rig: Rig, node: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("state", POLLED)
 def test_a_driver_that_says_for_ever_that_it_goes_on_is_believed_for_so_long(
-    build: Callable[..., Rig], wrong: Wrong, state: str
+    build: Callable[..., ConductorFixture], wrong: Wrong, state: str
 ) -> None:
     before, method, args, told, failed = POLLED[state]
     rig = endless(build, 86400)
@@ -332,7 +334,9 @@ def test_a_driver_that_says_for_ever_that_it_goes_on_is_believed_for_so_long(
     assert rig.run(node)["state"] == "failed"
 
 
-def test_each_wait_is_counted_for_itself(build: Callable[..., Rig], wrong: Wrong) -> None:
+def test_each_wait_is_counted_for_itself(
+    build: Callable[..., ConductorFixture], wrong: Wrong
+) -> None:
     rig = endless(build, 86400)
     node = rig.node(**HOUR)
     rig.clean(node, "bios.factory_reset")
@@ -345,7 +349,9 @@ def test_each_wait_is_counted_for_itself(build: Callable[..., Rig], wrong: Wrong
     assert poll(rig, node)["provision_state"] == "clean wait"
 
 
-def test_a_poll_limit_of_zero_believes_for_ever(build: Callable[..., Rig], wrong: Wrong) -> None:
+def test_a_poll_limit_of_zero_believes_for_ever(
+    build: Callable[..., ConductorFixture], wrong: Wrong
+) -> None:
     rig = endless(build, 0)
     node = rig.node(**HOUR)
     rig.clean(node, "bios.factory_reset")

@@ -15,19 +15,19 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, runs
 from ironic_lite.db.tables import models
-from tests.flows.rig import Rig
-from tests.statements import count_statements
+from tests.support.conductor_fixture import ConductorFixture
+from tests.support.statements import count_statements
 
 DAY = 24 * 3600
-Build = Callable[..., Rig]
+Build = Callable[..., ConductorFixture]
 
 
-def sweep(rig: Rig) -> None:
+def sweep(rig: ConductorFixture) -> None:
     """Run the sweep once."""
     next(one for one in rig.service._plan() if one.name == "old history").act()
 
 
-def cleaned(rig: Rig, times: int, **more: Any) -> str:
+def cleaned(rig: ConductorFixture, times: int, **more: Any) -> str:
     """Return a node that has been cleaned so many times: two entries each."""
     node = rig.node(**more)
     for _ in range(times):
@@ -35,12 +35,12 @@ def cleaned(rig: Rig, times: int, **more: Any) -> str:
     return node
 
 
-def kept(rig: Rig, node: str) -> list[str]:
+def kept(rig: ConductorFixture, node: str) -> list[str]:
     """Return the kinds of the events that a node has left."""
     return [row["kind"] for row in rig.events(node)]
 
 
-def age(rig: Rig, node: str, days: float) -> None:
+def age(rig: ConductorFixture, node: str, days: float) -> None:
     """Let everything that happened to a node be so much older."""
     past = clock.after(-days * DAY)
 
@@ -135,7 +135,7 @@ def test_a_run_under_way_stays(build: Build) -> None:
 # -- nodes that are no more ------------------------------------------------------------------
 
 
-def removed(rig: Rig, days: float) -> str:
+def removed(rig: ConductorFixture, days: float) -> str:
     """Return a node that was removed so many days ago."""
     node = cleaned(rig, 1)
     rig.ask("destroy_node", node)

@@ -12,8 +12,8 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 
 class Calls(Counter[str]):
@@ -26,7 +26,7 @@ class Calls(Counter[str]):
             self[name] += 1
             return call()
 
-        return cast(Registry, mortal.Drivers(drivers(), around))
+        return cast(Registry, crashes.Drivers(drivers(), around))
 
 
 def at_once(times: int, act: Callable[[], None]) -> list[errors.Error]:
@@ -57,7 +57,7 @@ def at_once(times: int, act: Callable[[], None]) -> list[errors.Error]:
     ],
 )
 def test_going_on_is_done_once_however_often_it_is_asked(
-    build: Callable[..., Rig], kind: str, before: str, method: str, end: str
+    build: Callable[..., ConductorFixture], kind: str, before: str, method: str, end: str
 ) -> None:
     calls = Calls()
     rig = build(registry=calls.registry(), conductor__node_locked_retry_attempts=1)
@@ -72,7 +72,7 @@ def test_going_on_is_done_once_however_often_it_is_asked(
     assert rig.run(node)["state"] == "done"
 
 
-def test_whoever_says_go_on_does_not_cut_short_a_timer(rig: Rig) -> None:
+def test_whoever_says_go_on_does_not_cut_short_a_timer(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "bios.factory_reset", "raid.delete_configuration")
     row = rig.call("continue_node_clean", node)
@@ -80,13 +80,13 @@ def test_whoever_says_go_on_does_not_cut_short_a_timer(rig: Rig) -> None:
     assert rig.step_states(node) == ["waiting", "pending"]
 
 
-def step_id(rig: Rig, node: str) -> str:
+def step_id(rig: ConductorFixture, node: str) -> str:
     return str(rig.tasks.look(rig.who, node).step_id)
 
 
 @pytest.mark.parametrize("kind", ["clean", "service"])
 def test_a_late_word_about_one_step_does_not_end_another(
-    rig: Rig, kind: str, caplog: pytest.LogCaptureFixture
+    rig: ConductorFixture, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     before = {"clean": "manageable", "service": "active"}[kind]
@@ -111,14 +111,14 @@ def test_a_late_word_about_one_step_does_not_end_another(
 
 
 @pytest.mark.parametrize("state", ["manageable", "cleaning", "clean failed", "active"])
-def test_going_on_where_nothing_waits_changes_nothing(rig: Rig, state: str) -> None:
+def test_going_on_where_nothing_waits_changes_nothing(rig: ConductorFixture, state: str) -> None:
     node = rig.node(state)
     with pytest.raises(errors.InvalidState):
         rig.ask("continue_node_clean", node)
     assert rig.get(node)["provision_state"] == state
 
 
-def test_many_bells_for_one_node_are_one_poll(build: Callable[..., Rig]) -> None:
+def test_many_bells_for_one_node_are_one_poll(build: Callable[..., ConductorFixture]) -> None:
     calls = Calls()
     rig = build(registry=calls.registry())
     other = build(registry=calls.registry(), DEFAULT__host="there")
@@ -133,7 +133,9 @@ def test_many_bells_for_one_node_are_one_poll(build: Callable[..., Rig]) -> None
     assert rig.step_states(node) == ["done"]
 
 
-def test_a_verb_asked_twice_at_once_is_carried_out_once(build: Callable[..., Rig]) -> None:
+def test_a_verb_asked_twice_at_once_is_carried_out_once(
+    build: Callable[..., ConductorFixture],
+) -> None:
     rig = build(conductor__node_locked_retry_attempts=1)
     node = rig.node()
     refused = at_once(6, lambda: rig.ask("do_provisioning_action", node, action="provide"))
@@ -142,7 +144,7 @@ def test_a_verb_asked_twice_at_once_is_carried_out_once(build: Callable[..., Rig
     assert len(rig.runs(node)) == 1
 
 
-def test_an_orphan_is_taken_over_once(build: Callable[..., Rig]) -> None:
+def test_an_orphan_is_taken_over_once(build: Callable[..., ConductorFixture]) -> None:
     hosts = [build(DEFAULT__host=name) for name in ("here", "there", "yonder")]
     rig = hosts[0]
     orphans = [

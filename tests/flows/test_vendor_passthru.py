@@ -8,22 +8,22 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.core import context
-from tests.flows.rig import Rig, wait_for
+from tests.support.conductor_fixture import ConductorFixture, wait_for
 
 
-def call(rig: Rig, node: str, method: str, verb: str = "POST", **info: Any) -> Any:
+def call(rig: ConductorFixture, node: str, method: str, verb: str = "POST", **info: Any) -> Any:
     """Call a method of the node's vendor interface, by a request of its own."""
     return rig.endpoints.vendor_passthru(
         context.internal("test"), node_uuid=node, vendor_method=method, http_method=verb, info=info
     )
 
 
-def kept(rig: Rig, node: str) -> dict[str, Any]:
+def kept(rig: ConductorFixture, node: str) -> dict[str, Any]:
     found: dict[str, Any] = rig.get(node)["driver_internal_info"].get("driver_notes", {})
     return found
 
 
-def test_a_synchronous_method_answers_and_keeps_what_it_is_told(rig: Rig) -> None:
+def test_a_synchronous_method_answers_and_keeps_what_it_is_told(rig: ConductorFixture) -> None:
     node = rig.node("active")
     assert call(rig, node, "remember", value=[1]) == {
         "return": {"before": None},
@@ -36,27 +36,27 @@ def test_a_synchronous_method_answers_and_keeps_what_it_is_told(rig: Rig) -> Non
     assert facts == [("end", "POST"), ("end", "DELETE")]
 
 
-def test_what_a_call_brings_is_not_written_into_events(rig: Rig) -> None:
+def test_what_a_call_brings_is_not_written_into_events(rig: ConductorFixture) -> None:
     node = rig.node("active")
     call(rig, node, "remember", value="pssst")
     assert "pssst" not in str(rig.events(node, "management"))
 
 
-def test_an_asynchronous_method_is_a_workers(rig: Rig) -> None:
+def test_an_asynchronous_method_is_a_workers(rig: ConductorFixture) -> None:
     node = rig.node("active")
     assert call(rig, node, "blink") == {"return": None, "async": True, "attach": False}
     rig.settled(node)
     assert kept(rig, node) == {"fake_vendor_blinks": 1}
 
 
-def test_an_asynchronous_method_that_fails_is_told_of(rig: Rig) -> None:
+def test_an_asynchronous_method_that_fails_is_told_of(rig: ConductorFixture) -> None:
     node = rig.node("active", fake_fail_calls={"vendor.blink": "lamp burnt out"})
     call(rig, node, "blink")
     row = rig.settled(node)
     assert row["last_error"] == "Failed to call the vendor method blink: lamp burnt out"
 
 
-def test_only_methods_that_look_run_beside_other_work(rig: Rig) -> None:
+def test_only_methods_that_look_run_beside_other_work(rig: ConductorFixture) -> None:
     node = rig.node("active")
     rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1, "conductor")
     with rig.tasks.lock(rig.who, node):
@@ -78,7 +78,9 @@ def test_only_methods_that_look_run_beside_other_work(rig: Rig) -> None:
         ("remember", "GET", "does not take GET, only POST, PUT, PATCH, DELETE"),
     ],
 )
-def test_only_marked_methods_can_be_called(rig: Rig, method: str, verb: str, says: str) -> None:
+def test_only_marked_methods_can_be_called(
+    rig: ConductorFixture, method: str, verb: str, says: str
+) -> None:
     node = rig.node("active")
     with pytest.raises(errors.InvalidParameter, match=says) as why:
         call(rig, node, method, verb)
@@ -86,21 +88,21 @@ def test_only_marked_methods_can_be_called(rig: Rig, method: str, verb: str, say
     assert rig.events(node, "management") == []
 
 
-def test_bad_arguments_are_refused_before_anything_is_done(rig: Rig) -> None:
+def test_bad_arguments_are_refused_before_anything_is_done(rig: ConductorFixture) -> None:
     node = rig.node("active")
     with pytest.raises(errors.MissingParameter, match="value"):
         call(rig, node, "remember")
     assert (kept(rig, node), rig.events(node, "management")) == ({}, [])
 
 
-def test_a_node_without_a_vendor_has_no_methods(rig: Rig) -> None:
+def test_a_node_without_a_vendor_has_no_methods(rig: ConductorFixture) -> None:
     node = rig.node("active", vendor_interface="no-vendor")
     assert rig.endpoints.get_node_vendor_passthru_methods(rig.who, node_uuid=node) == {}
     with pytest.raises(errors.InvalidParameter, match="this driver has: none"):
         call(rig, node, "blink")
 
 
-def test_methods_are_listed_with_their_facts(rig: Rig) -> None:
+def test_methods_are_listed_with_their_facts(rig: ConductorFixture) -> None:
     listed = rig.endpoints.get_node_vendor_passthru_methods(rig.who, node_uuid=rig.node())
     assert list(listed) == ["blink", "echo", "leaflet", "remember"]
     assert listed["blink"] == {
@@ -117,7 +119,9 @@ def test_methods_are_listed_with_their_facts(rig: Rig) -> None:
     ]
 
 
-def test_a_hardware_type_has_methods_of_its_own(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hardware_type_has_methods_of_its_own(
+    rig: ConductorFixture, caplog: pytest.LogCaptureFixture
+) -> None:
     def ask(method: str, verb: str, driver: str = "fake-hardware", **info: Any) -> Any:
         return rig.endpoints.driver_vendor_passthru(
             rig.who, driver=driver, vendor_method=method, http_method=verb, info=info

@@ -10,9 +10,9 @@ import pytest
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, nodes
 from ironic_lite.db.tables import models
-from tests.api.client import Response
-from tests.statements import count_statements
-from tests.whole import Whole
+from tests.support.in_process import Whole
+from tests.support.statements import count_statements
+from tests.support.wsgi_client import Response
 
 ABSENT = "00000000-0000-4000-8000-000000000000"
 ID = "6c2bd2c2-3a3a-4f3c-9f8c-0a1b2c3d4e5f"

@@ -14,7 +14,7 @@ from ironic_lite.conductor.endpoints.with_deadline import WithDeadline
 from ironic_lite.drivers import deadline
 from ironic_lite.drivers.fake import management
 from ironic_lite.rpc import server, transport
-from tests.flows.rig import Rig
+from tests.support.conductor_fixture import ConductorFixture
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_a_driver_has_less_time_than_its_caller_and_a_worker_has_all(
-    rig: Rig, left: list[float]
+    rig: ConductorFixture, left: list[float]
 ) -> None:
     node = rig.node("active")
     endpoints = WithDeadline(rig.endpoints, 50.0)
@@ -45,7 +45,7 @@ def test_a_driver_has_less_time_than_its_caller_and_a_worker_has_all(
 
 
 def test_calls_over_rpc_have_it_from_the_time_of_rpc(
-    rig: Rig, left: list[float], monkeypatch: pytest.MonkeyPatch
+    rig: ConductorFixture, left: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served: list[Any] = []
     monkeypatch.setattr(service, "Server", lambda _transport, _host, door: served.append(door))

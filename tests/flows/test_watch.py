@@ -16,8 +16,8 @@ from ironic_lite.conductor.watch.keepalive import Keepalive
 from ironic_lite.conductor.watch.sweeps import Sweep, Sweeps
 from ironic_lite.core import clock
 from ironic_lite.db.queries import conductors, nodes
-from tests.flows import mortal
-from tests.flows.rig import Rig, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, listed, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -26,13 +26,15 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timers, "_LOOK_EVERY", 0.02)
 
 
-def stranded(rig: Rig, state: str = "cleaning", **values: Any) -> str:
+def stranded(rig: ConductorFixture, state: str = "cleaning", **values: Any) -> str:
     """Add a node in a busy state with a clean under way."""
     info = {"clean_steps": listed("bios.factory_reset"), "clean_step_index": 0}
     return rig.node(state, driver_internal_info=info, target_provision_state="manageable", **values)
 
 
-def hold(rig: Rig, node: str, host: str, expires: datetime.datetime | None = None) -> None:
+def hold(
+    rig: ConductorFixture, node: str, host: str, expires: datetime.datetime | None = None
+) -> None:
     """Lock a node as ``host``, for an hour from now."""
     until = expires or clock.after(3600)
     rig.database.write(
@@ -43,7 +45,7 @@ def hold(rig: Rig, node: str, host: str, expires: datetime.datetime | None = Non
 # -- timers ----------------------------------------------------------------------------------
 
 
-def test_steps_that_wait_finish_by_themselves(rig: Rig) -> None:
+def test_steps_that_wait_finish_by_themselves(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["*"])
     rig.ask("do_node_clean", node, clean_steps=listed(*["bios.factory_reset"] * 5))
     row = rig.reaches(node, "manageable")
@@ -52,7 +54,7 @@ def test_steps_that_wait_finish_by_themselves(rig: Rig) -> None:
     assert rig.step_states(node) == ["done"] * 5
 
 
-def test_timers_survive_their_conductor(build: Callable[..., Rig]) -> None:
+def test_timers_survive_their_conductor(build: Callable[..., ConductorFixture]) -> None:
     first = build()
     node = first.node(fake_async_steps=["*"], fake_step_seconds=3600)
     first.clean(node, "bios.factory_reset")
@@ -63,7 +65,7 @@ def test_timers_survive_their_conductor(build: Callable[..., Rig]) -> None:
 
 
 def test_timers_are_looked_for_after_the_clock_was_set_back(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = build()
     node = first.node(fake_async_steps=["*"], fake_step_seconds=3600)
@@ -75,7 +77,7 @@ def test_timers_are_looked_for_after_the_clock_was_set_back(
     again.reaches(node, "manageable")
 
 
-def test_timers_of_a_dead_peer_are_taken_over(build: Callable[..., Rig]) -> None:
+def test_timers_of_a_dead_peer_are_taken_over(build: Callable[..., ConductorFixture]) -> None:
     first = build(DEFAULT__host="there")
     node = first.node(fake_async_steps=["*"], fake_step_seconds=3600)
     first.clean(node, "bios.factory_reset")
@@ -86,7 +88,7 @@ def test_timers_of_a_dead_peer_are_taken_over(build: Callable[..., Rig]) -> None
     other.reaches(node, "manageable")
 
 
-def test_a_node_that_cannot_be_woken_does_not_keep_others_asleep(rig: Rig) -> None:
+def test_a_node_that_cannot_be_woken_does_not_keep_others_asleep(rig: ConductorFixture) -> None:
     due = {"wake_at": clock.after(-5), "clean_step": {}}
     rig.node("clean wait", bios_interface="no-such-interface", **due)
     held = rig.node("clean wait", **due)
@@ -96,7 +98,7 @@ def test_a_node_that_cannot_be_woken_does_not_keep_others_asleep(rig: Rig) -> No
 
 
 def test_many_timers_ring_although_others_nodes_come_first(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timers, "_PAGE", 10)
     for _ in range(25):
@@ -115,7 +117,7 @@ def test_many_timers_ring_although_others_nodes_come_first(
 
 
 def test_at_start_a_conductor_goes_on_with_what_its_earlier_life_held(
-    build: Callable[..., Rig],
+    build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build(DEFAULT__host="witness", conductor__conductor_group="elsewhere")
     ours = stranded(rig)
@@ -147,7 +149,7 @@ def test_at_start_a_conductor_goes_on_with_what_its_earlier_life_held(
         ("servicing", "active"),
     ],
 )
-def test_no_busy_state_stays_without_an_owner(rig: Rig, state: str, end: str) -> None:
+def test_no_busy_state_stays_without_an_owner(rig: ConductorFixture, state: str, end: str) -> None:
     node = rig.node(state)
     rig.service._orphans.sweep()
     row = rig.reaches(node, end)
@@ -156,7 +158,7 @@ def test_no_busy_state_stays_without_an_owner(rig: Rig, state: str, end: str) ->
 
 
 def test_a_step_whose_end_is_recorded_is_not_done_again(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = rig.node("available", fake_async_steps=["deploy.deploy"], fake_step_seconds=3600)
     rig.call("do_node_deploy", node)
@@ -171,10 +173,10 @@ def test_a_step_whose_end_is_recorded_is_not_done_again(
 
 def dies(*_args: Any, **_more: Any) -> None:
     """End a worker as a crash does, right after its last save."""
-    raise mortal.Died
+    raise crashes.Died
 
 
-def test_a_stale_lock_at_rest_is_cleared_with_its_power_change(rig: Rig) -> None:
+def test_a_stale_lock_at_rest_is_cleared_with_its_power_change(rig: ConductorFixture) -> None:
     node = rig.node("active", target_power_state="power on")
     quiet = rig.node("active")
     waiting = rig.node("clean wait", clean_step={})
@@ -191,7 +193,7 @@ def test_a_stale_lock_at_rest_is_cleared_with_its_power_change(rig: Rig) -> None
     )
 
 
-def test_a_living_lock_is_not_touched(rig: Rig) -> None:
+def test_a_living_lock_is_not_touched(rig: ConductorFixture) -> None:
     node = stranded(rig)
     hold(rig, node, "there")
     with rig.tasks.lock(rig.who, rig.node()) as task:
@@ -201,7 +203,7 @@ def test_a_living_lock_is_not_touched(rig: Rig) -> None:
 
 
 def test_many_orphans_wait_for_workers_and_none_is_forgotten(
-    build: Callable[..., Rig], monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(orphans, "_PAGE", 7)
     witness = build(DEFAULT__host="witness", conductor__conductor_group="elsewhere")
@@ -212,7 +214,7 @@ def test_many_orphans_wait_for_workers_and_none_is_forgotten(
         rig.reaches(node, "manageable")
 
 
-def test_a_full_pool_ends_the_sweep_for_orphans(rig: Rig) -> None:
+def test_a_full_pool_ends_the_sweep_for_orphans(rig: ConductorFixture) -> None:
     left = [stranded(rig) for _ in range(3)]
     workers = rig.service.runtime.workers
     for _ in range(20):
@@ -226,7 +228,7 @@ def test_a_full_pool_ends_the_sweep_for_orphans(rig: Rig) -> None:
         rig.reaches(node, "manageable")
 
 
-def test_each_orphan_belongs_to_one_of_the_living(build: Callable[..., Rig]) -> None:
+def test_each_orphan_belongs_to_one_of_the_living(build: Callable[..., ConductorFixture]) -> None:
     here, there = build(), build(DEFAULT__host="there")
     left = [stranded(here) for _ in range(20)]
     assert there.service.recovery is not None
@@ -286,7 +288,9 @@ def test_a_sweep_tells_of_a_database_that_is_away_once_and_when_it_is_back(
 
 
 def test_the_keepalive_tells_once_that_it_fails_and_renews_all_when_it_can(
-    build: Callable[..., Rig], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = build()
     keepalive = Keepalive(rig.service.tasks)
@@ -312,7 +316,9 @@ def test_the_keepalive_tells_once_that_it_fails_and_renews_all_when_it_can(
 
 
 def test_timers_that_ring_while_the_database_is_away_ring_when_it_is_back(
-    build: Callable[..., Rig], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    build: Callable[..., ConductorFixture],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = build()
     clockwork, woken = timers.Timers(), list[str]()
@@ -335,7 +341,7 @@ def test_timers_that_ring_while_the_database_is_away_ring_when_it_is_back(
     assert [record.exc_info for record in caplog.records] == [None, None], "told in one line each"
 
 
-def test_the_configured_sweeps_run(build: Callable[..., Rig]) -> None:
+def test_the_configured_sweeps_run(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__check_provision_state_interval=1, conductor__clean_callback_timeout=1800)
     node = rig.node("clean wait", provision_updated_at=clock.after(-3600))
     rig.reaches(node, "clean failed")

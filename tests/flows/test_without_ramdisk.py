@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import Rig, drivers, listed, wait_for
+from tests.support import crashes
+from tests.support.conductor_fixture import ConductorFixture, drivers, listed, wait_for
 
 Json = dict[str, Any]
 AROUND = ("prepare_cleaning", "tear_down_cleaning", "prepare_service", "tear_down_service")
@@ -23,16 +23,16 @@ def asked() -> list[str]:
 
 
 @pytest.fixture
-def rig(build: Callable[..., Rig], asked: list[str]) -> Rig:
+def rig(build: Callable[..., ConductorFixture], asked: list[str]) -> ConductorFixture:
     def around(_kind: str, name: str, call: Callable[[], Any]) -> Any:
         if name in AROUND:
             asked.append(name)
         return call()
 
-    return build(registry=cast(Registry, mortal.Drivers(drivers(), around)))
+    return build(registry=cast(Registry, crashes.Drivers(drivers(), around)))
 
 
-def runs(rig: Rig, state: str, steps: list[Json], **told: Any) -> str:
+def runs(rig: ConductorFixture, state: str, steps: list[Json], **told: Any) -> str:
     """Begin a clean of a manageable node, or a service of an active one."""
     node = rig.node(state, **told)
     if state == "manageable":
@@ -51,7 +51,7 @@ STATES = ["manageable", "active"]
 
 @pytest.mark.parametrize("state", STATES)
 def test_where_no_step_needs_a_ramdisk_none_is_booted(
-    rig: Rig, asked: list[str], state: str
+    rig: ConductorFixture, asked: list[str], state: str
 ) -> None:
     """An instance in service stays as it is."""
     node = runs(rig, state, steps_of(state))
@@ -63,7 +63,7 @@ def test_where_no_step_needs_a_ramdisk_none_is_booted(
 
 @pytest.mark.parametrize("state", STATES)
 def test_where_none_was_booted_a_failure_takes_none_away(
-    rig: Rig, asked: list[str], state: str
+    rig: ConductorFixture, asked: list[str], state: str
 ) -> None:
     fails = {"raid.delete_configuration": "no"}
     node = runs(rig, state, steps_of(state), fake_fail_steps=fails)
@@ -73,7 +73,7 @@ def test_where_none_was_booted_a_failure_takes_none_away(
 
 @pytest.mark.parametrize("state", STATES)
 def test_where_none_was_booted_an_abort_takes_none_away(
-    rig: Rig, asked: list[str], state: str
+    rig: ConductorFixture, asked: list[str], state: str
 ) -> None:
     steps = [*steps_of(state), {"interface": "power", "step": "hold"}]
     node = runs(rig, state, steps)
@@ -95,13 +95,13 @@ NEEDS = {
 
 @pytest.mark.parametrize("case", NEEDS)
 def test_the_ramdisk_is_booted_for_whatever_may_need_it(
-    rig: Rig, asked: list[str], case: str
+    rig: ConductorFixture, asked: list[str], case: str
 ) -> None:
     runs(rig, "manageable", NEEDS[case])
     wait_for(lambda: asked[:1] == ["prepare_cleaning"])
 
 
-def test_a_step_that_waits_for_a_time_needs_none(rig: Rig, asked: list[str]) -> None:
+def test_a_step_that_waits_for_a_time_needs_none(rig: ConductorFixture, asked: list[str]) -> None:
     steps = [*listed("bios.factory_reset", "power.wait")]
     steps[1]["args"] = {"seconds": 0}
     node = runs(rig, "manageable", steps)

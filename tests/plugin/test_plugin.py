@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import service
-from tests.plugin import packages, rack
+from tests.support import outlet_rack, plugin_wheels, service
 
 # One worker builds once and starts the service once.
 pytestmark = pytest.mark.xdist_group("plugin")
@@ -46,7 +45,7 @@ KEYS = {"outlet_rack", "outlet_number", "outlet_password"}
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pathlib.Path]:
     """Both packages, installed where only these processes look."""
     folder = tmp_path_factory.mktemp("plugin")
-    target = packages.install(folder, "outlet", "broken")
+    target = plugin_wheels.install(folder, "outlet", "broken")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(target))
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
@@ -70,12 +69,14 @@ def metal(site: pathlib.Path) -> Iterator[service.Service]:
 
 
 @pytest.fixture(scope="module")
-def machines() -> Iterator[rack.Rack]:
-    with rack.serve() as found:
+def machines() -> Iterator[outlet_rack.Rack]:
+    with outlet_rack.serve() as found:
         yield found
 
 
-def enroll(metal: service.Service, machines: rack.Rack, name: str, number: int) -> dict[str, Any]:
+def enroll(
+    metal: service.Service, machines: outlet_rack.Rack, name: str, number: int
+) -> dict[str, Any]:
     info = {"outlet_rack": machines.url, "outlet_number": number, "outlet_password": "volt-age"}
     metal.create(name, driver="outlet", driver_info=info)
     return metal.provision(name, "manage", "manageable")
@@ -123,7 +124,7 @@ def test_its_properties_are_its_own(metal: service.Service) -> None:
 
 
 def test_a_node_is_enrolled_and_knows_its_steps(
-    metal: service.Service, machines: rack.Rack
+    metal: service.Service, machines: outlet_rack.Rack
 ) -> None:
     node = enroll(metal, machines, "rack-1", 1)
     assert (node["power_interface"], node["raid_interface"]) == ("outlet", "no-raid")
@@ -141,7 +142,7 @@ def test_a_node_is_enrolled_and_knows_its_steps(
 
 
 def test_a_manual_clean_runs_its_steps_with_their_arguments_and_its_option_counts(
-    metal: service.Service, machines: rack.Rack
+    metal: service.Service, machines: outlet_rack.Rack
 ) -> None:
     enroll(metal, machines, "rack-2", 2)
     wanted = [
@@ -159,7 +160,7 @@ def test_a_manual_clean_runs_its_steps_with_their_arguments_and_its_option_count
 
 
 def test_the_values_of_arguments_are_the_drivers_business(
-    metal: service.Service, machines: rack.Rack
+    metal: service.Service, machines: outlet_rack.Rack
 ) -> None:
     enroll(metal, machines, "rack-3", 3)
     path = "/v1/nodes/rack-3/states/provision"
@@ -176,7 +177,7 @@ def test_the_values_of_arguments_are_the_drivers_business(
 
 
 def test_it_deploys_and_its_automated_step_cleans(
-    metal: service.Service, machines: rack.Rack
+    metal: service.Service, machines: outlet_rack.Rack
 ) -> None:
     enroll(metal, machines, "rack-4", 4)
     metal.provision("rack-4", "provide", "available")
@@ -188,7 +189,7 @@ def test_it_deploys_and_its_automated_step_cleans(
     assert machines.told[4][-1] == {"label": "", "blink": False}
 
 
-def test_its_vendor_methods_are_called(metal: service.Service, machines: rack.Rack) -> None:
+def test_its_vendor_methods_are_called(metal: service.Service, machines: outlet_rack.Rack) -> None:
     enroll(metal, machines, "rack-5", 5)
     path = "/v1/nodes/rack-5/vendor_passthru"
     assert set(metal.get(f"{path}/methods")) == {"limit"}

@@ -19,8 +19,7 @@ import pytest  # noqa: E402
 from ironic_lite.core import config, context  # noqa: E402
 from ironic_lite.rpc import client, server, transport  # noqa: E402
 from ironic_lite.rpc.local import options  # noqa: E402
-from tests import rabbit  # noqa: E402
-from tests.rpc import stage  # noqa: E402
+from tests.support import rabbit, rpc_conductor  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -79,9 +78,9 @@ Serve = Callable[..., server.Server]
 @pytest.fixture
 def serve() -> Iterator[Serve]:
     """Start servers in this process, stopped at the end."""
-    made: list[tuple[server.Server, stage.Endpoint, Any]] = []
+    made: list[tuple[server.Server, rpc_conductor.Endpoint, Any]] = []
 
-    def start(url: str, host: str, endpoint: stage.Endpoint) -> server.Server:
+    def start(url: str, host: str, endpoint: rpc_conductor.Endpoint) -> server.Server:
         messaging = transport.build(url)
         one = server.Server(messaging, host, endpoint)
         one.start()
@@ -102,7 +101,7 @@ def spawn() -> Iterator[Callable[[str, str], subprocess.Popen[str]]]:
     made: list[subprocess.Popen[str]] = []
 
     def start(url: str, host: str) -> subprocess.Popen[str]:
-        process = stage.process(url, host)
+        process = rpc_conductor.process(url, host)
         made.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

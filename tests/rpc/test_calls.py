@@ -15,27 +15,29 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface
-from tests.rpc import stage
 from tests.rpc.conftest import Serve
+from tests.support import rpc_conductor
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], subprocess.Popen[str]]
 
 
 @pytest.fixture
-def endpoint() -> stage.Endpoint:
-    return stage.Endpoint()
+def endpoint() -> rpc_conductor.Endpoint:
+    return rpc_conductor.Endpoint()
 
 
 @pytest.fixture
-def caller(url: str, serve: Serve, connect: Connect, endpoint: stage.Endpoint) -> client.Client:
+def caller(
+    url: str, serve: Serve, connect: Connect, endpoint: rpc_conductor.Endpoint
+) -> client.Client:
     """A client; a conductor called "one" lives."""
     serve(url, "one", endpoint)
     return connect(url)
 
 
 def test_a_typed_call_returns_what_the_method_returned(
-    caller: client.Client, ctxt: Context, endpoint: stage.Endpoint
+    caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
     steps = caller.conductor("one").get_clean_steps(ctxt, node_uuid="n1")
     assert steps == [{"step": "erase_devices", "priority": 10}]
@@ -43,7 +45,7 @@ def test_a_typed_call_returns_what_the_method_returned(
 
 
 def test_an_argument_may_be_called_timeout(
-    caller: client.Client, ctxt: Context, endpoint: stage.Endpoint
+    caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
     caller.conductor("one", timeout=5).change_node_power_state(
         ctxt, node_uuid="n1", target="power on", timeout=7
@@ -52,10 +54,10 @@ def test_an_argument_may_be_called_timeout(
 
 
 def test_the_casts_of_the_contract_do_not_wait_for_the_method(
-    caller: client.Client, ctxt: Context, endpoint: stage.Endpoint
+    caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
     caller.conductor("one").continue_node_clean(ctxt, node_uuid="n1")
-    stage.until(lambda: endpoint.seen == [("continue_node_clean", "n1")])
+    rpc_conductor.until(lambda: endpoint.seen == [("continue_node_clean", "n1")])
 
 
 def test_the_context_arrives_as_it_was(caller: client.Client, ctxt: Context) -> None:
@@ -79,14 +81,14 @@ def test_a_datetime_arrives_as_an_iso_string(caller: client.Client, ctxt: Contex
 def test_a_call_without_host_reaches_one_of_them_and_a_fanout_all(
     url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    ends = {name: stage.Endpoint(name) for name in ("one", "two")}
+    ends = {name: rpc_conductor.Endpoint(name) for name in ("one", "two")}
     for name, end in ends.items():
         serve(url, name, end)
     caller = connect(url)
     assert {caller.call(ctxt, "who", host=None) for _ in range(10)} == {"one", "two"}
     assert [caller.call(ctxt, "who", host=name) for name in ("two", "one")] == ["two", "one"]
     caller.fanout(ctxt, "note", word=1)
-    stage.until(lambda: all(end.seen == [("note", 1)] for end in ends.values()))
+    rpc_conductor.until(lambda: all(end.seen == [("note", 1)] for end in ends.values()))
 
 
 def test_an_error_of_ours_comes_back_as_itself(
@@ -155,7 +157,7 @@ def test_arguments_nested_too_deeply_are_an_invalid_request(
 def test_a_request_beyond_the_limit_is_too_large(
     url: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
 ) -> None:
-    serve(url, "one", stage.Endpoint())
+    serve(url, "one", rpc_conductor.Endpoint())
     one_mib()
     caller = connect(url)
     with pytest.raises(errors.TooLarge, match="1 MiB") as caught:
@@ -188,7 +190,7 @@ def test_a_request_that_a_broker_would_not_take_is_not_sent(
     word: str,
     fits: bool,
 ) -> None:
-    endpoint = stage.Endpoint()
+    endpoint = rpc_conductor.Endpoint()
     serve(rabbit_url, "one", endpoint)
     broker_limit(1)
     caller = connect(rabbit_url)
@@ -207,7 +209,7 @@ def test_a_body_of_64_mib_passes(
     ctxt: Context,
     broker_limit: Callable[[int], None],
 ) -> None:
-    serve(url, "one", stage.Endpoint())
+    serve(url, "one", rpc_conductor.Endpoint())
     broker_limit(128)
     caller = connect(url)
     word = "x" * (64 * 2**20)
@@ -225,7 +227,7 @@ def test_a_conductor_that_never_was_there_is_no_conductor(
 
 
 def test_a_call_that_takes_longer_than_its_time_out_is_no_conductor(
-    caller: client.Client, ctxt: Context, endpoint: stage.Endpoint
+    caller: client.Client, ctxt: Context, endpoint: rpc_conductor.Endpoint
 ) -> None:
     with pytest.raises(errors.NoConductor, match="one") as caught:
         caller.call(ctxt, "held", host="one", timeout=1)
@@ -262,7 +264,7 @@ def test_the_next_life_of_a_conductor_does_not_begin_what_was_sent_to_the_one_be
     for _ in range(2):
         with pytest.raises(errors.NoConductor):
             caller.call(ctxt, "note", host="mayfly", word="too late")
-    again = stage.Endpoint("mayfly")
+    again = rpc_conductor.Endpoint("mayfly")
     serve(url, "mayfly", again)
     assert caller.call(ctxt, "who", host="mayfly") == "mayfly"
     assert again.seen == []
@@ -274,7 +276,7 @@ def _kill_when_busy(
     """Kill the conductor as soon as its method `held` runs."""
 
     def watch() -> None:
-        stage.until(lambda: caller.call(ctxt, "busy", host="victim"))
+        rpc_conductor.until(lambda: caller.call(ctxt, "busy", host="victim"))
         process.kill()
 
     thread = threading.Thread(target=watch)

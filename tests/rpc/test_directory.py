@@ -16,8 +16,8 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, server, transport
 from ironic_lite.rpc.local import addresses
-from tests.rpc import stage
 from tests.rpc.conftest import Serve
+from tests.support import rpc_conductor
 
 Connect = Callable[[str], client.Client]
 
@@ -29,7 +29,7 @@ def _sockets(folder: pathlib.Path) -> list[str]:
 def test_the_directory_is_made_for_this_user_alone(
     local: str, folder: pathlib.Path, serve: Serve
 ) -> None:
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     assert stat.S_IMODE((folder / "rpc").stat().st_mode) == 0o700
     assert _sockets(folder) == ["one"]
 
@@ -41,7 +41,7 @@ def test_a_directory_others_may_write_is_refused_by_server_and_client(
     (folder / "rpc").mkdir()
     (folder / "rpc").chmod(mode)
     with pytest.raises(config.ConfigError, match=rf"{folder}/rpc has mode {mode:04o}.*0700"):
-        serve(local, "one", stage.Endpoint())
+        serve(local, "one", rpc_conductor.Endpoint())
     with pytest.raises(config.ConfigError, match="0700"):
         connect(local).call(ctxt, "who", host="one")
     with pytest.raises(config.ConfigError, match="0700"):
@@ -53,7 +53,7 @@ def test_a_file_in_place_of_the_directory_is_refused(
 ) -> None:
     (folder / "rpc").touch()
     with pytest.raises(config.ConfigError, match=f"{folder}/rpc"):
-        serve(local, "one", stage.Endpoint())
+        serve(local, "one", rpc_conductor.Endpoint())
 
 
 def test_the_directory_of_another_user_is_not_trusted(tmp_path: pathlib.Path) -> None:
@@ -73,7 +73,7 @@ def test_a_path_too_long_for_a_socket_is_named_with_the_mend(
 ) -> None:
     path = folder / ("x" * 90)
     with pytest.raises(config.ConfigError) as caught:
-        serve(f"local://{path}", "one", stage.Endpoint())
+        serve(f"local://{path}", "one", rpc_conductor.Endpoint())
     text = str(caught.value)
     assert str(path) in text
     assert "107" in text
@@ -86,7 +86,7 @@ def test_the_longest_path_that_fits_works(
 ) -> None:
     room = addresses.LONGEST - len(f"{folder}//12345678@one")
     url = f"local://{folder}/{'x' * room}"
-    serve(url, "one", stage.Endpoint())
+    serve(url, "one", rpc_conductor.Endpoint())
     assert connect(url).call(ctxt, "who", host="one") == "one"
 
 
@@ -94,7 +94,7 @@ def test_the_longest_path_that_fits_works(
 def test_any_host_name_makes_a_working_address(
     local: str, serve: Serve, connect: Connect, ctxt: Context, host: str
 ) -> None:
-    serve(local, host, stage.Endpoint(host))
+    serve(local, host, rpc_conductor.Endpoint(host))
     assert connect(local).call(ctxt, "who", host=host) == host
 
 
@@ -112,7 +112,7 @@ def test_the_sockets_of_dead_processes_are_swept_and_living_ones_kept(
     dead.wait()
     (folder / "rpc" / "a@file").write_text("not a socket")
     assert _sockets(folder) == ["alive", "dead", "file"]
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     assert _sockets(folder) == ["alive", "file", "one"]
 
 
@@ -133,8 +133,8 @@ def test_a_killed_conductor_can_start_again_and_a_kept_client_finds_it(
 def test_two_living_conductors_cannot_have_one_name(
     local: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", stage.Endpoint("first"))
-    second = server.Server(transport.build(local), "one", stage.Endpoint("second"))
+    serve(local, "one", rpc_conductor.Endpoint("first"))
+    second = server.Server(transport.build(local), "one", rpc_conductor.Endpoint("second"))
     with pytest.raises(errors.Unavailable, match=r"\[DEFAULT\]host"):
         second.start()  # perhaps the first is about to stop: another try may succeed
     assert connect(local).call(ctxt, "who", host="one") == "first"
@@ -143,7 +143,7 @@ def test_two_living_conductors_cannot_have_one_name(
 def test_stopping_removes_the_socket_but_not_one_of_a_successor(
     local: str, folder: pathlib.Path
 ) -> None:
-    one = server.Server(transport.build(local), "one", stage.Endpoint())
+    one = server.Server(transport.build(local), "one", rpc_conductor.Endpoint())
     one.start()
     (path,) = (folder / "rpc").glob("*@one")
     path.unlink()
@@ -163,7 +163,7 @@ def test_a_call_without_host_passes_over_the_dead(
     ctxt: Context,
 ) -> None:
     dead = spawn(local, "dead")
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     dead.kill()
     dead.wait()
     caller = connect(local)

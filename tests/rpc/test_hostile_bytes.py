@@ -14,8 +14,8 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client
 from ironic_lite.rpc.local import frames, options
-from tests.rpc import stage
 from tests.rpc.conftest import Serve
+from tests.support import rpc_conductor
 
 Connect = Callable[[str], client.Client]
 HEADER = frames.HEADER
@@ -49,7 +49,7 @@ GARBAGE = {
 def test_the_server_lives_on_after(
     *, what: str, local: str, folder: pathlib.Path, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     caller = connect(local)
     for _ in range(3):
         with _raw(folder) as line:
@@ -60,7 +60,7 @@ def test_the_server_lives_on_after(
 def test_the_sender_of_garbage_is_told_and_hung_up(
     local: str, folder: pathlib.Path, serve: Serve
 ) -> None:
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     with _raw(folder) as line:
         line.sendall(GARBAGE["http"])
         said = b""
@@ -74,7 +74,7 @@ def test_the_sender_of_garbage_is_told_and_hung_up(
 def test_a_client_that_sends_slowly_does_not_delay_others(
     local: str, folder: pathlib.Path, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     request = {"id": 1, "ctxt": ctxt.as_dict(), "msg": {"method": "who"}, "reply": True}
     frame = frames.encode(request, 2**20)
     with _raw(folder) as line:
@@ -91,7 +91,7 @@ def test_a_server_with_a_lower_limit_refuses_and_goes_on(
 ) -> None:
     caller = connect(local)
     one_mib()
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     for size in (2, 40):
         with pytest.raises(errors.TooLarge, match="1 MiB"):
             caller.call(ctxt, "echo", host="one", word="x" * (size * 2**20))
@@ -103,7 +103,7 @@ def test_an_answer_beyond_the_server_s_limit_is_too_large(
 ) -> None:
     caller = connect(local)
     one_mib()
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     with pytest.raises(errors.TooLarge, match="answer"):
         caller.call(ctxt, "large", host="one", size=2 * 2**20)
     assert caller.call(ctxt, "who", host="one") == "one"
@@ -112,7 +112,7 @@ def test_an_answer_beyond_the_server_s_limit_is_too_large(
 def test_an_answer_beyond_the_client_s_limit_is_too_large(
     local: str, serve: Serve, connect: Connect, ctxt: Context, one_mib: Callable[[], None]
 ) -> None:
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     one_mib()
     caller = connect(local)
     with pytest.raises(errors.TooLarge, match="answer"):
@@ -128,6 +128,6 @@ def test_the_default_limit_has_room_for_a_config_drive_of_64_mib() -> None:
 def _raw(folder: pathlib.Path) -> Iterator[socket.socket]:
     (path,) = (folder / "rpc").glob("*@one")
     with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(stage.SECONDS)
+        line.settimeout(rpc_conductor.SECONDS)
         line.connect(str(path))
         yield line

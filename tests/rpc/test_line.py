@@ -12,7 +12,7 @@ from concurrent import futures
 import pytest
 
 from ironic_lite.rpc.local import incoming, sockets
-from tests.rpc import stage
+from tests.support import rpc_conductor
 
 MUCH = b"x" * 2**22
 
@@ -40,10 +40,10 @@ def test_close_ends_a_send_that_waits_and_frees_the_descriptor_after_it(
     line, peer = pair
     with futures.ThreadPoolExecutor(1) as pool:
         sending = pool.submit(sent, line)
-        stage.until(lambda: peer.recv(1, socket.MSG_PEEK))
+        rpc_conductor.until(lambda: peer.recv(1, socket.MSG_PEEK))
         number = line.sock.fileno()
         line.close()
-        assert sending.result(stage.SECONDS) < sockets.SEND_SECONDS / 2
+        assert sending.result(rpc_conductor.SECONDS) < sockets.SEND_SECONDS / 2
     assert line.sock.fileno() == -1
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
@@ -59,17 +59,17 @@ def test_a_descriptor_stays_open_as_long_as_a_thread_uses_it(
     def use() -> int:
         line._enter()
         inside.set()
-        go_on.wait(stage.SECONDS)
+        go_on.wait(rpc_conductor.SECONDS)
         number = line.sock.fileno()
         line._leave()
         return number
 
     with futures.ThreadPoolExecutor(1) as pool:
         used = pool.submit(use)
-        assert inside.wait(stage.SECONDS)
+        assert inside.wait(rpc_conductor.SECONDS)
         line.close()
         go_on.set()
-        assert used.result(stage.SECONDS) >= 0
+        assert used.result(rpc_conductor.SECONDS) >= 0
     assert line.sock.fileno() == -1
 
 

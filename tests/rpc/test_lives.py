@@ -20,8 +20,8 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface, server, transport
 from ironic_lite.rpc.serializer import Serializer
-from tests.rpc import stage
 from tests.rpc.conftest import Serve
+from tests.support import rpc_conductor
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], "subprocess.Popen[str]"]
@@ -33,12 +33,12 @@ Spawn = Callable[[str, str], "subprocess.Popen[str]"]
 def test_64_callers_at_once_get_each_their_own_answers(
     local: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     caller = connect(local)
     together = threading.Barrier(64)
 
     def many(me: int) -> bool:
-        together.wait(stage.SECONDS)
+        together.wait(rpc_conductor.SECONDS)
         words = [f"{me}-{turn}" for turn in range(20)]
         return all(caller.call(ctxt, "echo", host="one", word=word) == word for word in words)
 
@@ -49,22 +49,22 @@ def test_64_callers_at_once_get_each_their_own_answers(
 def test_a_slow_call_does_not_block_others(
     local: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    endpoint = stage.Endpoint()
+    endpoint = rpc_conductor.Endpoint()
     serve(local, "one", endpoint)
     caller = connect(local)
     with futures.ThreadPoolExecutor(8) as pool:
         slow = [pool.submit(caller.call, ctxt, "held", host="one") for _ in range(8)]
-        stage.until(lambda: len(endpoint.seen) == 8)
+        rpc_conductor.until(lambda: len(endpoint.seen) == 8)
         assert caller.call(ctxt, "who", host="one") == "one"
         assert not any(one.done() for one in slow)
         endpoint.gate.set()
-        assert [one.result(stage.SECONDS) for one in slow] == ["released"] * 8
+        assert [one.result(rpc_conductor.SECONDS) for one in slow] == ["released"] * 8
 
 
 def test_calls_one_after_the_other_use_one_connection(
     local: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     caller = connect(local)
     caller.call(ctxt, "who", host="one")
     sockets = _sockets()
@@ -85,7 +85,7 @@ def _sockets() -> int:
 
 def test_an_idle_server_sleeps(local: str, serve: Serve, connect: Connect, ctxt: Context) -> None:
     before = set(threading.enumerate())
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     connect(local).call(ctxt, "who", host="one")
     listener, *pool = sorted(
         set(threading.enumerate()) - before, key=lambda thread: thread.name != "rpc-listener"
@@ -111,16 +111,16 @@ def _switches(thread: threading.Thread) -> int:
 def test_a_call_that_finds_no_free_thread_is_refused_in_seconds_and_never_begun(
     one_thread: None, rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
     serve(rabbit_url, "one", endpoint)
     with futures.ThreadPoolExecutor(1) as pool:
         first = pool.submit(caller.call, ctxt, "held", host="one")
-        stage.until(lambda: endpoint.seen)
+        rpc_conductor.until(lambda: endpoint.seen)
         with pytest.raises(errors.ConductorUnresponsive):
             caller.call(ctxt, "note", host="one", word="late")
         assert not first.done(), "it hears that the conductor lives"
         endpoint.gate.set()
-        assert first.result(stage.SECONDS) == "released"
+        assert first.result(rpc_conductor.SECONDS) == "released"
     caller.call(ctxt, "note", host="one", word="next")
     assert caller.call(ctxt, "noted", host="one") == ["next"]
 
@@ -135,10 +135,10 @@ def test_calls_in_flight_end_the_moment_their_conductor_is_killed(
     caller = connect(local)
     with futures.ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(caller.call, ctxt, "held", host="victim") for _ in range(4)]
-        stage.until(lambda: caller.call(ctxt, "busy", host="victim"))
+        rpc_conductor.until(lambda: caller.call(ctxt, "busy", host="victim"))
         process.kill()
         for call in calls:
-            why = call.exception(stage.SECONDS)
+            why = call.exception(rpc_conductor.SECONDS)
             assert isinstance(why, errors.ConductorUnresponsive), "it may have begun"
             assert why.facts["host"] == "victim"
             assert "victim" in why.facts["reason"]
@@ -148,12 +148,12 @@ def test_a_child_forked_by_the_conductor_does_not_hide_its_death(
     local: str, connect: Connect, ctxt: Context
 ) -> None:
     script = (
-        "from tests.rpc import stage\n"
+        "from tests.support import rpc_conductor\n"
         "from ironic_lite.core import config\n"
         "from ironic_lite.rpc import server, transport\n"
         "import os, signal, sys\n"
         "config.CONF([], default_config_files=[], default_config_dirs=[])\n"
-        "class Forking(stage.Endpoint):\n"
+        "class Forking(rpc_conductor.Endpoint):\n"
         "    def fork(self, context):\n"
         "        child = os.fork()\n"
         "        if child == 0:\n"
@@ -171,10 +171,10 @@ def test_a_child_forked_by_the_conductor_does_not_hide_its_death(
     try:
         with futures.ThreadPoolExecutor(1) as pool:
             call = pool.submit(caller.call, ctxt, "held", host="one")
-            stage.until(lambda: caller.call(ctxt, "busy", host="one"))
+            rpc_conductor.until(lambda: caller.call(ctxt, "busy", host="one"))
             process.kill()
             process.wait()
-            assert isinstance(call.exception(stage.SECONDS), errors.NoConductor)
+            assert isinstance(call.exception(rpc_conductor.SECONDS), errors.NoConductor)
         with pytest.raises(errors.NoConductor):
             caller.call(ctxt, "who", host="one")
     finally:
@@ -185,7 +185,7 @@ def test_a_child_forked_by_the_conductor_does_not_hide_its_death(
 def test_a_caller_that_hangs_up_does_not_disturb_the_server(
     local: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    endpoint = stage.Endpoint()
+    endpoint = rpc_conductor.Endpoint()
     serve(local, "one", endpoint)
     caller = connect(local)
     for _ in range(3):
@@ -245,7 +245,7 @@ def test_a_child_can_call_while_other_threads_of_the_parent_do(
         children = [_fork(lambda: _echo_many(caller, ctxt)) for _ in range(5)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         over.set()
-        assert [one.result(stage.SECONDS) for one in busy] == [None] * 4
+        assert [one.result(rpc_conductor.SECONDS) for one in busy] == [None] * 4
     assert codes == [0] * 5
 
 
@@ -255,46 +255,48 @@ def test_a_child_can_call_while_other_threads_of_the_parent_do(
 def test_a_stopping_server_takes_no_new_calls_and_finishes_those_it_has(
     local: str, connect: Connect, ctxt: Context
 ) -> None:
-    endpoint = stage.Endpoint()
+    endpoint = rpc_conductor.Endpoint()
     one = server.Server(transport.build(local), "one", endpoint)
     one.start()
     caller = connect(local)
     caller.call(ctxt, "who", host="one")
     with futures.ThreadPoolExecutor(2) as pool:
         call = pool.submit(caller.call, ctxt, "held", host="one")
-        stage.until(lambda: endpoint.seen)
+        rpc_conductor.until(lambda: endpoint.seen)
         one.stop()
         with pytest.raises(errors.NoConductor):
             caller.call(ctxt, "who", host="one")
         endpoint.gate.set()
-        assert call.result(stage.SECONDS) == "released"
-        assert one.wait(stage.SECONDS)
+        assert call.result(rpc_conductor.SECONDS) == "released"
+        assert one.wait(rpc_conductor.SECONDS)
 
 
 def test_a_server_that_never_started_or_could_not_is_stopped_at_once(local: str) -> None:
-    never = server.Server(transport.build(local), "one", stage.Endpoint())
+    never = server.Server(transport.build(local), "one", rpc_conductor.Endpoint())
     never.stop()
-    assert never.wait(stage.SECONDS)
-    long = server.Server(transport.build(f"local:///tmp/{'x' * 200}"), "one", stage.Endpoint())
+    assert never.wait(rpc_conductor.SECONDS)
+    long = server.Server(
+        transport.build(f"local:///tmp/{'x' * 200}"), "one", rpc_conductor.Endpoint()
+    )
     with pytest.raises(config.ConfigError):
         long.start()
     long.stop()
-    assert long.wait(stage.SECONDS)
+    assert long.wait(rpc_conductor.SECONDS)
 
 
 def test_a_call_that_does_not_end_is_cut_off_after_the_bound(
     local: str, connect: Connect, ctxt: Context, caplog: pytest.LogCaptureFixture
 ) -> None:
-    endpoint = stage.Endpoint()
+    endpoint = rpc_conductor.Endpoint()
     one = server.Server(transport.build(local), "one", endpoint)
     one.start()
     caller = connect(local)
     with futures.ThreadPoolExecutor(2) as pool:
         call = pool.submit(caller.call, ctxt, "held", host="one")
-        stage.until(lambda: endpoint.seen)
+        rpc_conductor.until(lambda: endpoint.seen)
         one.stop()
         assert one.wait(0.05) is False
-        assert isinstance(call.exception(stage.SECONDS), errors.NoConductor)
+        assert isinstance(call.exception(rpc_conductor.SECONDS), errors.NoConductor)
     assert "held" in caplog.text
     endpoint.gate.set()
 
@@ -315,7 +317,7 @@ def _monitored(url: str) -> Any:
 def test_a_monitored_call_outlives_the_monitor_time_out_while_the_server_lives(
     local: str, serve: Serve, ctxt: Context
 ) -> None:
-    serve(local, "one", stage.Endpoint())
+    serve(local, "one", rpc_conductor.Endpoint())
     assert _monitored(local).call(ctxt, "held", seconds=3.5) == "released"
 
 
@@ -326,7 +328,7 @@ def test_a_monitored_call_ends_soon_when_the_server_hangs(
     monitored = _monitored(local).prepare(timeout=3600)
     with futures.ThreadPoolExecutor(1) as pool:
         call = pool.submit(monitored.call, ctxt, "held")
-        stage.until(lambda: connect(local).call(ctxt, "busy", host="one"))
+        rpc_conductor.until(lambda: connect(local).call(ctxt, "busy", host="one"))
         process.send_signal(signal.SIGSTOP)
-        why = call.exception(stage.SECONDS)
+        why = call.exception(rpc_conductor.SECONDS)
     assert isinstance(why, oslo_messaging.MessagingTimeout)

@@ -10,7 +10,7 @@ import oslo_messaging
 import pytest
 
 from ironic_lite.core import config
-from tests.rpc import stage
+from tests.support import rpc_conductor
 
 Seen = list[tuple[str, Any]]
 
@@ -75,10 +75,10 @@ def test_a_notification_reaches_the_method_of_its_priority(
     ear = Ear()
     listen(ear)
     notifier.info(CTXT, "baremetal.node.power_set.end", {"a": 1})
-    stage.until(lambda: len(ear.seen) == 1)
+    rpc_conductor.until(lambda: len(ear.seen) == 1)
     notifier.error(CTXT, "baremetal.node.power_set.error", {"b": 2})
     notifier.warn(CTXT, "nobody.listens.to.this.priority", {})
-    stage.until(lambda: len(ear.seen) == 2)
+    rpc_conductor.until(lambda: len(ear.seen) == 2)
     assert ear.seen == [
         ("info baremetal.node.power_set.end of conductor.one", {"a": 1}),
         ("error baremetal.node.power_set.error", {"b": 2}),
@@ -94,7 +94,7 @@ def test_each_pool_gets_every_notification_and_its_listeners_share_them(
     listen(two, pool="pool")
     for number in range(10):
         notifier.info(CTXT, "kind", number)
-    stage.until(lambda: len(alone.seen) == 10 and len(one.seen) + len(two.seen) == 10)
+    rpc_conductor.until(lambda: len(alone.seen) == 10 and len(one.seen) + len(two.seen) == 10)
     assert sorted(payload for _, payload in alone.seen) == list(range(10))
     assert sorted(payload for _, payload in one.seen + two.seen) == list(range(10))
     assert len(one.seen) == len(two.seen) == 5
@@ -110,7 +110,7 @@ def test_a_listener_that_left_is_passed_over(
     gone.wait()
     for number in range(4):
         notifier.info(CTXT, "kind", number)
-    stage.until(lambda: len(stays.seen) == 4)
+    rpc_conductor.until(lambda: len(stays.seen) == 4)
     assert left.seen == []
 
 
@@ -130,7 +130,7 @@ def test_a_batch_is_handed_on_when_full_or_old(
     listen(ear, batch={"batch_size": 3, "batch_timeout": 0.2})
     for number in range(4):
         notifier.info(CTXT, "kind", number)
-    stage.until(lambda: len(ear.seen) == 2)
+    rpc_conductor.until(lambda: len(ear.seen) == 2)
     assert ear.seen == [[0, 1, 2], [3]]
 
 

@@ -21,8 +21,7 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.domain import fields
 from ironic_lite.rpc import notifier, send_failures, transport
-from tests import rabbit
-from tests.rpc import stage
+from tests.support import rabbit, rpc_conductor
 
 Json = dict[str, Any]
 
@@ -169,7 +168,7 @@ def test_a_consumer_hears_who_did_what(
 ) -> None:
     ear = listen(url)
     build(url).tell(WHO, [CREATED], NODE)
-    stage.until(lambda: ear.seen)
+    rpc_conductor.until(lambda: ear.seen)
     (heard,) = ear.seen
     assert heard["publisher"] == "ironic-api.here"
     assert heard["type"] == "baremetal.node.create.end"
@@ -187,7 +186,7 @@ def test_every_topic_gets_it(
     conf.set_override("versioned_notifications_topics", ["another", topic])
     ear = listen(local)
     build(local).tell(WHO, [CREATED], NODE)
-    stage.until(lambda: ear.types == ["create.end"])
+    rpc_conductor.until(lambda: ear.types == ["create.end"])
 
 
 @pytest.mark.parametrize(
@@ -216,7 +215,7 @@ def test_with_local_the_default_url_is_that_of_rpc(
 ) -> None:
     ear = listen(local)
     build().tell(WHO, [CREATED], NODE)
-    stage.until(lambda: ear.types == ["create.end"])
+    rpc_conductor.until(lambda: ear.types == ["create.end"])
 
 
 def test_nobody_needs_to_listen(build: Build, local: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -260,7 +259,7 @@ def test_traits_that_are_known_are_not_asked_for(
     build(local, traits=lambda _: pytest.fail("asked")).tell(
         WHO, [CREATED], {**NODE, "traits": ["A"]}
     )
-    stage.until(lambda: ear.seen)
+    rpc_conductor.until(lambda: ear.seen)
     assert ear.seen[0]["payload"]["ironic_object.data"]["traits"] == ["A"]
 
 
@@ -272,7 +271,7 @@ def test_traits_are_null_while_the_database_is_away(
 
     ear = listen(local)
     build(local, traits=away).tell(WHO, [CREATED], NODE)
-    stage.until(lambda: ear.seen)
+    rpc_conductor.until(lambda: ear.seen)
     assert ear.seen[0]["payload"]["ironic_object.data"]["traits"] is None
 
 
@@ -306,7 +305,9 @@ def test_whoever_tells_is_not_held_up_and_what_is_too_much_is_counted(
     told = build(f"rabbit://guest:guest@127.0.0.1:{port}/")
     told.tell(WHO, [CREATED], NODE)
     assert isinstance(told, notifier.Sender)
-    stage.until(lambda: told._waiting.qsize() == 0)  # it is being sent, and will be for long
+    rpc_conductor.until(
+        lambda: told._waiting.qsize() == 0
+    )  # it is being sent, and will be for long
     for _ in range(notifier.WAITING + 5):
         told.tell(WHO, [CREATED], NODE)
     told.close()
@@ -324,10 +325,10 @@ def test_with_an_end_of_tries_what_is_lost_is_counted_and_an_outage_is_told_once
         assert isinstance(told, notifier.Sender)
         for _ in range(3):
             told.tell(WHO, [CREATED], NODE)
-        stage.until(lambda: told._lost == 3)
+        rpc_conductor.until(lambda: told._lost == 3)
         door.open()
         told.tell(WHO, [FAILED], NODE)
-        stage.until(lambda: len(said(caplog)) > 1)
+        rpc_conductor.until(lambda: len(said(caplog)) > 1)
         told.close()
     first, last = said(caplog)
     assert first.startswith("Notifications cannot be sent: ")
@@ -350,11 +351,11 @@ def test_two_topics_and_a_log_get_one_each_however_often_the_broker_is_tried(
     with Door() as door:
         told = build(door.url(rabbit_url))
         told.tell(WHO, [CREATED], NODE)
-        stage.until(logged)
+        rpc_conductor.until(logged)
         door.open()
-        stage.until(lambda: ear.types == ["create.end"], 60)
+        rpc_conductor.until(lambda: ear.types == ["create.end"], 60)
         told.tell(WHO, [FAILED], NODE)
-        stage.until(lambda: len(ear.seen) == 2)
+        rpc_conductor.until(lambda: len(ear.seen) == 2)
         told.close()
     assert logged() == ["create.end", "provision_set.error"]
 
@@ -369,7 +370,7 @@ def test_failures_are_seen_whatever_is_logged(
     told = build(f"rabbit://guest:guest@127.0.0.1:{nobody}/")
     assert isinstance(told, notifier.Sender)
     told.tell(WHO, [CREATED], NODE)
-    stage.until(lambda: told._lost == 1)
+    rpc_conductor.until(lambda: told._lost == 1)
 
 
 def test_records_of_other_threads_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -404,7 +405,7 @@ def test_what_waits_is_sent_when_the_broker_is_back(
         for event in (CREATED, FAILED, CREATED):
             told.tell(WHO, [event], NODE)
         door.open()
-        stage.until(lambda: len(ear.seen) == 3, 60)
+        rpc_conductor.until(lambda: len(ear.seen) == 3, 60)
         told.close()
     # Two queues, by severity: only each of them has an order.
     assert sorted(ear.types) == ["create.end", "create.end", "provision_set.error"]
@@ -418,12 +419,12 @@ def test_a_broker_that_comes_back_gets_what_was_told_meanwhile(
         door.open()
         told = build(door.url(rabbit_url))
         told.tell(WHO, [CREATED], NODE)
-        stage.until(lambda: len(ear.seen) == 1)
+        rpc_conductor.until(lambda: len(ear.seen) == 1)
         door.shut()
         for _ in range(3):
             told.tell(WHO, [CREATED], NODE)
         door.open()
-        stage.until(lambda: len(ear.seen) == 4, 60)
+        rpc_conductor.until(lambda: len(ear.seen) == 4, 60)
         told.close()
 
 

@@ -21,8 +21,8 @@ from ironic_lite.rpc import client, failures, server
 from ironic_lite.rpc.deadlines import deadlines, send_limit
 from ironic_lite.rpc.deadlines.admission import Admission
 from ironic_lite.rpc.deadlines.deadlines import CallDeadline, ClockOffsets
-from tests.rpc import stage
 from tests.rpc.conftest import Serve
+from tests.support import rpc_conductor
 
 Connect = Callable[[str], client.Client]
 Spawn = Callable[[str, str], "subprocess.Popen[str]"]
@@ -148,12 +148,12 @@ def test_what_waited_for_a_thread_until_its_caller_gave_up_is_not_begun(
     connect: Connect,
     ctxt: Context,
 ) -> None:
-    endpoint, caller = stage.Endpoint(), connect(url)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(url)
     serve(url, "one", endpoint)
     caller.call(ctxt, "who", host="one")
     with futures.ThreadPoolExecutor(1) as pool:
         pool.submit(caller.call, ctxt, "held", host="one")
-        stage.until(lambda: endpoint.seen)
+        rpc_conductor.until(lambda: endpoint.seen)
         with pytest.raises(errors.NoConductor):
             caller.call(ctxt, "note", host="one", timeout=0.3, word="late")
         endpoint.gate.set()
@@ -172,7 +172,7 @@ def test_a_conductor_that_stood_still_begins_nothing_for_callers_who_have_given_
 ) -> None:
     process, caller = spawn(url, "one"), connect(url)
     caller.call(ctxt, "note", host="one", word="before")
-    stage.stop(process)
+    rpc_conductor.stop(process)
     with pytest.raises(errors.NoConductor):
         caller.call(ctxt, "note", host="one", timeout=4, word="late")
     process.send_signal(signal.SIGCONT)
@@ -185,29 +185,29 @@ def test_a_conductor_that_stood_still_carries_out_what_is_still_waited_for(
 ) -> None:
     process, caller = spawn(url, "one"), connect(url)
     caller.call(ctxt, "note", host="one", word="before")
-    stage.stop(process)
+    rpc_conductor.stop(process)
     with futures.ThreadPoolExecutor(1) as pool:
         call = pool.submit(caller.call, ctxt, "note", host="one", word="waited for")
         futures.wait([call], 2)
         assert not call.done()
         process.send_signal(signal.SIGCONT)
-        call.result(stage.SECONDS)
+        call.result(rpc_conductor.SECONDS)
     assert caller.call(ctxt, "noted", host="one") == ["before", "waited for"]
 
 
 def test_a_caller_that_stood_still_gets_its_answer_or_hears_that_it_is_late(
     url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    endpoint = stage.Endpoint()
+    endpoint = rpc_conductor.Endpoint()
     serve(url, "one", endpoint)
-    other = stage.Caller(url, "held", timeout=2)
+    other = rpc_conductor.Caller(url, "held", timeout=2)
     try:
         other.go()
-        stage.until(lambda: endpoint.seen)
-        stage.stop(other.process)
+        rpc_conductor.until(lambda: endpoint.seen)
+        rpc_conductor.stop(other.process)
         stood = clock.steady()
         endpoint.gate.set()
-        stage.until(lambda: clock.steady() - stood > 3)
+        rpc_conductor.until(lambda: clock.steady() - stood > 3)
         other.process.send_signal(signal.SIGCONT)
         said = other.said()
         assert said == "released" or "NoConductor" in said or "ConductorUnresponsive" in said
@@ -223,15 +223,15 @@ def test_a_caller_that_was_killed_is_not_served_any_more(
     connect: Connect,
     ctxt: Context,
 ) -> None:
-    endpoint, caller = stage.Endpoint(), connect(local)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(local)
     one = serve(local, "one", endpoint)
-    other = stage.Caller(local, "note", word="late")
+    other = rpc_conductor.Caller(local, "note", word="late")
     with futures.ThreadPoolExecutor(1) as pool:
         pool.submit(caller.call, ctxt, "held", host="one")
-        stage.until(lambda: endpoint.seen)
+        rpc_conductor.until(lambda: endpoint.seen)
         other.go()
         lines = one._server.listener._lines
-        stage.until(lambda: sum(line._owed for line in lines) == 2)
+        rpc_conductor.until(lambda: sum(line._owed for line in lines) == 2)
         other.kill()
         endpoint.gate.set()
     assert caller.call(ctxt, "noted", host="one") == []
@@ -243,13 +243,13 @@ def test_a_caller_that_was_killed_is_not_served_any_more(
 @pytest.fixture
 def sure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Conductors learn of a sender's clock even from an answer that a busy machine has delayed."""
-    monkeypatch.setattr(deadlines, "_SURE", stage.SECONDS)
+    monkeypatch.setattr(deadlines, "_SURE", rpc_conductor.SECONDS)
 
 
 def test_a_conductor_asks_a_new_caller_once(
     sure: None, rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
     one = serve(rabbit_url, "one", endpoint)
     came = _counted(one)
     for word in range(3):
@@ -281,7 +281,7 @@ def test_a_call_to_an_earlier_life_of_a_conductor_is_not_begun(
     process.wait()
     with pytest.raises(errors.ConductorUnresponsive):
         caller.call(ctxt, "note", host="one", word="late")
-    endpoint = stage.Endpoint()
+    endpoint = rpc_conductor.Endpoint()
     serve(rabbit_url, "one", endpoint)
     caller.call(ctxt, "note", host="one", word="next")
     assert endpoint.seen == [("note", "next")]
@@ -290,7 +290,7 @@ def test_a_call_to_an_earlier_life_of_a_conductor_is_not_begun(
 def test_a_clock_that_was_set_costs_one_more_message_and_nothing_else(
     sure: None, rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
     one = serve(rabbit_url, "one", endpoint)
     caller.call(ctxt, "note", host="one", word=0)
     senders = one._dispatcher._admission._senders
@@ -306,7 +306,7 @@ def test_a_clock_that_was_set_costs_one_more_message_and_nothing_else(
 def test_a_call_for_any_conductor_is_said_again_to_the_one_that_asks(
     rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    ends = [stage.Endpoint(name) for name in ("one", "two", "three")]
+    ends = [rpc_conductor.Endpoint(name) for name in ("one", "two", "three")]
     came = [_counted(serve(rabbit_url, end.name, end)) for end in ends]
     caller = connect(rabbit_url)
     caller.call(ctxt, "note", host=None, word=1)
@@ -320,7 +320,7 @@ def test_a_caller_that_is_asked_ever_again_hears_that_nothing_was_begun(
     ctxt: Context,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
     came = _counted(serve(rabbit_url, "one", endpoint))
     monkeypatch.setattr(deadlines, "_WAY", 3600)
     with pytest.raises(errors.NoConductor, match="one receives calls too late"):
@@ -336,13 +336,13 @@ def test_casts_and_callers_of_an_older_release_are_never_asked(
     ctxt: Context,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
     serve(rabbit_url, "one", endpoint)
     caller.cast(ctxt, "note", host="one", word="cast")
     monkeypatch.setattr(deadlines.DeadlineContext, "as_dict", lambda noted: noted.context.as_dict())
     monkeypatch.setattr(deadlines, "_WAY", 3600)
     caller.call(ctxt, "note", host="one", word="call")
-    stage.until(lambda: len(endpoint.seen) == 2)
+    rpc_conductor.until(lambda: len(endpoint.seen) == 2)
     assert {word for _, word in endpoint.seen} == {"cast", "call"}
 
 
@@ -359,18 +359,18 @@ def test_calls_that_wait_for_a_place_are_not_under_way_yet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(send_limit, "MOST", 1)
-    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
     came = _counted(serve(rabbit_url, "one", endpoint))
     caller.call(ctxt, "who", host="one")
     with futures.ThreadPoolExecutor(2) as pool:
         held = pool.submit(caller.call, ctxt, "held", host="one")
-        stage.until(lambda: endpoint.seen)
+        rpc_conductor.until(lambda: endpoint.seen)
         call = pool.submit(caller.call, ctxt, "note", host="one", word="waited")
         futures.wait([call], 1.5 * client._MONITOR_SECONDS)
         assert endpoint.seen == [("held", None)]
         endpoint.gate.set()
-        assert held.result(stage.SECONDS) == "released"
-        call.result(stage.SECONDS)
+        assert held.result(rpc_conductor.SECONDS) == "released"
+        call.result(rpc_conductor.SECONDS)
     assert came == [False, True, True, True], "nobody asks for the calls after the first"
 
 
@@ -390,7 +390,7 @@ def test_a_caller_without_a_place_is_told_503_in_its_time() -> None:
 def test_600_callers_are_answered_and_none_is_carried_out_twice(
     rabbit_url: str, serve: Serve, connect: Connect, ctxt: Context
 ) -> None:
-    endpoint, caller = stage.Endpoint(), connect(rabbit_url)
+    endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
     serve(rabbit_url, "one", endpoint)
     before = threading.active_count()
     with futures.ThreadPoolExecutor(600) as pool:

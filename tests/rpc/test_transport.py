@@ -17,7 +17,7 @@ from ironic_lite.core import config
 from ironic_lite.core.context import Context
 from ironic_lite.rpc import client, interface, server, transport
 from ironic_lite.rpc.serializer import Serializer
-from tests.rpc import stage
+from tests.support import rpc_conductor
 
 
 @pytest.fixture
@@ -46,12 +46,12 @@ def test_the_sockets_are_in_the_state_path_by_default(
 ) -> None:
     if url:
         _set(url)
-    one = server.Server(transport.get(), "one", stage.Endpoint())
+    one = server.Server(transport.get(), "one", rpc_conductor.Endpoint())
     one.start()
     assert len(list((state / "rpc").glob("*@one"))) == 1
     assert client.Client(transport.get()).call(ctxt, "who", host="one") == "one"
     one.stop()
-    assert one.wait(stage.SECONDS)
+    assert one.wait(rpc_conductor.SECONDS)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_a_url_of_no_use_is_one_line_without_its_password(url: str, said: str) -
 
 def test_transport_url_says_where_else(state: pathlib.Path) -> None:
     _set(f"local://{state}/else%20where")
-    one = server.Server(transport.get(), "one", stage.Endpoint())
+    one = server.Server(transport.get(), "one", rpc_conductor.Endpoint())
     one.start()
     assert len(list((state / "else where").glob("*@one"))) == 1
     one.stop()
-    assert one.wait(stage.SECONDS)
+    assert one.wait(rpc_conductor.SECONDS)
 
 
 def test_a_process_has_one_transport(state: pathlib.Path) -> None:
@@ -99,7 +99,7 @@ def test_a_transport_that_is_none_is_a_configuration_error(url: str) -> None:
 
 def test_a_server_that_has_stopped_leaves_no_thread(local: str, ctxt: Context) -> None:
     before = set(threading.enumerate())
-    one = server.Server(transport.build(local), "one", stage.Endpoint())
+    one = server.Server(transport.build(local), "one", rpc_conductor.Endpoint())
     one.start()
     monitored = oslo_messaging.get_rpc_client(
         transport.build(local).bus,
@@ -110,8 +110,8 @@ def test_a_server_that_has_stopped_leaves_no_thread(local: str, ctxt: Context) -
     assert monitored.call(ctxt, "who") == "one"
     assert set(threading.enumerate()) > before
     one.stop()
-    assert one.wait(stage.SECONDS)
-    stage.until(lambda: set(threading.enumerate()) <= before)
+    assert one.wait(rpc_conductor.SECONDS)
+    rpc_conductor.until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_a_broker_that_is_away_is_no_conductor_and_not_an_endless_wait(ctxt: Context) -> None:
@@ -182,9 +182,9 @@ threads.native()
 import sys
 from ironic_lite.core import config, context
 from ironic_lite.rpc import client, server, transport
-from tests.rpc import stage
+from tests.support import rpc_conductor
 config.CONF([], default_config_files=[], default_config_dirs=[])
-one = server.Server(transport.build("local://{folder}/rpc"), "one", stage.Endpoint())
+one = server.Server(transport.build("local://{folder}/rpc"), "one", rpc_conductor.Endpoint())
 one.start()
 caller = client.Client(transport.build("local://{folder}/rpc"))
 assert caller.call(context.internal("test"), "who", host="one") == "one"

@@ -10,10 +10,9 @@ import pytest
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry, Settings
-from tests.drivers import packages
-from tests.flows.rig import configure
-from tests.spec import deployers
-from tests.spec.operator import Operator
+from tests.support import driver_packages, third_party_deploy
+from tests.support.conductor_fixture import configure
+from tests.support.operator import Operator
 
 
 @pytest.fixture
@@ -45,10 +44,11 @@ def stock(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> Callable[.
 
     def load(**classes: str) -> Registry:
         points = [
-            f"[ironic_lite.hardware.interfaces.{kind}]\nworkshop = tests.spec.workshop:{name}\n"
+            f"[ironic_lite.hardware.interfaces.{kind}]\n"
+            f"workshop = tests.support.vendor_driver:{name}\n"
             for kind, name in classes.items()
         ]
-        packages.install(monkeypatch, tmp_path, {}, "\n".join(points))
+        driver_packages.install(monkeypatch, tmp_path, {}, "\n".join(points))
         enabled = {f"DEFAULT__enabled_{kind}_interfaces": ["fake", "workshop"] for kind in classes}
         found = Registry.load(Settings.read(configure(**enabled)))
         assert found.failures == {}
@@ -63,11 +63,11 @@ def outside(
 ) -> Callable[..., Operator]:
     """A function that starts a service with the interfaces of ``deployers`` beside the fake
     ones."""
-    packages.install(monkeypatch, tmp_path / "outside", {}, deployers.POINTS)
-    registry = Registry.load(Settings.read(configure(**deployers.ENABLED)))
+    driver_packages.install(monkeypatch, tmp_path / "outside", {}, third_party_deploy.POINTS)
+    registry = Registry.load(Settings.read(configure(**third_party_deploy.ENABLED)))
     assert registry.failures == {}
 
     def start(**options: Any) -> Operator:
-        return serve(registry=registry, **deployers.ENABLED, **options)
+        return serve(registry=registry, **third_party_deploy.ENABLED, **options)
 
     return start

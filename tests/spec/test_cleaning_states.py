@@ -11,9 +11,9 @@ from oslo_config import cfg
 
 from ironic_lite.core import config
 from ironic_lite.domain import states
-from tests.flows.rig import wait_for
-from tests.spec.cleaning import AUTOMATED, begun, enroll_waiting, ring, stored, watched
-from tests.spec.operator import Json, Operator
+from tests.support.cleaning_fixture import AUTOMATED, begun, enroll_waiting, ring, stored, watched
+from tests.support.conductor_fixture import wait_for
+from tests.support.operator import Json, Operator
 
 Serve = Callable[..., Operator]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from ironic_lite.domain import steps
-from tests.flows.rig import listed
-from tests.spec.cleaning import begun, stored, watched
-from tests.spec.operator import Json, Operator
+from tests.support.cleaning_fixture import begun, stored, watched
+from tests.support.conductor_fixture import listed
+from tests.support.operator import Json, Operator
 
 Serve = Callable[..., Operator]
 METADATA, DEVICES, BURN = "deploy.erase_devices_metadata", "deploy.erase_devices", "deploy.burn_in"

@@ -13,10 +13,10 @@ from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import drivers, listed, wait_for
-from tests.spec.cleaning import AUTOMATED, begun, stored, sweep
-from tests.spec.operator import Json, Operator
+from tests.support import crashes
+from tests.support.cleaning_fixture import AUTOMATED, begun, stored, sweep
+from tests.support.conductor_fixture import drivers, listed, wait_for
+from tests.support.operator import Json, Operator
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnhandledThreadExceptionWarning"  # threads of the dead end by Died
@@ -53,7 +53,7 @@ class Stage:
 
         :param told: what steers the fake machine.
         """
-        life = mortal.Life()
+        life = crashes.Life()
 
         def around(_kind: str, called: str, call: Callable[[], Any]) -> Any:
             life.check()
@@ -62,12 +62,12 @@ class Stage:
                 life.spend("call")
             return found
 
-        registry = cast(Registry, mortal.Drivers(drivers(), around))
-        first = Operator(mortal.database(self._database, life), registry=registry)
+        registry = cast(Registry, crashes.Drivers(drivers(), around))
+        first = Operator(crashes.database(self._database, life), registry=registry)
         node = first.enroll()
         assert first.patches(node, driver_info=told or {}).status == 200
         life.arm(call=count)
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             first.asks(node, target, **body)
         wait_for(lambda: life.dead)
         first.rig.bury()

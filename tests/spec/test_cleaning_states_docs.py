@@ -7,8 +7,8 @@ from ironic_lite.domain import step_planning
 from ironic_lite.domain.steps import StepKind, collect
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry, Settings
-from tests.flows.rig import configure
-from tests.spec.pages import lacks, section
+from tests.support.conductor_fixture import configure
+from tests.support.docs_pages import lacks, section
 
 CLEANING = "cleaning.rst"
 

@@ -8,8 +8,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.domain import verbs
-from tests.flows.rig import listed
-from tests.spec.cleaning import (
+from tests.support.cleaning_fixture import (
     AUTOMATED,
     Gate,
     begun,
@@ -19,7 +18,8 @@ from tests.spec.cleaning import (
     sweep,
     watched,
 )
-from tests.spec.operator import Json, Operator
+from tests.support.conductor_fixture import listed
+from tests.support.operator import Json, Operator
 
 Serve = Callable[..., Operator]
 ON, OFF = "power on", "power off"

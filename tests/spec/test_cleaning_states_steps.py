@@ -15,11 +15,10 @@ from ironic_lite.core import config
 from ironic_lite.domain.steps import collect
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry, Settings
-from tests.drivers import packages
-from tests.flows.rig import configure, listed
-from tests.spec import makers
-from tests.spec.cleaning import AUTOMATED, begun, loading
-from tests.spec.operator import Json, Operator
+from tests.support import driver_packages, third_party_steps
+from tests.support.cleaning_fixture import AUTOMATED, begun, loading
+from tests.support.conductor_fixture import configure, listed
+from tests.support.operator import Json, Operator
 
 Serve = Callable[..., Operator]
 OVERRIDE = "conductor__clean_step_priority_override"
@@ -32,7 +31,7 @@ def outside(
     """A function that starts a service with the drivers of ``makers`` enabled beside the fakes."""
 
     def start(**options: Any) -> Operator:
-        packages.install(monkeypatch, tmp_path, {}, makers.POINTS)
+        driver_packages.install(monkeypatch, tmp_path, {}, third_party_steps.POINTS)
         enabled = {
             "raid": ["fake", "ordered", "bare", "tied", "broken"],
             "vendor": ["fake", "polished"],

@@ -14,7 +14,7 @@ from ironic_lite import errors
 from ironic_lite.core import options
 from ironic_lite.domain import steps
 from ironic_lite.drivers import base, registry
-from tests.spec.operator import Json, Operator
+from tests.support.operator import Json, Operator
 
 ROOT = pathlib.Path(__file__).parents[2]
 FAKE = ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]

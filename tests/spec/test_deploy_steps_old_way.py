@@ -12,8 +12,8 @@ from oslo_config import cfg
 from ironic_lite.core import clock, config
 from ironic_lite.db.queries import conductors
 from ironic_lite.rpc import pins
-from tests.spec import wire
-from tests.spec.operator import Json, Operator
+from tests.support import real_socket
+from tests.support.operator import Json, Operator
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 Outside = Callable[..., Operator]
@@ -168,8 +168,8 @@ def test_s3_23_the_command_line_shows_the_step(operator: Operator) -> None:
     node = operator.enroll("available", fake_fail_steps={"deploy.write_image": "no space"})
     operator.provision(node, "active")
     chosen = ("--fields", "deploy_step", "driver_internal_info", "-f", "json")
-    with wire.listening(operator) as url:
-        done = wire.baremetal(url, "node", "show", node, *chosen)
+    with real_socket.listening(operator) as url:
+        done = real_socket.baremetal(url, "node", "show", node, *chosen)
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)
     assert shown["deploy_step"]["step"] == "write_image"

@@ -18,8 +18,8 @@ from ironic_lite.domain import states, verbs
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.verbs import Verb
 from tests.api.test_provision import states_of
-from tests.flows.rig import Rig, listed
-from tests.spec.operator import Json, Operator
+from tests.support.conductor_fixture import ConductorFixture, listed
+from tests.support.operator import Json, Operator
 
 BODIES: dict[str, Json] = {
     "clean": {"clean_steps": listed("deploy.erase_devices")},
@@ -29,7 +29,7 @@ BODIES: dict[str, Json] = {
 TRANSITIONS = [(source, row.event) for row in states.TABLE for source in row.sources]
 
 
-def parked(rig: Rig, state: State) -> str:
+def parked(rig: ConductorFixture, state: State) -> str:
     """Add a node that stands in ``state``, nobody working on it."""
     target = states.STATES[state].target
     return rig.node(str(state), target_provision_state=str(target) if target else None)
@@ -69,7 +69,7 @@ def test_no_verb_touches_a_node_that_another_works_on(
         assert (rig.events(node), rig.runs(node)) == ([], [])
 
 
-def hold(rig: Rig, node: str) -> None:
+def hold(rig: ConductorFixture, node: str) -> None:
     """Lock a node as a conductor called ``there``."""
     until = clock.after(3600)
     rig.database.write(

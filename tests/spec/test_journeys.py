@@ -7,9 +7,9 @@ from collections.abc import Callable
 from ironic_lite.core import clock
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
-from tests.flows.rig import listed, wait_for
-from tests.spec.operator import Json, Operator
-from tests.spec.witness import Witness
+from tests.support.conductor_fixture import listed, wait_for
+from tests.support.operator import Json, Operator
+from tests.support.recording_drivers import Witness
 
 HOUR: Json = {
     "fake_step_seconds": 3600,

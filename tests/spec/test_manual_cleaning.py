@@ -15,8 +15,8 @@ from ironic_lite import errors
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
-from tests.flows.rig import listed
-from tests.spec.operator import Operator
+from tests.support.conductor_fixture import listed
+from tests.support.operator import Operator
 
 AUTOMATED = ["deploy.erase_devices_metadata", "deploy.erase_devices"]
 STEPS = listed("deploy.erase_devices")

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance import service
-from tests.acceptance.service import Service
-from tests.flows.rig import listed
-from tests.spec.wire import baremetal, to_run
+from tests.support import service
+from tests.support.conductor_fixture import listed
+from tests.support.real_socket import baremetal, to_run
+from tests.support.service import Service
 
 # One worker starts the service once.
 pytestmark = pytest.mark.xdist_group("manual-cleaning")

@@ -14,12 +14,11 @@ from ironic_lite.api.validation import shapes
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import interface
-from tests.api.client import Response
-from tests.drivers import doubles
-from tests.flows.rig import listed
-from tests.spec import workshop
-from tests.spec.operator import Operator
-from tests.spec.pages import lacks, section
+from tests.support import fake_task, vendor_driver
+from tests.support.conductor_fixture import listed
+from tests.support.docs_pages import lacks, section
+from tests.support.operator import Operator
+from tests.support.wsgi_client import Response
 
 ROOT = pathlib.Path(__file__).parents[2]
 ALL = [
@@ -162,7 +161,7 @@ def test_s1_25_the_list_of_the_latest_agent_is_kept_and_shown(
     assert offers(operator, node) == ALL
     # The next ramdisk can do more; it has not run yet.
     marked = base.clean_step(priority=5)(lambda self, task: None)
-    monkeypatch.setattr(workshop.Agent, "scrub", marked, raising=False)
+    monkeypatch.setattr(vendor_driver.Agent, "scrub", marked, raising=False)
     assert offers(operator, node) == ALL
     another = serve(registry=registry, DEFAULT__host="there")
     assert offers(another, node) == ALL
@@ -291,7 +290,7 @@ def test_s1_36_another_error_of_a_driver_stays_an_error(
 
 
 def test_s1_37_every_step_for_hand_cleaning_has_a_test_among_those_of_its_driver() -> None:
-    task = doubles.FakeTask()
+    task = fake_task.FakeTask()
     points = importlib.metadata.entry_points()
     found: set[tuple[str, str]] = set()
     for kind in base.KINDS:

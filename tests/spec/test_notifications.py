@@ -15,9 +15,8 @@ from docs import requirements
 from ironic_lite import errors
 from ironic_lite.core import config, context
 from ironic_lite.db.queries import nodes
-from tests import rabbit
-from tests.flows import rig as rigs
-from tests.spec.operator import Operator
+from tests.support import conductor_fixture, rabbit
+from tests.support.operator import Operator
 
 Json = dict[str, Any]
 
@@ -56,11 +55,11 @@ class Ear:
 
     def waits(self, *types: str) -> None:
         """Wait until just these types have been heard."""
-        rigs.wait_for(lambda: sorted(self.types()) == sorted(types), self.types)
+        conductor_fixture.wait_for(lambda: sorted(self.types()) == sorted(types), self.types)
 
     def hears(self, kind: str) -> list[Json]:
         """Wait for notifications of a type and return their data."""
-        rigs.wait_for(lambda: kind in self.types(), self.types)
+        conductor_fixture.wait_for(lambda: kind in self.types(), self.types)
         return [data for _, found, data, _ in self.heard if found == f"baremetal.{kind}"]
 
     def forgets(self) -> None:
@@ -142,7 +141,7 @@ def test_s5_29_every_transition_of_a_life_is_notified(operator: Operator, ear: E
     node = operator.enroll("active")
     operator.provision(node, "deleted")
     moves = [row["event"] for row in operator.rig.events(node, "provision")]
-    rigs.wait_for(lambda: len(told(ear)) == len(moves), lambda: told(ear))
+    conductor_fixture.wait_for(lambda: len(told(ear)) == len(moves), lambda: told(ear))
     assert [data["event"] for data in told(ear)] == moves
 
 
@@ -408,7 +407,7 @@ def test_rabbit_carries_them(
     operator = serve(**{**on, _URL: broker})
     node = operator.enroll("available")
     assert ear.hears("node.create.end")[0]["uuid"] == node
-    rigs.wait_for(lambda: ear.types().count("node.provision_set.end") == 2, ear.types)
+    conductor_fixture.wait_for(lambda: ear.types().count("node.provision_set.end") == 2, ear.types)
 
 
 def test_a_broker_that_is_away_fails_and_holds_up_nothing(

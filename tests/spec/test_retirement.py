@@ -14,8 +14,16 @@ from ironic_lite.db.engine import session
 from ironic_lite.db.tables import migrate
 from ironic_lite.domain import states
 from ironic_lite.domain.states import State
-from tests.spec.cleaning import AUTOMATED, Gate, begun, enroll_waiting, ring, stored, watched
-from tests.spec.operator import Json, Operator
+from tests.support.cleaning_fixture import (
+    AUTOMATED,
+    Gate,
+    begun,
+    enroll_waiting,
+    ring,
+    stored,
+    watched,
+)
+from tests.support.operator import Json, Operator
 
 Serve = Callable[..., Operator]
 REASON = "out of warranty"

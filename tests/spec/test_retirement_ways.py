@@ -11,12 +11,12 @@ import pytest
 from ironic_lite.db.queries import allocations
 from ironic_lite.domain import fields, states, verbs
 from ironic_lite.domain.states import Kind, State
-from tests.db.rows import new_uuid
-from tests.flows.rig import listed, wait_for
-from tests.spec.cleaning import overdue, sweep, watched
-from tests.spec.operator import Json, Operator
-from tests.spec.pages import lacks, section
-from tests.spec.wire import baremetal, listening
+from tests.support.cleaning_fixture import overdue, sweep, watched
+from tests.support.conductor_fixture import listed, wait_for
+from tests.support.database_rows import new_uuid
+from tests.support.docs_pages import lacks, section
+from tests.support.operator import Json, Operator
+from tests.support.real_socket import baremetal, listening
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")

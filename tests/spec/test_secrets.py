@@ -16,17 +16,17 @@ from ironic_lite.api.wire import request as wire_request
 from ironic_lite.core import config
 from ironic_lite.db.engine import encryption
 from ironic_lite.db.tables import models
-from tests.api.client import Client
-from tests.spec import planting
-from tests.spec.operator import Operator
-from tests.spec.planting import MAC, STEP, Place, Planter
+from tests.support import planted_secrets
+from tests.support.operator import Operator
+from tests.support.planted_secrets import MAC, STEP, Place, Planter
+from tests.support.wsgi_client import Client
 
 Json = dict[str, Any]
 
 _OPEN_FIELDS = ("extra", "properties", "network_data", "local_link_connection")
 _OPEN = {
     (collection, one.name)
-    for collection, table in planting.families()
+    for collection, table in planted_secrets.families()
     for one in table
     if one.name in _OPEN_FIELDS and not one.secret
 }
@@ -175,7 +175,7 @@ def _look(operator: Operator, ids: Json) -> None:
                 operator.api.get(f"/v1{path}")
     for collection in ids:
         assert operator.api.get(f"/v1/{collection}/{ids[collection]}").status == 200
-        names = ",".join(one.name for one in dict(planting.families())[collection])
+        names = ",".join(one.name for one in dict(planted_secrets.families())[collection])
         assert operator.api.get(f"/v1/{collection}?fields={names}").status == 200
     for run in operator.api.get(f"/v1/nodes/{ids['nodes']}/runs").json["runs"]:
         operator.api.get(f"/v1/nodes/{ids['nodes']}/runs/{run['uuid']}")
@@ -191,9 +191,9 @@ def test_planted_secrets_are_found_nowhere(
     operator: Operator, planter: Planter, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    ids = planting.plant(operator, planter)
+    ids = planted_secrets.plant(operator, planter)
     operator.provision(ids["nodes"], "manage")
-    planting.change(operator, planter, ids)
+    planted_secrets.change(operator, planter, ids)
     _live(operator, planter, ids["nodes"])
     _order(operator, planter, ids)
     _look(operator, ids)
@@ -224,9 +224,11 @@ def _check_tables(operator: Operator, planter: Planter) -> None:
             held |= found
     # They are there: what was searched could have shown them.
     everything = {
-        (name, one) for name, table in planting.families() for one in planting.free(table)
+        (name, one)
+        for name, table in planted_secrets.families()
+        for one in planted_secrets.free(table)
     }
-    assert everything - planting.CLOSED <= held
+    assert everything - planted_secrets.CLOSED <= held
     assert {("inventory", "inventory"), ("inventory", "plugin_data")} <= held
 
 
@@ -235,11 +237,11 @@ def _stored(operator: Operator, column: sa.Column[Any]) -> str:
     return str(operator.rig.database.read(lambda conn: conn.execute(query).scalars().all()))
 
 
-@pytest.mark.parametrize(("collection", "field"), sorted(planting.CLOSED))
+@pytest.mark.parametrize(("collection", "field"), sorted(planted_secrets.CLOSED))
 def test_a_list_of_words_takes_nothing_else(
     operator: Operator, planter: Planter, collection: str, field: str
 ) -> None:
-    known = planting.needs("")[collection]
+    known = planted_secrets.needs("")[collection]
     for wrong in ([planter.tree(collection, field)], planter.tree(collection, field)):
         answer = operator.api.post(f"/v1/{collection}", {**known, field: wrong})
         assert (answer.status, planter.found(answer.text)) == (400, set())

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import drivers
-from tests.spec.operator import Operator
+from tests.support import crashes
+from tests.support.conductor_fixture import drivers
+from tests.support.operator import Operator
 
 Serve = Callable[..., Operator]
 
@@ -20,7 +20,7 @@ def test_patch_right_after_a_power_order_succeeds(serve: Serve) -> None:
             time.sleep(0.3)
         return call()
 
-    registry = cast(Registry, mortal.Drivers(drivers(), around))
+    registry = cast(Registry, crashes.Drivers(drivers(), around))
     # As long as a loaded machine needs.
     operator = serve(registry=registry, conductor__node_locked_retry_interval=30)
     node = operator.enroll()

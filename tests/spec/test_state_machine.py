@@ -11,9 +11,9 @@ import pytest
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
-from tests.flows.rig import listed, wait_for
-from tests.spec.operator import Json, Operator
-from tests.spec.witness import Witness
+from tests.support.conductor_fixture import listed, wait_for
+from tests.support.operator import Json, Operator
+from tests.support.recording_drivers import Witness
 
 HOUR: Json = {"fake_step_seconds": 3600, "fake_async_steps": ["*"]}
 ERASE = listed("deploy.erase_devices")

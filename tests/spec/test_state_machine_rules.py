@@ -11,9 +11,9 @@ import pytest
 from ironic_lite.core import clock
 from ironic_lite.domain import states, verbs
 from ironic_lite.domain.states import State
-from tests.flows.rig import listed
-from tests.spec.operator import Json, Operator
-from tests.spec.witness import Witness
+from tests.support.conductor_fixture import listed
+from tests.support.operator import Json, Operator
+from tests.support.recording_drivers import Witness
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 Serve = Callable[..., Operator]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ironic_lite.core import clock
-from tests.flows.rig import listed
-from tests.spec.operator import Json, Operator
+from tests.support.conductor_fixture import listed
+from tests.support.operator import Json, Operator
 
 HOUR: Json = {
     "fake_step_seconds": 3600,

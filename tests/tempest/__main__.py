@@ -15,8 +15,8 @@ import re
 import subprocess
 import sys
 
-from tests.acceptance import service
 from tests.compare import identity
+from tests.support import service
 
 SECONDS = 900
 _ROLES = {

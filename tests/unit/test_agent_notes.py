@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ironic_lite.conductor.work.notes import Notes
-from tests.drivers.doubles import node
+from tests.support.fake_task import node
 
 AT = datetime.datetime(2026, 1, 1).isoformat()
 INFO: dict[str, Any] = {"redfish_address": "https://192.0.2.1", "redfish_password": "secret"}

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 
-from tests import leftovers
+from tests.support import leftovers
 
 SOON = 0.05
 

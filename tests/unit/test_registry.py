@@ -17,7 +17,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, registry
 from ironic_lite.drivers.fake import behaviour
-from tests.drivers import packages, strangers
+from tests.support import broken_drivers, driver_packages
 
 FAKE = {
     **{kind: ("fake", f"no-{kind}") for kind in base.OPTIONAL_KINDS},
@@ -34,7 +34,7 @@ SETTINGS = registry.Settings(hardware_types=["fake-hardware"], interfaces=FAKE)
 @pytest.fixture
 def outside(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     """Install the drivers of another project, most of them broken."""
-    packages.install(monkeypatch, tmp_path, strangers.MODULES, strangers.POINTS)
+    driver_packages.install(monkeypatch, tmp_path, broken_drivers.MODULES, broken_drivers.POINTS)
 
 
 def _with(**enabled: Any) -> registry.Settings:
@@ -184,7 +184,7 @@ def test_one_name_from_two_packages_is_nobodys(
 ) -> None:
     for number in (1, 2):
         points = f"[ironic_lite.hardware.interfaces.power]\ntwice = twice{number}:Power\n"
-        packages.install(monkeypatch, tmp_path / str(number), {}, points)
+        driver_packages.install(monkeypatch, tmp_path / str(number), {}, points)
     found = registry.Registry.load(_with(power=["twice"]))
     assert "several packages bring this name: twice1:Power, twice2:Power" in caplog.text
     assert list(found.failures) == ["power interface twice"]
@@ -195,7 +195,7 @@ def test_a_package_that_the_cache_of_names_does_not_know_is_found(
 ) -> None:
     registry.Registry.load(SETTINGS)
     cached = dict(ExtensionManager.ENTRY_POINT_CACHE)
-    packages.install(monkeypatch, tmp_path, strangers.MODULES, strangers.POINTS)
+    driver_packages.install(monkeypatch, tmp_path, broken_drivers.MODULES, broken_drivers.POINTS)
     monkeypatch.setattr(ExtensionManager, "ENTRY_POINT_CACHE", cached)
     assert registry.Registry.load(_with(power=["outside"])).failures == {}
 

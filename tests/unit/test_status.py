@@ -20,7 +20,7 @@ from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors
 from ironic_lite.db.tables import online_migrations
-from tests.db import rows
+from tests.support import database_rows
 
 Check = Callable[..., tuple[int, list[str]]]
 
@@ -100,7 +100,7 @@ def test_keys_that_are_needed_are_told(sqlite_database: Database, check: Check) 
     with contextlib.closing(
         session.open_database(sqlite_database.url, encryption_keys=[old])
     ) as sealed:
-        rows.add_node(sealed, driver_info={"password": "s"})
+        database_rows.add_node(sealed, driver_info={"password": "s"})
     code, lines = check()
     assert (code, lines[-1][:50]) == (2, "Failure  encryption keys: The database has values ")
     with contextlib.closing(

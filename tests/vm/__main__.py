@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 
 from ironic_lite.drivers.boot import servers
-from tests.acceptance.service import SCRIPTS, Service
-from tests.ports import free_port
+from tests.support.ports import free_port
+from tests.support.service import SCRIPTS, Service
 from tests.vm import journey, rack
 from tests.vm.image import run
 from tests.vm.story import Story

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.acceptance.service import Service
+from tests.support.service import Service
 from tests.vm import disk, image, login, rack
 from tests.vm.story import Story, of_runs
 

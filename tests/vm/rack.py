@@ -20,7 +20,7 @@ from typing import Any
 import requests
 
 from tests.emulators import redfish
-from tests.ports import free_port
+from tests.support.ports import free_port
 from tests.vm import disk
 from tests.vm.image import run
 

@@ -16,8 +16,8 @@ from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import Status
-from tests.drivers.doubles import FakeTask, node
 from tests.emulators.agent import process, service
+from tests.support.fake_task import FakeTask, node
 
 MAC = "52:54:00:00:00:01"
 AT = datetime.datetime(2026, 1, 1)

@@ -5,7 +5,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.drivers.agent import about
-from tests.drivers.doubles import FakeTask, node
+from tests.support.fake_task import FakeTask, node
 
 
 @pytest.mark.parametrize(

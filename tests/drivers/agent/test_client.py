@@ -16,8 +16,8 @@ from ironic_lite.drivers.agent import about, logs, results
 from ironic_lite.drivers.agent.client import LIMIT, Client
 from ironic_lite.drivers.agent.results import Status
 from tests.drivers.agent.conftest import until
-from tests.drivers.doubles import FakeTask
 from tests.emulators.agent import process
+from tests.support.fake_task import FakeTask
 
 CLEAN = base.StepKind.CLEAN
 LINGER = {"step": "linger", "interface": "deploy", "args": {}}

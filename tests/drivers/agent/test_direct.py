@@ -13,8 +13,8 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.direct import DirectDeploy
 from tests.drivers.agent.conftest import until
-from tests.drivers.doubles import FakeTask
 from tests.emulators.agent import process
+from tests.support.fake_task import FakeTask
 
 MIB = 1024 * 1024
 DEPLOY = base.StepKind.DEPLOY

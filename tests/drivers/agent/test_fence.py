@@ -16,8 +16,8 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import power
 from ironic_lite.drivers.agent.client import Client
-from tests.drivers import doubles, leased
 from tests.drivers.agent.conftest import AT
+from tests.support import expiring_locks, fake_task
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -67,18 +67,18 @@ def agent() -> Iterator[Server]:
         thread.join()
 
 
-def _called(task: doubles.FakeTask) -> None:
+def _called(task: fake_task.FakeTask) -> None:
     for _ in range(4):
         Client(task).call("clean.get_clean_steps", {})
 
 
-def _begun(task: doubles.FakeTask) -> None:
+def _begun(task: fake_task.FakeTask) -> None:
     for _ in range(4):
         with contextlib.suppress(errors.AgentUnreachable):
             Client(task).start("clean.execute_clean_step", {})
 
 
-ACTS: dict[str, leased.Act] = {
+ACTS: dict[str, expiring_locks.Act] = {
     "call": _called,
     "start": _begun,
     "restart": power.AgentPower().reboot,
@@ -91,10 +91,10 @@ ACTS: dict[str, leased.Act] = {
 def test_nothing_is_asked_after_the_lock_is_lost(
     agent: Server, conf: cfg.ConfigOpts, name: str
 ) -> None:
-    def make(answers: int) -> leased.LeasedTask:
-        task = leased.LeasedTask(doubles.node(), answers=answers)
+    def make(answers: int) -> expiring_locks.LeasedTask:
+        task = expiring_locks.LeasedTask(fake_task.node(), answers=answers)
         url = f"http://127.0.0.1:{agent.server_address[1]}"
         task.agent = base.Agent(url=url, token="t", verify_ca=None, version="13", heard_at=AT)
         return task
 
-    assert leased.interrupt(ACTS[name], make, lambda: agent.log) >= 1
+    assert expiring_locks.interrupt(ACTS[name], make, lambda: agent.log) >= 1

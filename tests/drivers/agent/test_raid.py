@@ -10,10 +10,10 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.raid import AgentRAID
-from tests.drivers import doubles
 from tests.drivers.agent.conftest import until
-from tests.drivers.doubles import FakeTask, step
 from tests.emulators.agent import process
+from tests.support import fake_task
+from tests.support.fake_task import FakeTask, step
 
 Json = dict[str, Any]
 RAID = AgentRAID()
@@ -160,7 +160,7 @@ def test_a_conductor_that_died_finds_its_volumes_being_built(
 
 
 def test_what_a_node_wants_is_checked(task: FakeTask) -> None:
-    task._driver = dataclasses.replace(doubles.FAKE, raid=RAID)
+    task._driver = dataclasses.replace(fake_task.FAKE, raid=RAID)
     RAID.validate(task)
     task.node.target_raid_config = {"logical_disks": [{**ROOT, "raid_level": "0"}]}
     with pytest.raises(errors.InvalidParameter, match="target_raid_config/logical_disks/0"):

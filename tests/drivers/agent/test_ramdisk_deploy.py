@@ -15,8 +15,8 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.ramdisk_deploy import RamdiskDeploy
 from ironic_lite.drivers.boot.ipxe import IPXEBoot
 from ironic_lite.drivers.redfish.boot import RedfishVirtualMediaBoot
-from tests.drivers import doubles
-from tests.drivers.doubles import FakeTask, node
+from tests.support import fake_task
+from tests.support.fake_task import FakeTask, node
 
 DEPLOY = RamdiskDeploy()
 MAC = "52:54:00:00:00:01"
@@ -47,7 +47,7 @@ def folder(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 def task(folder: pathlib.Path) -> FakeTask:
     """A task on a machine that boots by ipxe."""
     info = {name: f"file://{folder / name}" for name in ("kernel", "ramdisk")}
-    driver = dataclasses.replace(doubles.FAKE, boot=IPXEBoot(), deploy=DEPLOY)
+    driver = dataclasses.replace(fake_task.FAKE, boot=IPXEBoot(), deploy=DEPLOY)
     port = base.Port({"address": MAC, "pxe_enabled": True})
     found = node(instance_info={**info, "ramdisk_kernel_arguments": "console=ttyS0"})
     return FakeTask(found, driver=driver, ports=[port])
@@ -67,7 +67,7 @@ def test_an_instance_in_memory_is_started_and_boots_each_time(
 ) -> None:
     DEPLOY.validate(task)
     DEPLOY.prepare(task)
-    step = doubles.step("deploy.deploy")
+    step = fake_task.step("deploy.deploy")
     assert DEPLOY.execute_deploy_step(task, step) is None
     (text,) = scripts(folder).values()
     assert "console=ttyS0" in text

@@ -4,8 +4,8 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.direct import DirectDeploy
 from tests.drivers.agent.conftest import until
-from tests.drivers.doubles import FakeTask
 from tests.emulators.agent import process
+from tests.support.fake_task import FakeTask
 
 DEPLOY = base.StepKind.DEPLOY
 LINGER = {"step": "linger", "interface": "deploy", "priority": 0, "args": {}}

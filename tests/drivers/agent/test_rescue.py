@@ -14,10 +14,10 @@ from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.power import AgentPower
 from ironic_lite.drivers.agent.rescue import AgentRescue
 from ironic_lite.drivers.fake.boot import FakeBoot
-from tests.drivers import doubles
 from tests.drivers.agent.conftest import until
-from tests.drivers.doubles import FakeTask, node
 from tests.emulators.agent import process
+from tests.support import fake_task
+from tests.support.fake_task import FakeTask, node
 
 HASHED = "$5$salt$Gcm6FsVtF/Qa77ZKD.iwsJlCVPY0XSMgLJL0Hnww/c1"
 RESCUE = AgentRescue()
@@ -66,7 +66,7 @@ def rescued(mortal: tuple[process.Agent, FakeTask], boot: Boot) -> tuple[process
 
 def waiting(boot: Boot) -> FakeTask:
     info = {"hashed_rescue_password": HASHED}
-    driver = dataclasses.replace(doubles.FAKE, boot=boot, rescue=RESCUE)
+    driver = dataclasses.replace(fake_task.FAKE, boot=boot, rescue=RESCUE)
     task = FakeTask(node(provision_state="rescuing", instance_info=info), driver=driver)
     assert RESCUE.rescue(task) is base.WAIT
     task.node.provision_state = "rescue wait"

@@ -13,7 +13,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers.agent import serving
 from ironic_lite.images import published
-from tests.drivers.doubles import FakeTask, node
+from tests.support.fake_task import FakeTask, node
 
 CONTENT = b"an image, and not a small one\n" * 100_000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -15,8 +15,8 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import ramdisk, standby
 from ironic_lite.drivers.agent.deploy import CustomAgentDeploy
 from ironic_lite.drivers.agent.power import AgentPower
-from tests.drivers.doubles import FAKE, FakeTask, node
 from tests.emulators.agent import process
+from tests.support.fake_task import FAKE, FakeTask, node
 
 URL = "https://192.0.2.10:9999"
 

@@ -12,8 +12,8 @@ from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import ramdisk, steps
 from ironic_lite.drivers.agent.deploy import CustomAgentDeploy
 from tests.drivers.agent.conftest import until
-from tests.drivers.doubles import FakeTask
 from tests.emulators.agent import process
+from tests.support.fake_task import FakeTask
 
 CLEAN = base.StepKind.CLEAN
 DEPLOY = CustomAgentDeploy()

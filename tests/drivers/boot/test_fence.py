@@ -11,7 +11,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers.agent import serving
 from ironic_lite.drivers.boot import ipxe, medium
-from tests.drivers import doubles, leased
+from tests.support import expiring_locks, fake_task
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def root(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def test_files_of_a_node_that_was_lost_stay(root: pathlib.Path) -> None:
-    task = leased.LeasedTask(doubles.node(), answers=0)
+    task = expiring_locks.LeasedTask(fake_task.node(), answers=0)
     uuid = task.node.uuid
     files = [root / uuid / "kernel", root / medium.FOLDER / f"{uuid}-x.iso", root / "image"]
     for file in files:

@@ -13,7 +13,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers.boot import medium, sources
 from ironic_lite.images import published
-from tests.drivers.doubles import FakeTask, node
+from tests.support.fake_task import FakeTask, node
 
 BIOS = {"capabilities": "boot_mode:bios"}
 CHANGED = ((None, "state_path"), (None, "isolinux_bin"), (None, "ldlinux_c32"))

@@ -16,7 +16,7 @@ from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, ipxe, network, pxe
 from ironic_lite.drivers.fake import deploy
-from tests.drivers import doubles
+from tests.support import fake_task
 
 IPXE, PXE = ipxe.IPXEBoot(), pxe.PXEBoot()
 MACS = ("52:54:00:aa:00:01", "52:54:00:AA:00:02")
@@ -56,7 +56,7 @@ def folders(tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 @pytest.fixture
-def task(tmp_path: pathlib.Path) -> doubles.FakeTask:
+def task(tmp_path: pathlib.Path) -> fake_task.FakeTask:
     """A node with two cards that may boot, and one that may not."""
     info = {}
     for name in ("deploy_kernel", "deploy_ramdisk"):
@@ -65,7 +65,7 @@ def task(tmp_path: pathlib.Path) -> doubles.FakeTask:
         info[name] = f"file://{tmp_path}/{name}"
     ports = [base.Port({"address": mac, "pxe_enabled": True}) for mac in MACS]
     ports.append(base.Port({"address": "52:54:00:aa:00:99", "pxe_enabled": False}))
-    return doubles.FakeTask(doubles.node(driver_info=info), ports=ports)
+    return fake_task.FakeTask(fake_task.node(driver_info=info), ports=ports)
 
 
 def tree(folder: pathlib.Path) -> dict[str, str]:
@@ -74,7 +74,7 @@ def tree(folder: pathlib.Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in found}
 
 
-def bios(task: doubles.FakeTask) -> doubles.FakeTask:
+def bios(task: fake_task.FakeTask) -> fake_task.FakeTask:
     task.node.properties = {"capabilities": "boot_mode:bios"}
     return task
 
@@ -82,7 +82,7 @@ def bios(task: doubles.FakeTask) -> doubles.FakeTask:
 # -- files ----------------------------------------------------------------------------------------
 
 
-def test_ipxe_finds_a_script_for_each_card(task: doubles.FakeTask, folders: pathlib.Path) -> None:
+def test_ipxe_finds_a_script_for_each_card(task: fake_task.FakeTask, folders: pathlib.Path) -> None:
     IPXE.prepare_ramdisk(task, {"ipa-x": "1"})
     uuid = task.node.uuid
     found = tree(folders / "http")
@@ -97,7 +97,7 @@ def test_ipxe_finds_a_script_for_each_card(task: doubles.FakeTask, folders: path
         assert f"initrd --name initrd http://192.0.2.1:8080/{uuid}/ramdisk " in found[name]
 
 
-def test_the_machine_boots_from_the_network_once(task: doubles.FakeTask) -> None:
+def test_the_machine_boots_from_the_network_once(task: fake_task.FakeTask) -> None:
     IPXE.prepare_ramdisk(task, {})
     chosen = task.driver.management.get_boot_device(task)
     assert chosen == {"boot_device": "pxe", "persistent": False}
@@ -106,7 +106,7 @@ def test_the_machine_boots_from_the_network_once(task: doubles.FakeTask) -> None
     assert chosen == {"boot_device": "disk", "persistent": True}
 
 
-def test_pxe_in_uefi_mode_is_grub_by_card(task: doubles.FakeTask, folders: pathlib.Path) -> None:
+def test_pxe_in_uefi_mode_is_grub_by_card(task: fake_task.FakeTask, folders: pathlib.Path) -> None:
     PXE.prepare_ramdisk(task, {})
     uuid = task.node.uuid
     found = tree(folders / "tftp")
@@ -117,7 +117,7 @@ def test_pxe_in_uefi_mode_is_grub_by_card(task: doubles.FakeTask, folders: pathl
 
 
 def test_pxe_in_bios_mode_is_pxelinux_by_card(
-    task: doubles.FakeTask, folders: pathlib.Path
+    task: fake_task.FakeTask, folders: pathlib.Path
 ) -> None:
     PXE.prepare_ramdisk(task, {})
     PXE.prepare_ramdisk(bios(task), {})
@@ -132,7 +132,7 @@ def test_pxe_in_bios_mode_is_pxelinux_by_card(
 
 @pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
 def test_cleaning_up_leaves_what_is_everybodys_and_can_be_repeated(
-    task: doubles.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
+    task: fake_task.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
 ) -> None:
     boot.prepare_ramdisk(task, {})
     for _ in range(2):
@@ -144,14 +144,14 @@ def test_cleaning_up_leaves_what_is_everybodys_and_can_be_repeated(
 
 @pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
 def test_another_conductor_writes_the_same_files(
-    task: doubles.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
+    task: fake_task.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
 ) -> None:
     boot.prepare_ramdisk(task, {"ipa-x": "1"})
     before = tree(folders)
     for name in ("http", "tftp", "hosts", "opts"):
         shutil.rmtree(folders / name, ignore_errors=True)
     saved = task.elsewhere()
-    other = doubles.FakeTask(saved.node, ports=task.ports)
+    other = fake_task.FakeTask(saved.node, ports=task.ports)
     other._notes = saved._notes
     boot.take_over(other)
     assert tree(folders) == before
@@ -162,7 +162,7 @@ def test_another_conductor_writes_the_same_files(
 
 @pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
 def test_a_conductor_that_gets_a_node_back_does_not_boot_it_as_before(
-    task: doubles.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
+    task: fake_task.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
 ) -> None:
     boot.prepare_ramdisk(task, {"ipa-x": "1"})
     assert not boot.lacks_files(task)
@@ -179,12 +179,12 @@ def test_a_conductor_that_gets_a_node_back_does_not_boot_it_as_before(
 
 
 @pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
-def test_what_is_missing_is_named(task: doubles.FakeTask, boot: network.NetworkBoot) -> None:
+def test_what_is_missing_is_named(task: fake_task.FakeTask, boot: network.NetworkBoot) -> None:
     boot.validate(task)
     with pytest.raises(errors.MissingParameter, match=r"driver_info/rescue_kernel"):
         boot.check_ramdisk(task, "rescue")
     with pytest.raises(errors.MissingParameter, match=r"no port with pxe_enabled"):
-        boot.validate(doubles.FakeTask(task.node))
+        boot.validate(fake_task.FakeTask(task.node))
     config.CONF.clear_override("http_url", group="deploy")
     with pytest.raises(errors.MissingParameter, match=r"\[deploy\]http_url"):
         boot.validate(task)
@@ -194,7 +194,7 @@ def test_what_is_missing_is_named(task: doubles.FakeTask, boot: network.NetworkB
     assert not boot.carries_parameters(task)
 
 
-def test_pxe_needs_no_web_server_if_it_is_told_of_the_other(task: doubles.FakeTask) -> None:
+def test_pxe_needs_no_web_server_if_it_is_told_of_the_other(task: fake_task.FakeTask) -> None:
     config.CONF.clear_override("http_url", group="deploy")
     config.CONF.set_override("tftp_server", "192.0.2.5", group="pxe")
     PXE.validate(task)
@@ -218,7 +218,7 @@ def test_pxe_needs_no_web_server_if_it_is_told_of_the_other(task: doubles.FakeTa
     ids=["ipxe-uefi", "ipxe-bios", "pxe-uefi", "pxe-bios"],
 )
 def test_dnsmasq_leads_each_card_to_its_loader(
-    task: doubles.FakeTask,
+    task: fake_task.FakeTask,
     folders: pathlib.Path,
     boot: network.NetworkBoot,
     mode: str,
@@ -237,7 +237,7 @@ def test_dnsmasq_leads_each_card_to_its_loader(
 
 
 def test_cards_of_machines_that_boot_nothing_are_not_answered(
-    task: doubles.FakeTask, folders: pathlib.Path
+    task: fake_task.FakeTask, folders: pathlib.Path
 ) -> None:
     IPXE.prepare_ramdisk(task, {})
     IPXE.clean_up_ramdisk(task)
@@ -248,7 +248,7 @@ def test_cards_of_machines_that_boot_nothing_are_not_answered(
 
 
 def test_folders_that_others_write_to_and_dnsmasq_watches_stay(
-    task: doubles.FakeTask, folders: pathlib.Path
+    task: fake_task.FakeTask, folders: pathlib.Path
 ) -> None:
     """A watch ends with its folder, and a new one of that name has none."""
     IPXE.prepare_ramdisk(task, {})
@@ -259,7 +259,9 @@ def test_folders_that_others_write_to_and_dnsmasq_watches_stay(
     assert not (folders / "http" / task.node.uuid).exists()
 
 
-def test_another_dhcp_server_is_told_nothing(task: doubles.FakeTask, folders: pathlib.Path) -> None:
+def test_another_dhcp_server_is_told_nothing(
+    task: fake_task.FakeTask, folders: pathlib.Path
+) -> None:
     config.CONF.set_override("dhcp_provider", "none", group="dhcp")
     IPXE.prepare_ramdisk(task, {})
     IPXE.clean_up_ramdisk(task)
@@ -267,7 +269,7 @@ def test_another_dhcp_server_is_told_nothing(task: doubles.FakeTask, folders: pa
     assert not (folders / "opts").exists()
 
 
-def test_dnsmasq_itself_takes_the_lines(task: doubles.FakeTask, folders: pathlib.Path) -> None:
+def test_dnsmasq_itself_takes_the_lines(task: fake_task.FakeTask, folders: pathlib.Path) -> None:
     program = shutil.which("dnsmasq") or shutil.which("/usr/sbin/dnsmasq")
     if program is None:
         pytest.skip("NOT TESTED: dnsmasq is not installed; apt-get install dnsmasq-base")
@@ -293,7 +295,7 @@ class Netbooting(deploy.FakeDeploy):
 
 @pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
 def test_an_instance_that_is_a_ramdisk_boots_over_the_network_each_time(
-    task: doubles.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
+    task: fake_task.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
 ) -> None:
     task._driver = dataclasses.replace(task.driver, deploy=Netbooting())
     info = task.node.driver_info
@@ -322,7 +324,7 @@ ISO = b"an ISO \xff\x00" * 10_000
 
 
 @pytest.fixture
-def live(task: doubles.FakeTask, folders: pathlib.Path) -> doubles.FakeTask:
+def live(task: fake_task.FakeTask, folders: pathlib.Path) -> fake_task.FakeTask:
     """A node whose instance is a whole image."""
     task._driver = dataclasses.replace(task.driver, deploy=Netbooting())
     (folders / "live.iso").write_bytes(ISO)
@@ -330,14 +332,14 @@ def live(task: doubles.FakeTask, folders: pathlib.Path) -> doubles.FakeTask:
     return task
 
 
-def served(task: doubles.FakeTask) -> list[str]:
+def served(task: fake_task.FakeTask) -> list[str]:
     """Return the names of the node's files."""
     folder = IPXE.root() / task.node.uuid
     return sorted(file.name for file in folder.iterdir()) if folder.exists() else []
 
 
 def test_ipxe_boots_an_instance_that_is_a_whole_image_as_a_disk(
-    live: doubles.FakeTask, folders: pathlib.Path
+    live: fake_task.FakeTask, folders: pathlib.Path
 ) -> None:
     IPXE.check_ramdisk(live, "instance")
     IPXE.prepare_ramdisk(live, {})
@@ -359,7 +361,7 @@ def test_ipxe_boots_an_instance_that_is_a_whole_image_as_a_disk(
 
 
 def test_another_conductor_serves_the_same_image(
-    live: doubles.FakeTask, folders: pathlib.Path
+    live: fake_task.FakeTask, folders: pathlib.Path
 ) -> None:
     IPXE.prepare_instance(live)
     before = {file: file.read_bytes() for file in folders.rglob("http/**/*") if file.is_file()}
@@ -372,7 +374,7 @@ def test_another_conductor_serves_the_same_image(
 
 @pytest.mark.parametrize("form", ["digits", "kind and digits", "a file of checksums"])
 def test_a_whole_image_is_what_its_owner_says_before_the_machine_is_touched(
-    live: doubles.FakeTask, folders: pathlib.Path, form: str
+    live: fake_task.FakeTask, folders: pathlib.Path, form: str
 ) -> None:
     def says(content: bytes) -> dict[str, str]:
         digest = hashlib.sha256(content).hexdigest()
@@ -396,7 +398,7 @@ def test_a_whole_image_is_what_its_owner_says_before_the_machine_is_touched(
 
 
 def test_what_is_no_checksum_and_what_may_not_be_fetched_is_refused_by_its_path(
-    live: doubles.FakeTask,
+    live: fake_task.FakeTask,
 ) -> None:
     iso = live.node.instance_info["boot_iso"]
     for info, path in (
@@ -410,13 +412,13 @@ def test_what_is_no_checksum_and_what_may_not_be_fetched_is_refused_by_its_path(
         assert why.value.facts["path"] == path
 
 
-def test_pxe_boots_no_whole_image(live: doubles.FakeTask) -> None:
+def test_pxe_boots_no_whole_image(live: fake_task.FakeTask) -> None:
     with pytest.raises(errors.InvalidParameter, match="redfish-virtual-media or ipxe") as why:
         PXE.check_ramdisk(live, "instance")
     assert why.value.facts["path"] == "instance_info/boot_iso"
 
 
-def test_ipxe_boots_no_whole_image_for_a_ramdisk_of_ours(task: doubles.FakeTask) -> None:
+def test_ipxe_boots_no_whole_image_for_a_ramdisk_of_ours(task: fake_task.FakeTask) -> None:
     task.node.driver_info = {"deploy_iso": "http://files.example.org/agent.iso"}
     with pytest.raises(errors.MissingParameter, match="driver_info/deploy_kernel"):
         IPXE.check_ramdisk(task, "deploy")

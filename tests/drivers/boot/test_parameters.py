@@ -6,7 +6,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers.boot import parameters
-from tests.drivers import doubles
+from tests.support import fake_task
 
 DEFAULT = "nofb vga=normal"
 
@@ -22,7 +22,7 @@ def test_our_own_parameters_come_first_and_none_is_left_out() -> None:
 
 
 def test_the_instance_comes_before_the_node_and_that_before_the_configuration() -> None:
-    node = doubles.node()
+    node = fake_task.node()
     assert parameters.appended(node, DEFAULT) == DEFAULT
     node.driver_info = {"kernel_append_params": "console=ttyS0"}
     assert parameters.appended(node, DEFAULT) == "console=ttyS0"
@@ -31,7 +31,7 @@ def test_the_instance_comes_before_the_node_and_that_before_the_configuration() 
 
 
 def test_nothing_at_all_can_be_added() -> None:
-    node = doubles.node(driver_info={"kernel_append_params": ""})
+    node = fake_task.node(driver_info={"kernel_append_params": ""})
     assert parameters.appended(node, DEFAULT) == ""
 
 
@@ -50,7 +50,7 @@ def test_nothing_at_all_can_be_added() -> None:
     ids=["number", "line", "tab", "umlaut", "long", "semicolon", "and", "comment"],
 )
 def test_what_is_no_part_of_a_command_line_is_refused_by_its_place(text: object, said: str) -> None:
-    node = doubles.node(driver_info={"kernel_append_params": text})
+    node = fake_task.node(driver_info={"kernel_append_params": text})
     with pytest.raises(
         errors.InvalidParameter, match=r"^driver_info/kernel_append_params: "
     ) as why:

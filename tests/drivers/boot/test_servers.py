@@ -16,8 +16,8 @@ import pytest
 import requests
 
 from ironic_lite.drivers.boot import servers
-from tests.acceptance.service import until
-from tests.ports import HOST, free_port
+from tests.support.ports import HOST, free_port
+from tests.support.service import until
 
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 NETWORK = servers.Network("eth1", "192.0.2.100", "192.0.2.200", router="192.0.2.1")

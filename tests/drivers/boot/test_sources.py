@@ -11,7 +11,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import modes, sources
-from tests.drivers import doubles
+from tests.support import fake_task
 
 KERNEL, RAMDISK = "http://files.example/kernel", "http://files.example/ramdisk"
 OWN = {"deploy_kernel": KERNEL, "deploy_ramdisk": RAMDISK}
@@ -37,7 +37,7 @@ def give(conf: Any, **values: Any) -> None:
 
 
 def node(info: dict[str, Any] | None = None, **values: Any) -> Any:
-    return doubles.node(driver_info=info or {}, **values)
+    return fake_task.node(driver_info=info or {}, **values)
 
 
 # -- where from -----------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_a_mode_that_is_none_is_refused_where_it_stands() -> None:
 
 
 def test_an_iso_that_a_boot_interface_cannot_boot_is_refused_by_name() -> None:
-    told = doubles.node(instance_info={"boot_iso": "http://192.0.2.1/live.iso"})
+    told = fake_task.node(instance_info={"boot_iso": "http://192.0.2.1/live.iso"})
     with pytest.raises(errors.InvalidParameter, match="redfish-virtual-media or ipxe") as why:
         sources.parts(told, sources.INSTANCE)
     assert why.value.facts["path"] == "instance_info/boot_iso"

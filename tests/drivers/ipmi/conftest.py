@@ -13,13 +13,13 @@ import pytest
 
 from ironic_lite.core import config
 from ironic_lite.drivers.ipmi import command, tool
-from tests.drivers import doubles
 from tests.emulators import ipmi
+from tests.support import fake_task
 
 Program = Callable[[str], pathlib.Path]
 
 
-class BmcTask(doubles.FakeTask):
+class BmcTask(fake_task.FakeTask):
     """A task whose pauses are real, but short."""
 
     def pause(self, seconds: float) -> None:
@@ -29,7 +29,7 @@ class BmcTask(doubles.FakeTask):
 
 def task_with(driver_info: dict[str, Any], **values: Any) -> BmcTask:
     """Return a task on a node with this driver_info."""
-    return BmcTask(doubles.node(driver="ipmi", driver_info=driver_info, **values))
+    return BmcTask(fake_task.node(driver="ipmi", driver_info=driver_info, **values))
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from ironic_lite import errors
 from ironic_lite.core import config, options
 from ironic_lite.drivers.ipmi import command, console, info, socat, tool
 from tests.drivers.ipmi.conftest import BmcTask, emulated, task_with
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 Program = Callable[[str], pathlib.Path]
 INFO = {"ipmi_address": "192.0.2.7", "ipmi_username": "root", "ipmi_password": "secret"}

@@ -18,9 +18,9 @@ from ironic_lite.core import config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry, Settings
-from tests.flows.rig import configure, wait_for
-from tests.ports import free_port
-from tests.spec.operator import Operator
+from tests.support.conductor_fixture import configure, wait_for
+from tests.support.operator import Operator
+from tests.support.ports import free_port
 
 Program = Callable[[str], pathlib.Path]
 ENABLED = {

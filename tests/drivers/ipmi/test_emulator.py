@@ -11,9 +11,9 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.ipmi import bootdevice, management, power, tool, vendor, vendors
-from tests.drivers import doubles
 from tests.drivers.ipmi.conftest import BmcTask, Program, emulated, task_with
 from tests.emulators.ipmi import Bmc
+from tests.support import fake_task
 
 POWER = power.IpmiPower()
 MANAGEMENT = management.IpmiManagement()
@@ -320,7 +320,7 @@ def test_a_boot_mode_cannot_be_set(machine: BmcTask) -> None:
 def test_a_bmc_is_reset_and_waited_for(
     bmc: Bmc, machine: BmcTask, recorded: Recorded, kind: base.StepKind
 ) -> None:
-    step = doubles.step("management.reset_bmc")
+    step = fake_task.step("management.reset_bmc")
     execute = getattr(MANAGEMENT, f"execute_{kind}_step")
     assert execute(machine, step) is base.WAIT
     assert recorded() == ["mc reset cold"]
@@ -334,7 +334,7 @@ def test_a_bmc_is_reset_and_waited_for(
 
 def test_a_bmc_that_is_slow_to_go_down_is_not_taken_for_back(bmc: Bmc, machine: BmcTask) -> None:
     """It answers for a while after it was told to restart; one that is never silent is believed."""
-    step = doubles.step("management.reset_bmc")
+    step = fake_task.step("management.reset_bmc")
     MANAGEMENT.reset_bmc(machine)
     looks = [MANAGEMENT.poll_step(machine, base.StepKind.CLEAN, step) for _ in range(4)]
     assert looks == [base.WAIT] * 3 + [base.DONE]
@@ -344,7 +344,7 @@ def test_a_bmc_that_does_not_come_back_fails_the_step(bmc: Bmc, machine: BmcTask
     MANAGEMENT.reset_bmc(machine)
     machine.keep(bmc_reset.NOTE, {"until": 1.0, "looks": 0})
     bmc.stop()
-    step = doubles.step("management.reset_bmc")
+    step = fake_task.step("management.reset_bmc")
     with pytest.raises(
         errors.StepFailed, match=r"did not come back within 900 s: .* answer on UDP"
     ):
@@ -359,7 +359,7 @@ def test_raw_bytes_are_sent_as_a_step(
     machine: BmcTask, recorded: Recorded, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     caplog.set_level("INFO")
-    step = doubles.step("vendor.send_raw", raw_bytes="0x00 0x09 5 0 0")
+    step = fake_task.step("vendor.send_raw", raw_bytes="0x00 0x09 5 0 0")
     assert getattr(VENDOR, f"execute_{kind}_step")(machine, step) is None
     assert recorded() == ["raw 0x00 0x09 5 0 0"]
     assert "raw command 0x00 0x09 5 0 0 was answered with 01 05 00 00 00 00 00" in caplog.text
@@ -379,7 +379,7 @@ def test_what_are_no_bytes_is_refused(given: object) -> None:
         VENDOR.check_passthru(task, "send_raw", call)
     assert caught.value.facts["path"] == "raw_bytes"
     with pytest.raises(errors.InvalidRequest):
-        VENDOR.execute_clean_step(task, doubles.step("vendor.send_raw", raw_bytes=given))
+        VENDOR.execute_clean_step(task, fake_task.step("vendor.send_raw", raw_bytes=given))
 
 
 def test_vendor_methods_are_called(machine: BmcTask, obedient: Recorded) -> None:

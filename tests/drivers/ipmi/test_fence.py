@@ -10,8 +10,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import management, power, tool
-from tests.drivers import doubles, leased
 from tests.drivers.ipmi.conftest import Program
+from tests.support import expiring_locks, fake_task
 
 POWER, MANAGEMENT = power.IpmiPower(), management.IpmiManagement()
 INFO = {"ipmi_address": "192.0.2.9", "ipmi_username": "u", "ipmi_password": "p"}
@@ -25,7 +25,7 @@ esac
 """
 """A machine that goes where it is sent at once."""
 
-ACTS: dict[str, leased.Act] = {
+ACTS: dict[str, expiring_locks.Act] = {
     "power on": lambda task: POWER.set_power_state(task, base.POWER_ON, 2),
     "power off": lambda task: POWER.set_power_state(task, base.POWER_OFF, 2),
     "soft power off": lambda task: POWER.set_power_state(task, base.SOFT_POWER_OFF, 2),
@@ -41,21 +41,21 @@ ACTS: dict[str, leased.Act] = {
 def test_no_command_is_run_after_the_lock_is_lost(program: Program, name: str) -> None:
     commands = program(BMC) / "commands"
 
-    def make(answers: int) -> leased.LeasedTask:
-        node = doubles.node(driver="ipmi", driver_info=INFO, power_state="power on")
-        return leased.LeasedTask(node, answers=answers)
+    def make(answers: int) -> expiring_locks.LeasedTask:
+        node = fake_task.node(driver="ipmi", driver_info=INFO, power_state="power on")
+        return expiring_locks.LeasedTask(node, answers=answers)
 
     def orders() -> list[str]:
         return commands.read_text(encoding="utf-8").splitlines() if commands.exists() else []
 
-    assert leased.interrupt(ACTS[name], make, orders) >= 1
+    assert expiring_locks.interrupt(ACTS[name], make, orders) >= 1
 
 
-class Unsure(doubles.FakeTask):
+class Unsure(fake_task.FakeTask):
     """A task whose lock is not sure any more when the program has begun."""
 
     def __init__(self, begun: pathlib.Path, *, ours: bool) -> None:
-        super().__init__(doubles.node(driver="ipmi", driver_info=INFO))
+        super().__init__(fake_task.node(driver="ipmi", driver_info=INFO))
         self._begun = begun
         self._ours = ours
 

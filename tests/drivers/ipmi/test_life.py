@@ -12,8 +12,8 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers import bmc_reset
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators.ipmi import PASSWORD, Bmc
-from tests.flows.rig import configure
-from tests.spec.operator import Operator
+from tests.support.conductor_fixture import configure
+from tests.support.operator import Operator
 
 ENABLED = {
     "DEFAULT__default_boot_interface": "fake",  # power is real, no ramdisk is booted

@@ -13,12 +13,12 @@ import pytest
 from ironic_lite.core import config
 from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.bmc import connection, sessions
-from tests.drivers import doubles
 from tests.emulators import bmc, redfish
 from tests.emulators import liar as liars
+from tests.support import fake_task
 
 
-class BmcTask(doubles.FakeTask):
+class BmcTask(fake_task.FakeTask):
     """A task whose pauses are real, but short: nothing here needs a second."""
 
     def pause(self, seconds: float) -> None:
@@ -29,12 +29,12 @@ class BmcTask(doubles.FakeTask):
 def task_at(address: str, **driver_info: Any) -> BmcTask:
     """Return a task on a node behind the BMC at ``address``."""
     return BmcTask(
-        doubles.node(driver="redfish", driver_info={"redfish_address": address} | driver_info)
+        fake_task.node(driver="redfish", driver_info={"redfish_address": address} | driver_info)
     )
 
 
 REDFISH = dataclasses.replace(
-    doubles.FAKE,
+    fake_task.FAKE,
     hardware_type="redfish",
     management=management.RedfishManagement(),
     power=power.RedfishPower(),
@@ -44,7 +44,7 @@ REDFISH = dataclasses.replace(
 def task_of(machine: bmc.Machine, **driver_info: Any) -> BmcTask:
     """Return a task on the node of a machine, with real power and management."""
     info = {**machine.driver_info, **driver_info}
-    return BmcTask(doubles.node(driver="redfish", driver_info=info), driver=REDFISH)
+    return BmcTask(fake_task.node(driver="redfish", driver_info=info), driver=REDFISH)
 
 
 def wait_for_answers(seconds: float) -> None:

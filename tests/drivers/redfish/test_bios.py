@@ -14,13 +14,13 @@ from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import attributes, bios
 from ironic_lite.drivers.redfish.bmc import connection
-from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import fake_task
 
 BIOS = bios.RedfishBIOS()
 CLEAN = base.StepKind.CLEAN
-RESET = doubles.step("bios.factory_reset")
+RESET = fake_task.step("bios.factory_reset")
 SECRET = "geheim"
 
 
@@ -34,15 +34,15 @@ def settings(**values: Any) -> list[dict[str, Any]]:
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def apply(task: doubles.FakeTask, **values: Any) -> base.Outcome | None:
+def apply(task: fake_task.FakeTask, **values: Any) -> base.Outcome | None:
     return BIOS.execute_clean_step(task, step(**values))
 
 
 def step(**values: Any) -> Any:
-    return doubles.step("bios.apply_configuration", settings=settings(**values))
+    return fake_task.step("bios.apply_configuration", settings=settings(**values))
 
 
-def poll(task: doubles.FakeTask, wanted: Any) -> base.Outcome:
+def poll(task: fake_task.FakeTask, wanted: Any) -> base.Outcome:
     return BIOS.poll_step(task, CLEAN, wanted)
 
 
@@ -90,7 +90,7 @@ def test_what_is_so_already_needs_no_boot(served: bmc.Machine) -> None:
 def test_what_waits_already_is_not_sent_twice(served: bmc.Machine) -> None:
     """As when the conductor died after it had sent them: iDRACs refuse a second job."""
     powerless = conftest.task_of(served, fake_fail_power="no power")
-    powerless._driver = dataclasses.replace(conftest.REDFISH, power=doubles.FAKE.power)
+    powerless._driver = dataclasses.replace(conftest.REDFISH, power=fake_task.FAKE.power)
     with pytest.raises(errors.HardwareError, match="no power"):
         apply(powerless, BootMode="Bios")
     task = conftest.task_of(served)
@@ -173,7 +173,7 @@ def test_a_machine_that_ignores_a_setting_fails_the_step_by_name(served: bmc.Mac
 
 
 def test_a_machine_that_boots_for_long_is_waited_for_on_any_conductor(served: bmc.Machine) -> None:
-    task: doubles.FakeTask = conftest.task_of(served)
+    task: fake_task.FakeTask = conftest.task_of(served)
     before = dict(shown(served))
     apply(task, BootMode="Bios")
     booted = dict(shown(served))

@@ -24,9 +24,9 @@ from ironic_lite.drivers.boot import live
 from ironic_lite.drivers.fake import deploy
 from ironic_lite.drivers.redfish import boot
 from ironic_lite.images import cache, configdrive
-from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import fake_task
 
 BOOT = boot.RedfishVirtualMediaBoot()
 API = "http://192.0.2.1:6385"
@@ -77,7 +77,7 @@ def task(machine: bmc.Machine, parts: dict[str, str]) -> conftest.BmcTask:
 def node_of(machine: bmc.Machine, **info: Any) -> conftest.BmcTask:
     """Return a task on the machine's node, with one port."""
     driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
-    node = doubles.node(driver="redfish", driver_info={**machine.driver_info, **info})
+    node = fake_task.node(driver="redfish", driver_info={**machine.driver_info, **info})
     port = base.Port({"address": MAC.lower(), "pxe_enabled": True})
     return conftest.BmcTask(node, driver=driver, ports=[port])
 

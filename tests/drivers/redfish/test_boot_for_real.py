@@ -13,11 +13,11 @@ from ironic_lite.conductor import fileserver
 from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import boot
-from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import machines
 from tests.emulators.agent import service
-from tests.flows.rig import wait_for
+from tests.support import fake_task
+from tests.support.conductor_fixture import wait_for
 
 BOOT = boot.RedfishVirtualMediaBoot()
 TOKEN = "made-before-the-boot-0123456789-0123456789a"
@@ -60,7 +60,7 @@ def task_of(machine: machines.Machine, address: str, folder: pathlib.Path) -> co
         info[name] = f"file://{folder}/{name}"
     driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
     port = base.Port({"address": machine.mac, "pxe_enabled": True})
-    node = doubles.node(driver="redfish", driver_info=info)
+    node = fake_task.node(driver="redfish", driver_info=info)
     return conftest.BmcTask(node, driver=driver, ports=[port])
 
 

@@ -10,9 +10,9 @@ import pytest
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import bios, inspect, management, power
 from ironic_lite.drivers.redfish.raid import interface as raid_interface
-from tests.drivers import doubles, leased
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import expiring_locks, fake_task
 
 POWER, MANAGEMENT = power.RedfishPower(), management.RedfishManagement()
 IMAGE = "http://192.0.2.1/image.iso"
@@ -20,16 +20,16 @@ SETTINGS = [{"name": "BootMode", "value": "Bios"}]
 VOLUMES = {"logical_disks": [{"size_gb": 10, "raid_level": "1"}]}
 
 
-def _switched(target: str) -> leased.Act:
+def _switched(target: str) -> expiring_locks.Act:
     return lambda task: POWER.set_power_state(task, target, 2)
 
 
-def _stepped(kind: str, title: str, **args: Any) -> leased.Act:
+def _stepped(kind: str, title: str, **args: Any) -> expiring_locks.Act:
     """Return an act that begins a clean step, and asks ten times how it goes on."""
     interface: Any = {"raid": raid_interface.RedfishRAID(), "bios": bios.RedfishBIOS()}[kind]
-    step = doubles.step(f"{kind}.{title}", **args)
+    step = fake_task.step(f"{kind}.{title}", **args)
 
-    def act(task: doubles.FakeTask) -> None:
+    def act(task: fake_task.FakeTask) -> None:
         outcome = interface.execute_clean_step(task, step)
         for _ in range(10):
             if outcome is not base.WAIT:
@@ -39,7 +39,7 @@ def _stepped(kind: str, title: str, **args: Any) -> leased.Act:
     return act
 
 
-ACTS: dict[str, leased.Act] = {
+ACTS: dict[str, expiring_locks.Act] = {
     "power on": _switched(base.POWER_ON),
     "power off": _switched(base.POWER_OFF),
     "soft power off": _switched(base.SOFT_POWER_OFF),
@@ -73,10 +73,10 @@ def machine() -> Iterator[bmc.Machine]:
 def test_no_order_arrives_after_the_lock_is_lost(machine: bmc.Machine, name: str) -> None:
     driver = conftest.REDFISH
 
-    def make(answers: int) -> leased.LeasedTask:
-        node = doubles.node(
+    def make(answers: int) -> expiring_locks.LeasedTask:
+        node = fake_task.node(
             driver="redfish", driver_info=machine.driver_info, target_raid_config=VOLUMES
         )
-        return leased.LeasedTask(node, driver=driver, answers=answers)
+        return expiring_locks.LeasedTask(node, driver=driver, answers=answers)
 
-    assert leased.interrupt(ACTS[name], make, lambda: machine.log) >= 1
+    assert expiring_locks.interrupt(ACTS[name], make, lambda: machine.log) >= 1

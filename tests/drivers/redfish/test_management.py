@@ -9,13 +9,13 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.redfish import management, override, power
-from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import liar as liars
+from tests.support import fake_task
 
 MANAGEMENT = management.RedfishManagement()
 POWER = power.RedfishPower()
-RESET = doubles.step("management.reset_bmc")
+RESET = fake_task.step("management.reset_bmc")
 
 
 # -- the emulator -----------------------------------------------------------------------------

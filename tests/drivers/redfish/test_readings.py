@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ironic_lite.drivers.redfish.sensors import values
-from tests.drivers.redfish import sensor_documents as recorded
+from tests.support import sensor_documents as recorded
 
 OK = {"state": "Enabled", "health": "OK"}
 

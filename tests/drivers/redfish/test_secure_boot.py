@@ -12,10 +12,10 @@ from ironic_lite.core import config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.bmc import pending_settings
-from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 from tests.emulators.bmc import acts
+from tests.support import fake_task
 
 MANAGEMENT = management.RedfishManagement()
 DEFAULT_KEYS = "management.reset_secure_boot_keys_to_default"
@@ -251,10 +251,10 @@ def test_a_refusal_is_told_in_the_bmcs_words(
 def test_keys_are_deleted_and_put_back_by_steps(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
-    clear = doubles.step("management.clear_secure_boot_keys")
+    clear = fake_task.step("management.clear_secure_boot_keys")
     assert MANAGEMENT.execute_clean_step(task, clear) is None
     assert secure(machine)["SecureBootMode"] == "SetupMode"
-    assert MANAGEMENT.execute_service_step(task, doubles.step(DEFAULT_KEYS)) is None
+    assert MANAGEMENT.execute_service_step(task, fake_task.step(DEFAULT_KEYS)) is None
     assert secure(machine)["SecureBootMode"] == "UserMode"
 
 
@@ -264,7 +264,7 @@ def test_keys_that_cannot_be_put_back_are_left_alone(
     action = secure(machine)["Actions"]["#SecureBoot.ResetKeys"]
     action["ResetKeysType@Redfish.AllowableValues"] = ["DeletePK"]
     with pytest.raises(errors.UnsupportedDriverExtension, match="has no such action"):
-        MANAGEMENT.execute_clean_step(task, doubles.step(DEFAULT_KEYS))
+        MANAGEMENT.execute_clean_step(task, fake_task.step(DEFAULT_KEYS))
     assert machine.changes() == []
 
 

@@ -9,9 +9,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import management
 from tests.drivers.redfish import conftest
-from tests.drivers.redfish import sensor_documents as recorded
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
+from tests.support import sensor_documents as recorded
 
 MANAGEMENT = management.RedfishManagement()
 

@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 
 from tests.emulators.agent import block, stand_ins
-from tests.ports import free_port
+from tests.support.ports import free_port
 
 ROOT = pathlib.Path(__file__).parents[3]
 ENVIRONMENT = ROOT / ".venv-agent"

@@ -9,7 +9,8 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers.redfish.firmware import interface
 from tests.drivers.redfish import conftest
-from tests.drivers.redfish.firmware.updating import (
+from tests.emulators import bmc
+from tests.support.firmware_updates import (
     BIOS,
     BMC,
     FIRMWARE,
@@ -26,7 +27,6 @@ from tests.drivers.redfish.firmware.updating import (
     step,
     versions,
 )
-from tests.emulators import bmc
 
 
 def test_a_task_that_fails_is_told_in_the_bmc_s_words_and_ends_the_list(

@@ -10,9 +10,10 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import jobs
 from ironic_lite.drivers.redfish.firmware import updates
-from tests.drivers import doubles
 from tests.drivers.redfish import conftest
-from tests.drivers.redfish.firmware.updating import (
+from tests.emulators import bmc
+from tests.support import fake_task
+from tests.support.firmware_updates import (
     BIOS,
     BMC,
     CARD,
@@ -28,7 +29,6 @@ from tests.drivers.redfish.firmware.updating import (
     poll,
     versions,
 )
-from tests.emulators import bmc
 
 # -- it goes well -------------------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ def test_a_bios_is_updated_and_the_bmc_seen_to_settle(served: bmc.Machine) -> No
 def test_a_bios_that_waits_for_the_boot_gets_it_at_once(served: bmc.Machine) -> None:
     served.habits.firmware_on_reset = True
     served[served.system]["PowerState"] = "On"
-    task: doubles.FakeTask = conftest.task_of(served)
+    task: fake_task.FakeTask = conftest.task_of(served)
     begin(task, BIOS)
     task = finish(task, BIOS)
     assert versions(served)["bios"] == "2.0"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ironic_lite import errors
-from tests.drivers.redfish.raid.machines import (
+from tests.emulators import bmc
+from tests.support.raid_steps import (
     ROOT,
     Json,
     begun,
@@ -16,7 +17,6 @@ from tests.drivers.redfish.raid.machines import (
     node_at,
     there,
 )
-from tests.emulators import bmc
 
 
 def named(*disks: str, **more: Any) -> Json:

@@ -11,8 +11,9 @@ from ironic_lite.core import clock, config
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, jobs
 from ironic_lite.drivers.redfish.raid import interface, storage, volume_changes
-from tests.drivers import doubles
-from tests.drivers.redfish.raid.machines import (
+from tests.emulators import bmc
+from tests.support import fake_task
+from tests.support.raid_steps import (
     DATA,
     ROOT,
     begun,
@@ -27,7 +28,6 @@ from tests.drivers.redfish.raid.machines import (
     there,
     times,
 )
-from tests.emulators import bmc
 
 # -- what fails on the way -------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ def test_a_volume_whose_deletion_was_done_and_that_is_there_still_fails(
 ) -> None:
     """Else the node would show no volumes, and nobody would look."""
     task = create(node_at(machine, ROOT))
-    assert doubles.clean(task, "raid.delete_configuration") is base.WAIT
+    assert fake_task.clean(task, "raid.delete_configuration") is base.WAIT
     assert poll(task) is base.WAIT
     machine.tasks[-1].effect = lambda: None
     said = failure(task)
@@ -92,7 +92,7 @@ def test_a_volume_whose_deletion_was_done_and_that_is_there_still_fails(
 
 def test_a_deleted_volume_that_is_listed_for_a_while_is_no_failure(machine: bmc.Machine) -> None:
     task = create(node_at(machine, ROOT))
-    assert doubles.clean(task, "raid.delete_configuration") is base.WAIT
+    assert fake_task.clean(task, "raid.delete_configuration") is base.WAIT
     assert poll(task) is base.WAIT
     before = dict(machine["Volumes"])
     title = f"GET {machine.places.volumes}"
@@ -245,7 +245,7 @@ def test_other_work_of_the_bmc_is_not_taken_for_the_order_of_a_dead_conductor(
     """A task that does not say what it is may be a log being collected."""
     task = create(node_at(machine, DATA)) if what == "delete" else node_at(machine, ROOT)
     step = "create_configuration" if what == "create" else "delete_configuration"
-    assert doubles.clean(task, f"raid.{step}") is base.WAIT
+    assert fake_task.clean(task, f"raid.{step}") is base.WAIT
     machine.tasks.clear()
     machine.habits.task_polls = 10**9
     machine.habits.tasks |= {"other"}
@@ -324,7 +324,7 @@ def test_a_server_error_at_a_deletion_is_no_quirk_elsewhere(machine: bmc.Machine
     task = create(node_at(machine, ROOT))
     answer = {"error": {"message": "SYS029"}}
     machine.tricks[f"DELETE {machine.places.volumes}/1"] = bmc.says(500, answer)
-    assert doubles.clean(task, "raid.delete_configuration") is base.WAIT
+    assert fake_task.clean(task, "raid.delete_configuration") is base.WAIT
     assert poll(task) is base.WAIT
     assert task.recall(interface.NOTE)["silent"] is not None
     assert changes(machine)[-1] == "DELETE 1"

@@ -6,8 +6,9 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers.redfish.raid import interface
-from tests.drivers import doubles
-from tests.drivers.redfish.raid.machines import (
+from tests.emulators import bmc
+from tests.support import fake_task
+from tests.support.raid_steps import (
     DATA,
     ROOT,
     Json,
@@ -16,7 +17,6 @@ from tests.drivers.redfish.raid.machines import (
     node_at,
     there,
 )
-from tests.emulators import bmc
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from tests.emulators import bmc
 def test_what_redfish_cannot_do_is_refused_when_it_is_written(disk: Json, said: str) -> None:
     config = {"logical_disks": [ROOT, {**DATA, **disk}]}
     with pytest.raises(errors.InvalidParameter) as refusal:
-        interface.RedfishRAID().validate_raid_config(doubles.FakeTask(), config)
+        interface.RedfishRAID().validate_raid_config(fake_task.FakeTask(), config)
     assert refusal.value.message.startswith(f"logical_disks/1/{said}")
 
 

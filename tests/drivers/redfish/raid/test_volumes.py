@@ -7,8 +7,9 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.raid import interface
-from tests.drivers import doubles
-from tests.drivers.redfish.raid.machines import (
+from tests.emulators import bmc
+from tests.support import fake_task
+from tests.support.raid_steps import (
     DATA,
     GB,
     ROOT,
@@ -23,7 +24,6 @@ from tests.drivers.redfish.raid.machines import (
     there,
     times,
 )
-from tests.emulators import bmc
 
 # -- creating and deleting -------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ def test_a_controller_that_does_not_say_when_is_not_told(machine: bmc.Machine) -
 @pytest.mark.parametrize("kind", [base.StepKind.CLEAN, base.StepKind.DEPLOY, base.StepKind.SERVICE])
 def test_all_volumes_are_deleted(machine: bmc.Machine, kind: base.StepKind) -> None:
     task = create(node_at(machine, ROOT, DATA))
-    task = finish(task, doubles.run(task, kind, "raid.delete_configuration"))
+    task = finish(task, fake_task.run(task, kind, "raid.delete_configuration"))
     assert there(machine) == []
     assert task.node.raid_config == {}
     assert "root_device" not in task.node.properties
@@ -186,7 +186,7 @@ def test_all_volumes_are_deleted(machine: bmc.Machine, kind: base.StepKind) -> N
 
 def test_deleting_nothing_is_done_at_once(machine: bmc.Machine) -> None:
     task = node_at(machine, raid_config={"logical_disks": [ROOT]})
-    assert doubles.clean(task, "raid.delete_configuration") is base.DONE
+    assert fake_task.clean(task, "raid.delete_configuration") is base.DONE
     assert task.node.raid_config == {}
     assert machine.changes() == []
 
@@ -207,7 +207,7 @@ def test_a_configuration_of_its_own_is_applied(machine: bmc.Machine, kind: base.
     task = create(node_at(machine, DATA))
     config = {"logical_disks": [ROOT, DATA]}
     args = {"create_nonroot_volumes": False, "delete_existing": True}
-    outcome = doubles.run(task, kind, "raid.apply_configuration", raid_config=config, **args)
+    outcome = fake_task.run(task, kind, "raid.apply_configuration", raid_config=config, **args)
     task = finish(task, outcome)
     assert there(machine) == [("RAID1", ["0", "1"])]
     assert task.node.raid_config is not None

@@ -12,9 +12,9 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers import bmc_reset
 from ironic_lite.drivers.redfish import power
 from ironic_lite.drivers.redfish.bmc import retries, sessions
-from tests.drivers.redfish.served.service import RedfishOperator
-from tests.drivers.redfish.served.spoils import USERS
 from tests.emulators import bmc
+from tests.support.redfish_faults import USERS
+from tests.support.redfish_service import RedfishOperator
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ironic_lite.conductor.work.task import Task
-from tests.drivers.redfish.served.service import RedfishOperator
 from tests.emulators import bmc
-from tests.flows.rig import wait_for
+from tests.support.conductor_fixture import wait_for
+from tests.support.redfish_service import RedfishOperator
 
 INTERFACES = {"bios_interface": "redfish", "firmware_interface": "redfish"}
 

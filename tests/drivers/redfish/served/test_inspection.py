@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ironic_lite.core import config
-from tests.drivers.redfish.served.service import RedfishOperator
-from tests.drivers.redfish.served.spoils import USERS, falls_silent, mend, nothing_held, says
 from tests.emulators import bmc
-from tests.spec import wire
+from tests.support import real_socket
+from tests.support.redfish_faults import USERS, falls_silent, mend, nothing_held, says
+from tests.support.redfish_service import RedfishOperator
 
 A, B = "12:44:6a:3b:04:01", "12:44:6a:3b:04:02"
 KEPT = ("properties", "extra", "driver_info", "inspection_finished_at")
@@ -206,13 +206,13 @@ def test_the_command_line_client_saves_the_inventory(
     operator: RedfishOperator, machine: bmc.Machine, tmp_path: pathlib.Path
 ) -> None:
     node = operator.at(machine)
-    with wire.listening(operator) as url:
+    with real_socket.listening(operator) as url:
         file = tmp_path / "inventory.json"
-        done = wire.baremetal(url, "node", "inventory", "save", node, "--file", str(file))
+        done = real_socket.baremetal(url, "node", "inventory", "save", node, "--file", str(file))
         assert done.returncode != 0
         assert "inventory record for node" in done.stderr
-        done = wire.baremetal(url, "node", "inspect", node, "--wait", "60")
+        done = real_socket.baremetal(url, "node", "inspect", node, "--wait", "60")
         assert done.returncode == 0, done.stderr
-        done = wire.baremetal(url, "node", "inventory", "save", node, "--file", str(file))
+        done = real_socket.baremetal(url, "node", "inventory", "save", node, "--file", str(file))
         assert done.returncode == 0, done.stderr
     assert json.loads(file.read_text()) == inventory(operator, node)

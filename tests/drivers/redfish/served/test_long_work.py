@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ironic_lite.conductor.work.task import Task
-from tests.drivers.redfish.served.jobs import JOBS, Job
-from tests.drivers.redfish.served.service import RedfishOperator
-from tests.drivers.redfish.served.spoils import USERS, Spoil, nothing_held, says
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
+from tests.support.redfish_faults import USERS, Spoil, nothing_held, says
+from tests.support.redfish_jobs import JOBS, Job
+from tests.support.redfish_service import RedfishOperator
 
 INTERFACES = {f"{kind}_interface": "redfish" for kind in ("bios", "firmware", "raid")}
 each_job = pytest.mark.parametrize("title", JOBS)

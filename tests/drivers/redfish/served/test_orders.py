@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.drivers.redfish.served.service import RedfishOperator
 from tests.emulators import bmc
+from tests.support.redfish_service import RedfishOperator
 
 ISO = "http://images.example.org/boot.iso"
 

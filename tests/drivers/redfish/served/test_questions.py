@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.redfish.served.service import RedfishOperator
-from tests.drivers.redfish.served.spoils import BAD_POWER, USERS, mend
 from tests.emulators import bmc
+from tests.support.redfish_faults import BAD_POWER, USERS, mend
+from tests.support.redfish_service import RedfishOperator
 
 MANAGEMENT = "/v1/nodes/{}/management"
 ASKED: dict[str, tuple[str, str, Any]] = {

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from ironic_lite.drivers import bmc_reset
-from tests.drivers.redfish.served.service import RedfishOperator
-from tests.drivers.redfish.served.spoils import (
+from tests.emulators import bmc
+from tests.support.redfish_faults import (
     BAD_POWER,
     PASSING,
     Spoil,
@@ -20,7 +20,7 @@ from tests.drivers.redfish.served.spoils import (
     nothing_held,
     says,
 )
-from tests.emulators import bmc
+from tests.support.redfish_service import RedfishOperator
 
 POWER_CYCLE = [{"interface": "power", "step": name} for name in ("power_on", "power_off")]
 RESET_BMC = [{"interface": "management", "step": "reset_bmc"}]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.redfish.served.service import RedfishOperator
 from tests.emulators import bmc
+from tests.support.redfish_service import RedfishOperator
 
 STEPS = [{"interface": "deploy", "step": "erase_devices_metadata"}]
 VERBS: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.redfish.served.service import RedfishOperator
-from tests.drivers.redfish.served.spoils import (
+from tests.emulators import bmc, redfish
+from tests.support.ports import free_port
+from tests.support.redfish_faults import (
     BAD_POWER,
     USERS,
     falls_silent,
@@ -19,8 +20,7 @@ from tests.drivers.redfish.served.spoils import (
     nothing_held,
     says,
 )
-from tests.emulators import bmc, redfish
-from tests.ports import free_port
+from tests.support.redfish_service import RedfishOperator
 
 # -- a BMC that cannot be spoken to: the node goes back to enroll --------------------------------
 

@@ -9,9 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
-from tests.flows import life
-from tests.flows.life import Model
-from tests.flows.world import World
+from tests.support import node_model
+from tests.support.lifecycle_world import World
+from tests.support.node_model import Model
 
 
 class Truths(RuleBasedStateMachine):
@@ -80,12 +80,12 @@ class Truths(RuleBasedStateMachine):
     def list_step_and_run_agree(self) -> None:
         row = self.world.row(self.node)
         info, run = row["driver_internal_info"], None
-        for kind in life.PLACES:
+        for kind in node_model.PLACES:
             index, step = info.get(f"{kind}_step_index"), row[f"{kind}_step"]
-            if life.KIND_OF.get(self.model.state) == kind:
+            if node_model.KIND_OF.get(self.model.state) == kind:
                 run = self.world.rig.run(self.node)
                 listed = info[f"{kind}_steps"]
-                assert life.titles(listed) == self.model.listed
+                assert node_model.titles(listed) == self.model.listed
                 assert index == self.model.at
                 noted = {"abort_after": True} if self.model.later else {}
                 assert step == {**listed[index], **noted}
@@ -99,7 +99,9 @@ class Truths(RuleBasedStateMachine):
 
     def _recorded(self, run: dict[str, Any], listed: list[dict[str, Any]], index: int) -> None:
         steps = run["steps"]
-        assert life.titles(steps) == tuple(one.removesuffix("@") for one in life.titles(listed))
+        assert node_model.titles(steps) == tuple(
+            one.removesuffix("@") for one in node_model.titles(listed)
+        )
         assert [step["state"] for step in steps] == [
             *["done"] * index,
             "waiting",
@@ -124,7 +126,7 @@ class Truths(RuleBasedStateMachine):
             if not event["data"]["anew"]
         ]
         ended = [event["run_uuid"] for event in self.world.rig.events(self.node, "flow_ended")]
-        going = [row["run_uuid"]] if self.model.state in life.KIND_OF else []
+        going = [row["run_uuid"]] if self.model.state in node_model.KIND_OF else []
         assert Counter(begun) == Counter([*ended, *going])
 
     @invariant()

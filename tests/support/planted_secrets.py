@@ -11,7 +11,7 @@ from typing import Any
 
 from ironic_lite.api.resources import queries
 from ironic_lite.domain import fields
-from tests.spec.operator import Operator
+from tests.support.operator import Operator
 
 Json = dict[str, Any]
 Place = tuple[str, str]

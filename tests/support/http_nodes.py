@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.acceptance.service import Service, until
+from tests.support.service import Service, until
 
 Json = dict[str, Any]
 NAME = "m1"

@@ -7,9 +7,9 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.firmware import interface
-from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import fake_task
 
 FIRMWARE = interface.RedfishFirmware()
 CLEAN = base.StepKind.CLEAN
@@ -27,14 +27,14 @@ BIOS, BMC, NIC = image("bios", "BIOS-2.0"), image("bmc", "BMC-2.0"), image(CARD,
 
 
 def step(*images: dict[str, Any]) -> Any:
-    return doubles.step("firmware.update", settings=list(images))
+    return fake_task.step("firmware.update", settings=list(images))
 
 
-def begin(task: doubles.FakeTask, *images: dict[str, Any]) -> None:
+def begin(task: fake_task.FakeTask, *images: dict[str, Any]) -> None:
     assert FIRMWARE.execute_clean_step(task, step(*images)) is base.WAIT
 
 
-def later(task: doubles.FakeTask, seconds: float) -> None:
+def later(task: fake_task.FakeTask, seconds: float) -> None:
     """Let time pass for what is kept on the node."""
     note = task.recall(interface.NOTE)
     for name in ("began", "since", "silent"):
@@ -42,13 +42,13 @@ def later(task: doubles.FakeTask, seconds: float) -> None:
     task.keep(interface.NOTE, note)
 
 
-def poll(task: doubles.FakeTask, *images: dict[str, Any]) -> base.Outcome:
+def poll(task: fake_task.FakeTask, *images: dict[str, Any]) -> base.Outcome:
     """Let the timer ring: its time has passed."""
     later(task, task.timers[-1])
     return FIRMWARE.poll_step(task, CLEAN, step(*images))
 
 
-def finish(task: doubles.FakeTask, *images: dict[str, Any]) -> doubles.FakeTask:
+def finish(task: fake_task.FakeTask, *images: dict[str, Any]) -> fake_task.FakeTask:
     """Poll to the end, each time as if another conductor had the node; return that one's task."""
     for _ in range(80):
         if poll(task, *images) is base.DONE:
@@ -59,7 +59,7 @@ def finish(task: doubles.FakeTask, *images: dict[str, Any]) -> doubles.FakeTask:
     raise AssertionError(task.recall(interface.NOTE))
 
 
-def failure(task: doubles.FakeTask, *images: dict[str, Any]) -> str:
+def failure(task: fake_task.FakeTask, *images: dict[str, Any]) -> str:
     """Poll until it fails; return what it says."""
     for _ in range(80):
         try:
@@ -79,5 +79,5 @@ def orders(machine: bmc.Machine) -> list[Any]:
     return [one.body for one in machine.requests if one.title == UPDATE]
 
 
-def phase(task: doubles.FakeTask) -> str:
+def phase(task: fake_task.FakeTask) -> str:
     return str(task.recall(interface.NOTE)["phase"])

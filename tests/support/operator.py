@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite.db.engine.session import Database
-from tests.api.client import Client, Response
-from tests.flows.rig import listed
-from tests.whole import Whole
+from tests.support.conductor_fixture import listed
+from tests.support.in_process import Whole
+from tests.support.wsgi_client import Client, Response
 
 Json = dict[str, Any]
 

@@ -13,9 +13,9 @@ from typing import Any
 from ironic_lite.api import app
 from ironic_lite.db.engine.session import Database
 from ironic_lite.rpc import interface
-from tests.api.client import Client, Response
-from tests.flows import rig
-from tests.statements import Statements, count_statements
+from tests.support import conductor_fixture
+from tests.support.statements import Statements, count_statements
+from tests.support.wsgi_client import Client, Response
 
 _PATIENCE = 20.0
 
@@ -24,7 +24,7 @@ _PATIENCE = 20.0
 class _Wire:
     """Stands for ``rpc.client.Client``: the only conductor is at hand."""
 
-    rig: rig.Rig
+    rig: conductor_fixture.ConductorFixture
 
     def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
         """Return the conductor itself."""
@@ -37,7 +37,9 @@ class Whole:
     def __init__(self, database: Database, **options: Any) -> None:
         """Start both; ``options`` are the conductor's and the API's, as ``group__option``."""
         self.database = database
-        self.rig = rig.build(database, **{"conductor__hash_ring_reset_interval": 3600, **options})
+        self.rig = conductor_fixture.build(
+            database, **{"conductor__hash_ring_reset_interval": 3600, **options}
+        )
         conf = self.rig.service.runtime.conf
         self._told = app.listening(database, conf)
         self.api = Client(app.build(database, _Wire(self.rig), conf, self._told))

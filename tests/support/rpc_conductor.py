@@ -109,7 +109,7 @@ def until(condition: Callable[[], Any], seconds: float = SECONDS) -> None:
 def process(url: str, host: str) -> subprocess.Popen[str]:
     """Start a server in a process, which prints "ready" and lives until it is killed."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.rpc.stage", url, host],
+        [sys.executable, "-m", "tests.support.rpc_conductor", url, host],
         stdout=subprocess.PIPE,
         stdin=subprocess.PIPE,
         text=True,
@@ -118,7 +118,7 @@ def process(url: str, host: str) -> subprocess.Popen[str]:
 
 CALLER = """
 import json, sys
-from tests.rpc import stage
+from tests.support import rpc_conductor
 from ironic_lite.core import config, context
 from ironic_lite.rpc import client, transport
 url, method, timeout, args = sys.argv[1:]

@@ -8,16 +8,16 @@ from ironic_lite.drivers.fake import stage
 
 POINTS = """
 [ironic_lite.hardware.interfaces.raid]
-ordered = tests.spec.makers:Ordered
-bare = tests.spec.makers:Bare
-tied = tests.spec.makers:Tied
-broken = tests.spec.makers:Broken
+ordered = tests.support.third_party_steps:Ordered
+bare = tests.support.third_party_steps:Bare
+tied = tests.support.third_party_steps:Tied
+broken = tests.support.third_party_steps:Broken
 
 [ironic_lite.hardware.interfaces.vendor]
-polished = tests.spec.makers:Polished
+polished = tests.support.third_party_steps:Polished
 
 [ironic_lite.hardware.interfaces.firmware]
-checked = tests.spec.makers:Checked
+checked = tests.support.third_party_steps:Checked
 """
 
 

@@ -20,9 +20,9 @@ from ironic_lite.db.tables import models
 from ironic_lite.domain.steps import WAIT
 from ironic_lite.drivers.registry import Registry
 from ironic_lite.rpc import interface
-from tests.api.client import Client, Response
-from tests.flows import mortal, rig
-from tests.flows.rig import Rig, wait_for
+from tests.support import conductor_fixture, crashes
+from tests.support.conductor_fixture import ConductorFixture, wait_for
+from tests.support.wsgi_client import Client, Response
 
 _LONG = 3600.0
 _OPTIONS = {
@@ -54,10 +54,12 @@ class World:
 
     def begin(self, host: str) -> None:
         """Start a conductor."""
-        self.host, self.life = host, mortal.Life()
-        drivers = mortal.drivers(_patient(rig.drivers()), self.life)
-        own = mortal.database(self.database, self.life)
-        self.rig: Rig = rig.build(own, drivers, DEFAULT__host=host, **_OPTIONS)
+        self.host, self.life = host, crashes.Life()
+        drivers = crashes.drivers(_patient(conductor_fixture.drivers()), self.life)
+        own = crashes.database(self.database, self.life)
+        self.rig: ConductorFixture = conductor_fixture.build(
+            own, drivers, DEFAULT__host=host, **_OPTIONS
+        )
         self.rig.database = self.database
 
     def bury(self) -> None:
@@ -93,7 +95,7 @@ class World:
     def act(self, node: str, do: Callable[[], Response | None]) -> Response | None:
         """Do something, and wait until the node rests or its conductor is dead."""
         answer = None
-        with contextlib.suppress(mortal.Died):
+        with contextlib.suppress(crashes.Died):
             answer = do()
         self.settle(node)
         return answer
@@ -150,4 +152,4 @@ def _patient(inner: Registry) -> Registry:
             call.args[0].wake_after(_LONG)  # type: ignore[attr-defined]
         return found
 
-    return cast(Registry, mortal.Drivers(inner, around))
+    return cast(Registry, crashes.Drivers(inner, around))

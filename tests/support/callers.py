@@ -8,7 +8,7 @@ from ironic_lite.api import middleware
 from ironic_lite.api.policy import enforcer
 from ironic_lite.api.wire import request as wire_request
 from ironic_lite.core.context import Context
-from tests.api.client import Client, Response
+from tests.support.wsgi_client import Client, Response
 
 OWNER, LESSEE, STRANGER = "p-owner", "p-lessee", "p-stranger"
 IMPLIED = {

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, cast
 
 from ironic_lite.db.queries import nodes
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import drivers
+from tests.support import crashes
+from tests.support.conductor_fixture import drivers
 
 
 class Call(NamedTuple):
@@ -39,7 +39,7 @@ class Witness:
     @property
     def registry(self) -> Registry:
         """The drivers, for a service to be started with."""
-        return cast(Registry, mortal.Drivers(drivers(), self._around))
+        return cast(Registry, crashes.Drivers(drivers(), self._around))
 
     def titles(self) -> list[str]:
         """Return what was called."""

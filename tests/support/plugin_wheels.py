@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-HERE = pathlib.Path(__file__).parent
+PLUGIN = pathlib.Path(__file__).parents[1] / "plugin"
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
@@ -16,7 +16,7 @@ def install(folder: pathlib.Path, *names: str) -> pathlib.Path:
     target, wheels = folder / "site", folder / "wheels"
     unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     for name in names:
-        shutil.copytree(HERE / name, folder / name, ignore=unwanted)
+        shutil.copytree(PLUGIN / name, folder / name, ignore=unwanted)
     offline = ("--no-index", "--no-deps")
     sources = [str(folder / name) for name in names]
     _run("wheel", *offline, "--no-build-isolation", "--wheel-dir", str(wheels), *sources)

@@ -8,8 +8,8 @@ from typing import Any
 from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry, Settings
 from tests.emulators import bmc
-from tests.flows.rig import configure
-from tests.spec.operator import Operator
+from tests.support.conductor_fixture import configure
+from tests.support.operator import Operator
 
 OPTIONS: dict[str, Any] = {
     "DEFAULT__enabled_hardware_types": ["redfish"],

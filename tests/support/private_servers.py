@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.acceptance.service import family, gone, until
-from tests.ports import HOST, free_port
+from tests.support.ports import HOST, free_port
+from tests.support.service import family, gone, until
 
 ACCOUNT = "ironic_lite"
 PATIENCE = 90.0

@@ -1,4 +1,4 @@
-"""A small fleet of several owners, with something of each kind: what `rights.json` asks for."""
+"""A small fleet of several owners, with something of each kind, for `tests/api/rights.json`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine import session
 from ironic_lite.db.queries import allocations
 from ironic_lite.db.tables import models
-from tests.api.callers import LESSEE, OWNER, STRANGER, As
+from tests.support.callers import LESSEE, OWNER, STRANGER, As
 
 Json = dict[str, Any]
 STEP = {"interface": "deploy", "step": "erase_devices", "args": {}, "order": 1}
@@ -16,7 +16,7 @@ ACTION = {"op": "set-attribute", "args": {"path": "driver", "value": "x"}}
 
 
 def uuid_of(number: int) -> str:
-    """Return the UUID that stands for a number in `rights.json`."""
+    """Return the UUID that stands for a number in `tests/api/rights.json`."""
     return f"{number:08d}-0000-4000-8000-000000000000"
 
 

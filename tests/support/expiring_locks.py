@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ironic_lite import errors
-from tests.drivers import doubles
+from tests.support import fake_task
 
-Act = Callable[[doubles.FakeTask], object]
+Act = Callable[[fake_task.FakeTask], object]
 
 MOST = 200
 """Orders of one method; more is a method that never ends."""
 
 
-class LeasedTask(doubles.FakeTask):
+class LeasedTask(fake_task.FakeTask):
     """A task that answers so many questions for its lock, and has lost it from then on.
 
     Its pauses take no time: each may as well have been longer than the lease.

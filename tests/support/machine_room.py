@@ -14,11 +14,11 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from tests.acceptance import nodes
-from tests.acceptance.service import Service, service
 from tests.emulators import images, machines
 from tests.emulators.redfish import certificate
-from tests.ports import free_port
+from tests.support import http_nodes
+from tests.support.ports import free_port
+from tests.support.service import Service, service
 
 Json = dict[str, Any]
 SETTINGS = """
@@ -64,7 +64,7 @@ class Room:
         bmc = {"redfish_address": self.rack.address, "redfish_system_id": machine.system_id}
         bios = {"capabilities": "boot_mode:bios"}
         given = {"driver_info": {**info, **bmc}, "properties": bios, **fields}
-        nodes.enrol(self.up, machine.mac, node=name, driver="redfish", **given)
+        http_nodes.enrol(self.up, machine.mac, node=name, driver="redfish", **given)
         return name
 
     def fill(self, node: str, info: Json) -> None:
@@ -75,15 +75,15 @@ class Room:
 
     def ask(self, node: str, target: str, **body: Any) -> None:
         """Ask for a verb, which is taken."""
-        nodes.asks(self.up, target, node=node, **body)
+        http_nodes.asks(self.up, target, node=node, **body)
 
     def cleans(self, node: str, *names: str, **args: Any) -> None:
         """Ask for these steps of the agent."""
-        nodes.cleans(self.up, *names, node=node, **args)
+        http_nodes.cleans(self.up, *names, node=node, **args)
 
     def reaches(self, node: str, state: str) -> Json:
         """Return the node when it rests in a state, a failure or not."""
-        return nodes.reaches(self.up, state, node=node)
+        return http_nodes.reaches(self.up, state, node=node)
 
 
 @contextlib.contextmanager

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from tests.drivers.redfish.served.service import RedfishOperator
 from tests.emulators import bmc
 from tests.emulators.bmc import shapes
+from tests.support.redfish_service import RedfishOperator
 
 Json = dict[str, Any]
 CARD = "nic:003BFLRT00023234"

@@ -10,9 +10,9 @@ from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import management, power
 from ironic_lite.drivers.redfish.raid import interface
-from tests.drivers import doubles
 from tests.drivers.redfish.conftest import BmcTask
 from tests.emulators import bmc
+from tests.support import fake_task
 
 Json = dict[str, Any]
 GB = 1000**3
@@ -24,12 +24,12 @@ DATA = {"raid_level": "5", "size_gb": "MAX"}
 def node_at(machine: bmc.Machine, *disks: Json, **columns: Any) -> BmcTask:
     """Return a task on a node that shall have these volumes."""
     driver = dataclasses.replace(
-        doubles.FAKE,
+        fake_task.FAKE,
         power=power.RedfishPower(),
         raid=interface.RedfishRAID(),
         management=management.RedfishManagement(),
     )
-    node = doubles.node(
+    node = fake_task.node(
         driver="redfish",
         driver_info=machine.driver_info,
         target_raid_config={"logical_disks": list(disks)} if disks else None,
@@ -39,7 +39,7 @@ def node_at(machine: bmc.Machine, *disks: Json, **columns: Any) -> BmcTask:
 
 
 def poll(task: BmcTask, kind: base.StepKind = base.StepKind.CLEAN) -> base.Outcome:
-    return task.driver.raid.poll_step(task, kind, doubles.step("raid.create_configuration"))
+    return task.driver.raid.poll_step(task, kind, fake_task.step("raid.create_configuration"))
 
 
 def finish(task: BmcTask, outcome: base.Outcome | None, polls: int = 60) -> BmcTask:
@@ -62,11 +62,11 @@ def elsewhere(task: BmcTask) -> BmcTask:
 
 
 def create(task: BmcTask, **args: Any) -> BmcTask:
-    return finish(task, doubles.clean(task, "raid.create_configuration", **args))
+    return finish(task, fake_task.clean(task, "raid.create_configuration", **args))
 
 
 def delete(task: BmcTask) -> BmcTask:
-    return finish(task, doubles.clean(task, "raid.delete_configuration"))
+    return finish(task, fake_task.clean(task, "raid.delete_configuration"))
 
 
 def failure(task: BmcTask, polls: int = 60) -> str:
@@ -81,7 +81,7 @@ def failure(task: BmcTask, polls: int = 60) -> str:
 
 def begun(machine: bmc.Machine, *disks: Json, **args: Any) -> BmcTask:
     task = node_at(machine, *(disks or (ROOT,)))
-    assert doubles.clean(task, "raid.create_configuration", **args) is base.WAIT
+    assert fake_task.clean(task, "raid.create_configuration", **args) is base.WAIT
     return task
 
 

@@ -16,13 +16,13 @@ from ironic_lite.drivers.fake.power import FakePower
 WATTS = {"watts": base.Arg("The limit, a number. Default: none.")}
 POINTS = """
 [ironic_lite.hardware.interfaces.deploy]
-old = tests.spec.deployers:Old
-signs = tests.spec.deployers:Signs
-silent = tests.spec.deployers:Silent
-scripted = tests.spec.deployers:Scripted
+old = tests.support.third_party_deploy:Old
+signs = tests.support.third_party_deploy:Signs
+silent = tests.support.third_party_deploy:Silent
+scripted = tests.support.third_party_deploy:Scripted
 
 [ironic_lite.hardware.interfaces.power]
-metered = tests.spec.deployers:Metered
+metered = tests.support.third_party_deploy:Metered
 """
 ENABLED = {
     "DEFAULT__enabled_deploy_interfaces": ["fake", "old", "signs", "silent", "scripted"],

@@ -16,8 +16,8 @@ DESCRIPTORS = 6
 _TASKS = pathlib.Path("/proc/self/task")
 _DESCRIPTORS = "/proc/self/fd"
 _PROCESSES = pathlib.Path("/proc")
-_SHARED = b"nursery.py"
-"""In the command line of processes that all tests of a session share: see `nursery`."""
+_SHARED = b"prefork.py"
+"""In the command line of processes that all tests of a session share: see `prefork`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

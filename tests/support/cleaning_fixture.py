@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from ironic_lite.core import clock
 from ironic_lite.drivers.registry import Registry, Settings
-from tests.flows import mortal
-from tests.flows.rig import configure, drivers
-from tests.spec.operator import Json, Operator
+from tests.support import crashes
+from tests.support.conductor_fixture import configure, drivers
+from tests.support.operator import Json, Operator
 
 AUTOMATED = ["deploy.erase_devices_metadata", "deploy.erase_devices"]
 
@@ -45,7 +45,7 @@ def watched(before: Callable[[str, str], object]) -> Registry:
         before(kind, name)
         return call()
 
-    return cast(Registry, mortal.Drivers(drivers(), around))
+    return cast(Registry, crashes.Drivers(drivers(), around))
 
 
 def loading(**options: Any) -> dict[str, Any]:

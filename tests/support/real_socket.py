@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 from wsgiref import simple_server
 
-from tests import nursery
-from tests.spec.operator import Operator
+from tests.support import prefork
+from tests.support.operator import Operator
 
 SCRIPTS = pathlib.Path(sys.executable).parent
 
@@ -52,4 +52,4 @@ def to_run(url: str, *words: str) -> dict[str, Any]:
 def baremetal(url: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run the command line of python-ironicclient as it is, against this URL."""
     started = to_run(url, *words)
-    return nursery.run(started["args"], env=started["env"], input=stdin, timeout=120)
+    return prefork.run(started["args"], env=started["env"], input=stdin, timeout=120)

@@ -36,7 +36,7 @@ def wait_for(what: Callable[[], Any], about: object = None) -> Any:
 
 
 @dataclasses.dataclass
-class Rig:
+class ConductorFixture:
     """One conductor and the nodes of one test."""
 
     database: Database
@@ -227,7 +227,7 @@ def drivers() -> Registry:
     return Registry.load(Settings.read(configure()))
 
 
-def build(database: Database, registry: Registry | None = None, **values: Any) -> Rig:
+def build(database: Database, registry: Registry | None = None, **values: Any) -> ConductorFixture:
     """Return a rig whose conductor is registered, listens to timers, and runs no sweep.
 
     :param values: options as ``group__option``.
@@ -235,4 +235,4 @@ def build(database: Database, registry: Registry | None = None, **values: Any) -
     service = Service(configure(**values), database, registry or drivers(), None)
     service.start()
     service.recovery.join(_PATIENCE)
-    return Rig(database, service)
+    return ConductorFixture(database, service)

@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import psutil
 import requests
 
-from tests import nursery
-from tests.ports import free_port
+from tests.support import prefork
+from tests.support.ports import free_port
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = pathlib.Path(sys.executable).parent
@@ -107,8 +107,8 @@ class Program:
         self, command: list[str], log: pathlib.Path, *, warm: bool = False, **options: Any
     ) -> None:
         self.log = log
-        self.process: subprocess.Popen[bytes] | nursery.Born
-        begin: Any = nursery.start if warm else functools.partial(subprocess.Popen, **options)
+        self.process: subprocess.Popen[bytes] | prefork.Born
+        begin: Any = prefork.start if warm else functools.partial(subprocess.Popen, **options)
         with log.open("ab") as output, open(os.devnull, "rb") as nothing:
             self.process = begin(
                 command,

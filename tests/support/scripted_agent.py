@@ -23,8 +23,8 @@ from ironic_lite.conductor.service import Service
 from ironic_lite.core import context
 from ironic_lite.drivers import base
 from ironic_lite.drivers.registry import Registry
-from tests.flows import mortal
-from tests.flows.rig import drivers
+from tests.support import crashes
+from tests.support.conductor_fixture import drivers
 
 Json = dict[str, Any]
 
@@ -111,7 +111,7 @@ class Machine:
             service = self.service
             if service is None or not self.agent:
                 continue
-            with contextlib.suppress(errors.Error, mortal.Died, RuntimeError):
+            with contextlib.suppress(errors.Error, crashes.Died, RuntimeError):
                 self._speak(service.endpoints)
 
     def _speak(self, endpoints: Any) -> None:
@@ -230,7 +230,7 @@ def running(machine: Machine) -> Iterator[Machine]:
             thread.join()
 
 
-def registry(machine: Machine, deploy: base.Deploy, life: mortal.Life) -> Registry:
+def registry(machine: Machine, deploy: base.Deploy, life: crashes.Life) -> Registry:
     """Return drivers of this machine, whose deploy interface is ``deploy``."""
 
     def around(kind: str, name: str, call: Callable[[], Any]) -> Any:
@@ -240,7 +240,7 @@ def registry(machine: Machine, deploy: base.Deploy, life: mortal.Life) -> Regist
         return found
 
     inner = cast(Registry, With(drivers(), deploy))
-    return cast(Registry, mortal.Drivers(inner, around, more=MORE))
+    return cast(Registry, crashes.Drivers(inner, around, more=MORE))
 
 
 class With:
