@@ -10,9 +10,9 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.drivers.redfish import bmc_clock, management
-from tests.drivers import doubles
 from tests.drivers.redfish import conftest
 from tests.emulators import bmc
+from tests.support import fake_task
 
 MANAGEMENT = management.RedfishManagement()
 
@@ -25,7 +25,7 @@ def machine() -> Iterator[bmc.Machine]:
 
 def run(machine: bmc.Machine, **args: Any) -> conftest.BmcTask:
     task = conftest.task_of(machine)
-    MANAGEMENT.execute_clean_step(task, doubles.step("management.set_bmc_clock", **args))
+    MANAGEMENT.execute_clean_step(task, fake_task.step("management.set_bmc_clock", **args))
     return task
 
 
