@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
 
 from ironic_lite.core.json_types import Json, Row
 
@@ -83,6 +83,40 @@ VIF = "tenant_vif_port_id"
 """The key of ``internal_info`` under which a port or portgroup has its virtual interface."""
 
 
+class StoredStep(TypedDict, total=False):
+    """A step in a list, as on the wire and in the database.
+
+    A step has ``interface`` and ``step``; the other keys depend on the list. In the step columns of
+    a node an empty object stands for no step.
+    """
+
+    interface: str
+    step: str
+    args: Json | None
+    priority: int | float | str | None
+    """As text only in a request for a deployment; None, in a driver's step, is 0."""
+    abortable: bool
+    argsinfo: dict[str, Json] | None
+    requires_ramdisk: bool
+    reboot_requested: bool
+    abort_after: bool
+    """True if an abort waits for the end of this step."""
+    execute_on_child_nodes: bool
+    limit_child_node_execution: list[str]
+    order: int
+    """The place in a runbook."""
+
+
+StepsByInterface = dict[str, list[StoredStep]]
+
+
+class StoredTemplate(TypedDict):
+    """A deploy template as a deployment uses it."""
+
+    name: str
+    steps: list[StoredStep]
+
+
 class Node(Record):
     """A machine, with the columns of ``db.tables.models.nodes``."""
 
@@ -116,9 +150,9 @@ class Node(Record):
     console_enabled: bool
     inspection_started_at: datetime.datetime | None
     inspection_finished_at: datetime.datetime | None
-    clean_step: Json | None
-    deploy_step: Json | None
-    service_step: Json | None
+    clean_step: StoredStep | None
+    deploy_step: StoredStep | None
+    service_step: StoredStep | None
     raid_config: Json | None
     target_raid_config: Json | None
     run_uuid: str | None

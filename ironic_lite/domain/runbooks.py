@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ironic_lite import errors
-
-Json = dict[str, Any]
+from ironic_lite.records import StoredStep
 
 TRAITS_SINCE = 112
 """The version before which a runbook's name was its only trait."""
@@ -38,7 +37,7 @@ def check(
     raise errors.InvalidParameter(path="runbook", reason=reason)
 
 
-def steps(book: Mapping[str, Any]) -> list[Json]:
+def steps(book: Mapping[str, Any]) -> list[StoredStep]:
     """Return the steps of a runbook as a request would list them, by their ``order``.
 
     Steps of the same order stay as they are listed.

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Final
 
 from ironic_lite import errors
 from ironic_lite.domain import steps
 from ironic_lite.domain.steps import Priority, Step, StepKind
 from ironic_lite.errors import unicode_text
+from ironic_lite.records import StoredStep, StoredTemplate
 
 Overrides = Mapping[str, Priority]
 """Configured priorities by ``interface.step``."""
@@ -62,11 +63,11 @@ _RESERVED_ARGS: Mapping[str, Mapping[str, steps.Arg]] = {
 RESERVED = frozenset(_RESERVED_ARGS)
 
 
-LIMIT = "limit_child_node_execution"
+LIMIT: Final = "limit_child_node_execution"
 """Key of a listed step: the UUIDs of the children that run it."""
 
 
-def for_children(step: Mapping[str, Any]) -> bool:
+def for_children(step: StoredStep) -> bool:
     """Return whether a listed step runs on the children of its node."""
     return bool(step.get("execute_on_child_nodes"))
 
@@ -113,7 +114,7 @@ def automated(
     return order((s for s in named if s.priority > 0 and s.title not in disallowed), kind)
 
 
-def as_stored(chosen: Iterable[Step], kind: StepKind) -> list[dict[str, Any]]:
+def as_stored(chosen: Iterable[Step], kind: StepKind) -> list[StoredStep]:
     """Return driver steps in the form of driver_internal_info and the engine."""
     return [steps.as_driver_dict(step, kind) for step in chosen]
 
@@ -134,13 +135,13 @@ def ties(listed: Iterable[Step]) -> list[tuple[Step, Step]]:
 
 
 def requested(
-    wanted: Sequence[Mapping[str, Any]],
+    wanted: Sequence[StoredStep],
     offered: Iterable[Step],
     kind: StepKind,
     *,
     ramdisk: bool = True,
     besides: Sequence[str] = (),
-) -> list[dict[str, Any]]:
+) -> list[StoredStep]:
     """Check a requested list of steps and return it in stored form.
 
     The order of the request is kept (S1.9). Each stored step is the request's dictionary plus the
@@ -154,7 +155,7 @@ def requested(
     """
     known = {step.title: step for step in offered}
     faults = list(besides)
-    stored = []
+    stored: list[StoredStep] = []
     for asked in wanted:
         title = f"{asked['interface']}.{asked['step']}"
         driver_step = known.get(title)
@@ -175,21 +176,19 @@ def requested(
     return stored
 
 
-def _reboot(known: Step | None) -> dict[str, bool]:
+def _reboot(known: Step | None) -> StoredStep:
     wanted = known is not None and known.extra.get("reboot_requested")
     return {"reboot_requested": True} if wanted else {}
 
 
-def step_faults(asked: Mapping[str, Any], offered: Iterable[Step], kind: StepKind) -> list[str]:
+def step_faults(asked: StoredStep, offered: Iterable[Step], kind: StepKind) -> list[str]:
     """Return a sentence for each fault of one listed step without a ramdisk."""
     title = f"{asked['interface']}.{asked['step']}"
     known = next((step for step in offered if step.title == title), None)
     return _faults(asked, known, kind, ramdisk=True)
 
 
-def _faults(
-    asked: Mapping[str, Any], known: Step | None, kind: StepKind, *, ramdisk: bool
-) -> list[str]:
+def _faults(asked: StoredStep, known: Step | None, kind: StepKind, *, ramdisk: bool) -> list[str]:
     if known is None:
         return [_unsupported(asked, kind)]
     found = argument_faults(asked, known, kind)
@@ -200,12 +199,12 @@ def _faults(
     return found
 
 
-def _unsupported(asked: Mapping[str, Any], kind: StepKind) -> str:
+def _unsupported(asked: StoredStep, kind: StepKind) -> str:
     # Without the arguments, which may be secret: this text becomes last_error and a log line.
     return f"node does not support this {kind} step: {asked['interface']}.{asked['step']}"
 
 
-def reserved_faults(asked: Mapping[str, Any], kind: StepKind) -> list[str]:
+def reserved_faults(asked: StoredStep, kind: StepKind) -> list[str]:
     """Return a sentence for each invalid argument of a reserved step.
 
     Requirement S1.16.
@@ -214,7 +213,7 @@ def reserved_faults(asked: Mapping[str, Any], kind: StepKind) -> list[str]:
     """
     known = Step(asked["interface"], asked["step"], argsinfo=_RESERVED_ARGS[asked["step"]])
     found = argument_faults(asked, known, kind)
-    args = asked.get("args") or {}
+    args = steps.arguments(asked)
     if asked["step"] == "wait" and "seconds" in args:
         seconds = args["seconds"]
         fits = isinstance(seconds, int | float) and not isinstance(seconds, bool)
@@ -227,12 +226,12 @@ def reserved_faults(asked: Mapping[str, Any], kind: StepKind) -> list[str]:
     return found
 
 
-def argument_faults(asked: Mapping[str, Any], known: Step, kind: StepKind) -> list[str]:
+def argument_faults(asked: StoredStep, known: Step, kind: StepKind) -> list[str]:
     """Return sentences for unexpected and for missing arguments of a listed step.
 
     Requirement S1.16.
     """
-    given = set(asked.get("args") or {})
+    given = set(steps.arguments(asked))
     info = known.argsinfo or {}
     found = []
     unexpected = sorted(given - set(info))
@@ -254,11 +253,11 @@ def argument_faults(asked: Mapping[str, Any], known: Step, kind: StepKind) -> li
 
 def deploy(
     offered: Iterable[Step],
-    user: Sequence[Mapping[str, Any]] = (),
-    templates: Sequence[Mapping[str, Any]] = (),
+    user: Sequence[StoredStep] = (),
+    templates: Sequence[StoredTemplate] = (),
     *,
     complete: bool,
-) -> list[dict[str, Any]]:
+) -> list[StoredStep]:
     """Return the stored deploy list: steps of driver, then templates, then user.
 
     A priority of 0 in a user's or template's step removes the driver's (C13: no option does).
@@ -273,13 +272,13 @@ def deploy(
     known = {step.title: step for step in offered}
     _refuse("deploy_steps", _user_faults(user, known, complete=complete))
     _refuse("instance_info/traits", _template_faults(templates, known, complete=complete))
-    chosen: dict[str, dict[str, Any]] = {
+    chosen: dict[str, StoredStep] = {
         title: steps.as_driver_dict(step, StepKind.DEPLOY) for title, step in known.items()
     }
     for asked in (*(step for one in templates for step in one["steps"]), *user):
         title = f"{asked['interface']}.{asked['step']}"
         if title in known or asked["step"] in RESERVED:
-            chosen[title] = dict(asked)
+            chosen[title] = asked.copy()
     live = [entry for entry in chosen.values() if _priority(entry) > 0]
     ranks = RANKS[StepKind.DEPLOY]
     return sorted(
@@ -292,10 +291,10 @@ def deploy(
     )
 
 
-def _priority(step: Mapping[str, Any]) -> Priority:
+def _priority(step: StoredStep) -> Priority:
     """Return a listed step's priority; requests may send text, agents a fraction."""
-    given: Priority | str = step["priority"]
-    return int(given) if isinstance(given, str) else given
+    given = step["priority"]
+    return int(given) if isinstance(given, str) else given or 0
 
 
 def _refuse(path: str, faults: list[str]) -> None:
@@ -304,7 +303,7 @@ def _refuse(path: str, faults: list[str]) -> None:
 
 
 def _user_faults(
-    user: Sequence[Mapping[str, Any]], known: Mapping[str, Step], *, complete: bool
+    user: Sequence[StoredStep], known: Mapping[str, Step], *, complete: bool
 ) -> list[str]:
     faults: list[str] = []
     seen: set[str] = set()
@@ -318,7 +317,7 @@ def _user_faults(
 
 
 def _template_faults(
-    templates: Sequence[Mapping[str, Any]], known: Mapping[str, Step], *, complete: bool
+    templates: Sequence[StoredTemplate], known: Mapping[str, Step], *, complete: bool
 ) -> list[str]:
     faults: list[str] = []
     owners: dict[str, str] = {}
@@ -334,9 +333,7 @@ def _template_faults(
     return faults
 
 
-def _deploy_faults(
-    asked: Mapping[str, Any], known: Mapping[str, Step], *, complete: bool
-) -> list[str]:
+def _deploy_faults(asked: StoredStep, known: Mapping[str, Step], *, complete: bool) -> list[str]:
     title = steps.title(asked)
     if title == "deploy.deploy" and _priority(asked) > 0:
         return ["deploy.deploy is a core step, which can only be disabled by priority 0"]

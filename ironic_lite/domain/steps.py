@@ -11,10 +11,12 @@ import dataclasses
 import enum
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.errors import unicode_text
+from ironic_lite.records import StepsByInterface, StoredStep
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Priority = int | float
@@ -279,7 +281,7 @@ _WIRE_KEYS: Mapping[StepKind, tuple[str, ...]] = {
 }
 
 
-def as_driver_dict(step: Step, kind: StepKind) -> dict[str, Any]:
+def as_driver_dict(step: Step, kind: StepKind) -> StoredStep:
     """Return a driver's step as driver_internal_info shows it, ``argsinfo`` a dict.
 
     Conflict C6. An agent's step keeps its other keys, such as ``reboot_requested``.
@@ -287,7 +289,7 @@ def as_driver_dict(step: Step, kind: StepKind) -> dict[str, Any]:
     info = None
     if step.argsinfo is not None:
         info = {name: dataclasses.asdict(arg) for name, arg in step.argsinfo.items()}
-    full = {
+    full: Json = {
         "step": step.name,
         "priority": step.priority,
         "abortable": step.abortable,
@@ -295,7 +297,8 @@ def as_driver_dict(step: Step, kind: StepKind) -> dict[str, Any]:
         "interface": step.interface,
         "requires_ramdisk": step.requires_ramdisk,
     }
-    return {**{key: full[key] for key in _WIRE_KEYS[kind]}, **step.extra}
+    shown = {**{key: full[key] for key in _WIRE_KEYS[kind]}, **step.extra}
+    return cast(StoredStep, shown)
 
 
 def as_offer(step: Step) -> dict[str, Any]:
@@ -315,17 +318,17 @@ def as_offer(step: Step) -> dict[str, Any]:
     }
 
 
-def from_dict(data: Mapping[str, Any]) -> Step:
+def from_dict(data: StoredStep) -> Step:
     """Read a step from any of its wire forms; unknown keys are kept in ``extra``."""
     known = {"interface", "step", "priority", "abortable", "argsinfo", "requires_ramdisk", "args"}
     return Step(
         interface=str(data["interface"]),
         name=str(data["step"]),
-        priority=data.get("priority") or 0,
+        priority=cast(Priority, data.get("priority") or 0),  # text is in requests alone
         abortable=bool(data.get("abortable", False)),
         argsinfo=_argsinfo(data.get("argsinfo")),
         requires_ramdisk=bool(data.get("requires_ramdisk", True)),
-        args=data.get("args") or {},
+        args=arguments(data),
         extra={key: value for key, value in data.items() if key not in known},
     )
 
@@ -336,7 +339,7 @@ _STEERING = frozenset(
 )
 
 
-def from_agent(listed: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def from_agent(listed: Mapping[str, Any]) -> StepsByInterface:
     """Return an agent's steps by interface, with all facts filled in.
 
     Other keys are kept, except those by which an operator's list controls the engine.
@@ -345,7 +348,7 @@ def from_agent(listed: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
         abortable, argsinfo, reboot_requested.
     :raises errors.HardwareError: naming the manager, the key and its fault.
     """
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: StepsByInterface = {}
     for manager, some in listed.items():
         try:
             read = [_agents(step) for step in _list(some)]
@@ -363,7 +366,7 @@ def _list(some: object) -> Sequence[object]:
     return some
 
 
-def _agents(step: object) -> dict[str, Any]:
+def _agents(step: object) -> StoredStep:
     if not isinstance(step, Mapping):
         raise errors.InvalidParameter(path="step", reason="is not a dictionary")
     for key in ("interface", "step"):
@@ -374,18 +377,24 @@ def _agents(step: object) -> dict[str, Any]:
         if unicode_text.NO_TEXT.search(name):
             raise errors.InvalidParameter(path=key, reason="holds a character that is not text")
     info = _argsinfo(step.get("argsinfo"))
-    return {
+    read: Json = {
         **{key: value for key, value in step.items() if key not in _STEERING},
         "priority": _priority(step.get("priority"), floats=True),
         "abortable": _flag("abortable", step.get("abortable", False)),
         "argsinfo": info and {name: dataclasses.asdict(arg) for name, arg in info.items()},
         "requires_ramdisk": True,
     }
+    return cast(StoredStep, read)
 
 
-def title(step: Mapping[str, Any]) -> str:
+def title(step: StoredStep) -> str:
     """Return ``interface.step`` of a step's dictionary, for a sentence."""
     return f"{step['interface']}.{step['step']}"
+
+
+def arguments(step: StoredStep) -> Json:
+    """Return the arguments of a listed step; empty if it has none."""
+    return step.get("args") or {}
 
 
 def titles(listed: Iterable[Step]) -> str:

@@ -65,7 +65,7 @@ from ironic_lite.drivers.contract.ramdisk import (
 )
 from ironic_lite.drivers.contract.task import Agent, Cards, Task
 from ironic_lite.drivers.contract.vendor import Console, Proxy, Vendor
-from ironic_lite.records import Node, Port, Portgroup
+from ironic_lite.records import Node, Port, Portgroup, StoredStep
 
 __all__ = [
     "BASES",
@@ -113,6 +113,7 @@ __all__ = [
     "Step",
     "StepKind",
     "Storage",
+    "StoredStep",
     "Task",
     "Vendor",
     "clean_step",

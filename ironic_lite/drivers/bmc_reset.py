@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
@@ -58,7 +57,7 @@ class RestartingManagement(base.Management, abc.ABC):
         return base.WAIT
 
     def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome:
         """Check whether the BMC answers again.
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ironic_lite.core.context import Context
+from ironic_lite.records import StoredStep
 
 WRONG_TOKEN = "is not this node's token"
 """Reason of a conductor that refuses the ``agent_token`` of a heartbeat. The API refuses a missing
@@ -122,7 +123,7 @@ class Conductor(Protocol):
         context: Context,
         *,
         node_uuid: str,
-        clean_steps: list[Json],
+        clean_steps: list[StoredStep],
         disable_ramdisk: bool = False,
     ) -> None:
         """Start a manual clean; a blocking call.
@@ -137,7 +138,7 @@ class Conductor(Protocol):
         node_uuid: str,
         rebuild: bool = False,
         configdrive: Any = None,
-        deploy_steps: list[Json] | None = None,
+        deploy_steps: list[StoredStep] | None = None,
     ) -> None:
         """Start a deployment or a rebuild."""
 
@@ -152,7 +153,7 @@ class Conductor(Protocol):
         context: Context,
         *,
         node_uuid: str,
-        service_steps: list[Json],
+        service_steps: list[StoredStep],
         disable_ramdisk: bool = False,
     ) -> None:
         """Start service steps on an active node."""

@@ -13,7 +13,7 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite.drivers import base
@@ -84,24 +84,24 @@ class ChaosPower(FakePower):
 class ChaosDeploy(FakeDeploy):
     """Steps that are written down, one that must not be run twice, one that an agent ends."""
 
-    def execute_clean_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_clean_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a clean step."""
         with self._step(task, step):
             return super().execute_clean_step(task, step)
 
-    def execute_deploy_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_deploy_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a deploy step."""
         with self._step(task, step, again=step["step"] != "stamp"):
             return super().execute_deploy_step(task, step)
 
-    def execute_service_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_service_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a service step."""
         with self._step(task, step):
             return super().execute_service_step(task, step)
 
     @contextlib.contextmanager
     def _step(
-        self, task: base.Task, step: Mapping[str, Any], *, again: bool = True
+        self, task: base.Task, step: base.StoredStep, *, again: bool = True
     ) -> Iterator[None]:
         with act(task, str(step["step"]), step=task.step_id, again=again):
             yield

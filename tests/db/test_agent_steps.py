@@ -9,9 +9,13 @@ import sqlalchemy as sa
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import agent_steps, nodes
 from ironic_lite.db.tables import models
+from ironic_lite.records import StepsByInterface
 from tests.support.database_rows import NOON, add_node, lock_node, new_uuid
 
-STEPS = {"deploy": [{"interface": "deploy", "step": "brûler", "priority": 1.5}], "raid": []}
+STEPS: StepsByInterface = {
+    "deploy": [{"interface": "deploy", "step": "brûler", "priority": 1.5}],
+    "raid": [],
+}
 
 
 def test_steps_are_kept_replaced_and_gone_with_their_node(database: Database) -> None:

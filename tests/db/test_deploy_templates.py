@@ -11,6 +11,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import deploy_templates
+from ironic_lite.records import StoredTemplate
 from tests.support.database_rows import NOON, new_uuid
 from tests.support.statements import count_statements
 
@@ -35,7 +36,7 @@ def get(database: Database, ident: str) -> dict[str, Any]:
     return database.read(lambda conn: deploy_templates.get(conn, ident))
 
 
-def named(database: Database, *names: str) -> list[dict[str, Any]]:
+def named(database: Database, *names: str) -> list[StoredTemplate]:
     """Return the templates with these names."""
     return database.read(lambda conn: deploy_templates.named(conn, names))
 

@@ -22,7 +22,7 @@ from ironic_lite.drivers.fake import (
     vendor,
 )
 from ironic_lite.drivers.noop import interfaces
-from ironic_lite.records import Portgroup
+from ironic_lite.records import Portgroup, StoredStep
 
 FAKE = base.Driver(
     hardware_type="fake-hardware",
@@ -176,7 +176,7 @@ class FakeTask:
         return other
 
 
-def step(title: str, **args: Any) -> Mapping[str, Any]:
+def step(title: str, **args: Any) -> StoredStep:
     """Return a step as the engine hands it to a driver."""
     interface, _, name = title.partition(".")
     return {"interface": interface, "step": name, "args": args}

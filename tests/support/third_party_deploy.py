@@ -5,9 +5,6 @@ They keep what they do on the node, as ``driver_internal_info.driver_notes`` sho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake.deploy import FakeDeploy
@@ -66,20 +63,20 @@ class Signs(base.Deploy):
 class Silent(FakeDeploy):
     """One that cannot tell its steps."""
 
-    def get_deploy_steps(self, task: base.Task) -> list[dict[str, Any]]:
+    def get_deploy_steps(self, task: base.Task) -> list[base.StoredStep]:
         raise errors.HardwareError(reason="nobody may ask")
 
 
 class Scripted(FakeDeploy):
     """One that marks nothing, but tells its steps and runs them itself (S3.16)."""
 
-    def get_deploy_steps(self, task: base.Task) -> list[dict[str, Any]]:
+    def get_deploy_steps(self, task: base.Task) -> list[base.StoredStep]:
         return [
             {"interface": "deploy", "step": "second", "priority": 1},
             {"interface": "deploy", "step": "first", "priority": 2},
         ]
 
-    def execute_deploy_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_deploy_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         task.keep("acts", [*task.recall("acts", ()), step["step"]])
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
@@ -21,7 +20,7 @@ ARGS = [
 class Ledger(base.Interface):
     """Writes down on the node which of its clean steps it was told to execute."""
 
-    def execute_clean_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_clean_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         line = [self.kind, step["interface"], step["step"]]
         task.keep("workshop_executed", [*task.recall("workshop_executed", ()), line])
         return super().execute_clean_step(task, step)
@@ -55,12 +54,12 @@ class Agent(FakeDeploy):
 class Shy(FakePower):
     """An interface other than deploy that knows its steps only later."""
 
-    def get_clean_steps(self, task: base.Task) -> list[dict[str, Any]]:
+    def get_clean_steps(self, task: base.Task) -> list[base.StoredStep]:
         raise errors.StepsUnavailable(node=task.node.uuid, seconds=77)
 
 
 class Broken(FakePower):
     """One whose machine does not answer."""
 
-    def get_clean_steps(self, task: base.Task) -> list[dict[str, Any]]:
+    def get_clean_steps(self, task: base.Task) -> list[base.StoredStep]:
         raise errors.BmcUnreachable(address="bmc.example", reason="no route")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ironic_lite import errors
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.steps import Arg, Step, StepKind
+from ironic_lite.records import StoredStep, StoredTemplate
 
 # Highest first among equal priorities.
 COMMON = ["vendor", "power", "management", "firmware", "deploy", "bios", "raid"]
@@ -65,12 +66,12 @@ RESET = Step("management", "reset", 0, requires_ramdisk=False)
 OFFERED = [ERASE, CREATE, RESET]
 
 
-def asked(title: str, **more: Any) -> dict[str, Any]:
+def asked(title: str, **more: Any) -> Any:
     interface, step = title.split(".")
     return {"interface": interface, "step": step, **more}
 
 
-def titles(listed: list[dict[str, Any]]) -> list[str]:
+def titles(listed: list[StoredStep]) -> list[str]:
     return [f"{one['interface']}.{one['step']}" for one in listed]
 
 
@@ -313,11 +314,11 @@ APPLY = Step("raid", "apply", 0, argsinfo={"raid_config": Arg("the layout", True
 DRIVER = [WRITE, APPLY, CORE, Step("bios", "apply", 0, argsinfo={"settings": Arg("s", True)})]
 
 
-def deploy_step(title: str, priority: int | str, **args: Any) -> dict[str, Any]:
+def deploy_step(title: str, priority: int | str, **args: Any) -> Any:
     return asked(title, args=args, priority=priority)
 
 
-def compose(*user: dict[str, Any], complete: bool = True, **more: Any) -> list[dict[str, Any]]:
+def compose(*user: StoredStep, complete: bool = True, **more: Any) -> list[StoredStep]:
     return step_planning.deploy(DRIVER, user, complete=complete, **more)
 
 
@@ -365,7 +366,7 @@ def test_the_user_goes_before_the_template_and_the_template_before_the_driver() 
     ]
 
 
-def template(name: str, *listed: dict[str, Any]) -> dict[str, Any]:
+def template(name: str, *listed: StoredStep) -> StoredTemplate:
     return {"name": name, "steps": list(listed)}
 
 
@@ -455,7 +456,7 @@ def test_a_deployment_is_merged_by_title_and_ordered_by_priority(
 
 def test_an_agents_deploy_steps_may_have_fractions_of_a_priority() -> None:
     offered = [Step("raid", "last", 0.5), Step("raid", "mid", 10.2), Step("bios", "first", 10.5)]
-    user = [{"interface": "raid", "step": "last", "args": {}, "priority": "11"}]
+    user = [deploy_step("raid.last", "11")]
     listed = step_planning.deploy(offered, complete=True)
     assert [step["step"] for step in listed] == ["first", "mid", "last"]
     listed = step_planning.deploy(offered, user, complete=True)

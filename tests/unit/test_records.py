@@ -129,7 +129,8 @@ def promised(kind: type[Record]) -> dict[str, tuple[type, bool]]:
             continue
         options = set(typing.get_args(hint) if isinstance(hint, types.UnionType) else [hint])
         (value,) = options - {types.NoneType}
-        found[name] = (typing.get_origin(value) or value, types.NoneType in options)
+        kind_of = dict if typing.is_typeddict(value) else typing.get_origin(value) or value
+        found[name] = (kind_of, types.NoneType in options)
     return found
 
 

@@ -326,8 +326,9 @@ def test_cleaning_steps_shows_arguments_as_a_list_possibly_empty() -> None:
 
 
 def test_an_agents_step_is_read_with_what_only_travels_along() -> None:
-    data = {"interface": "deploy", "step": "erase", "priority": 10, "reboot_requested": True}
-    step = steps.from_dict(data)
+    step = steps.from_dict(
+        {"interface": "deploy", "step": "erase", "priority": 10, "reboot_requested": True}
+    )
     assert (step.title, step.priority, step.abortable) == ("deploy.erase", 10, False)
     assert step.requires_ramdisk
     assert step.extra == {"reboot_requested": True}

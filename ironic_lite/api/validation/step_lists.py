@@ -12,11 +12,10 @@ from ironic_lite import errors
 from ironic_lite.api.validation import rules, shapes
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.records import StoredStep
 
-Json = dict[str, Any]
 
-
-def of_request(kind: StepKind, given: Any, *, disallowed: Collection[str] = ()) -> list[Json]:
+def of_request(kind: StepKind, given: Any, *, disallowed: Collection[str] = ()) -> list[StoredStep]:
     """Check the steps of a request and return them unchanged.
 
     :param kind: clean, service or deploy.
@@ -37,11 +36,11 @@ def of_request(kind: StepKind, given: Any, *, disallowed: Collection[str] = ()) 
         for place, child in enumerate(step.get("limit_child_node_execution", ())):
             rules.uuid(child, f"{root}/{position}/limit_child_node_execution/{place}")
     refuse_disallowed(given, disallowed, root, lead)
-    listed: list[Json] = given
+    listed: list[StoredStep] = given
     return listed
 
 
-def of_template(given: Any, root: str, lead: str) -> list[Json]:
+def of_template(given: Any, root: str, lead: str) -> list[StoredStep]:
     """Return the checked steps of a deploy template, priorities as integers.
 
     :param root: the path of the list.
@@ -50,20 +49,22 @@ def of_template(given: Any, root: str, lead: str) -> list[Json]:
     """
     shapes.check("steps", given, root, lead)
     _check_each_once(StepKind.DEPLOY, given, root, lead)
-    return [{**step, "priority": int(step["priority"])} for step in given]
+    listed: list[StoredStep] = given
+    return [{**step, "priority": int(step["priority"] or 0)} for step in listed]
 
 
-def of_runbook(given: Any, root: str, lead: str) -> list[Json]:
+def of_runbook(given: Any, root: str, lead: str) -> list[StoredStep]:
     """Return the checked steps of a runbook, each with ``args`` and an integer ``order``.
 
     :raises errors.InvalidParameter: as `of_template`.
     """
     shapes.check("runbook_steps", given, root, lead)
     _check_each_once(StepKind.CLEAN, given, root, lead)
-    return [{**step, "args": step.get("args", {}), "order": int(step["order"])} for step in given]
+    listed: list[StoredStep] = given
+    return [{**step, "args": step.get("args", {}), "order": int(step["order"])} for step in listed]
 
 
-def _check_each_once(kind: StepKind, given: list[Json], root: str, lead: str) -> None:
+def _check_each_once(kind: StepKind, given: list[StoredStep], root: str, lead: str) -> None:
     seen: set[str] = set()
     for position, step in enumerate(given):
         title = steps.title(step)
@@ -74,7 +75,7 @@ def _check_each_once(kind: StepKind, given: list[Json], root: str, lead: str) ->
 
 
 def refuse_disallowed(
-    given: Collection[Json], disallowed: Collection[str], root: str, lead: str
+    given: Collection[StoredStep], disallowed: Collection[str], root: str, lead: str
 ) -> None:
     """Refuse steps that the operator's configuration forbids.
 
@@ -88,7 +89,7 @@ def refuse_disallowed(
             raise _refused(f"{root}/{position}/step", reason, lead)
 
 
-def _check_reserved(kind: StepKind, step: Json, path: str, lead: str) -> None:
+def _check_reserved(kind: StepKind, step: StoredStep, path: str, lead: str) -> None:
     """Check the arguments of steps without a driver, which need no conductor for the check."""
     faults = (
         step_planning.reserved_faults(step, kind) if step["step"] in step_planning.RESERVED else []

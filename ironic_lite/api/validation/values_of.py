@@ -13,6 +13,7 @@ from ironic_lite import errors
 from ironic_lite.api.validation import rules, shapes, step_lists
 from ironic_lite.domain import fields, inspection_rules, runbooks
 from ironic_lite.domain.fields import Field
+from ironic_lite.records import StoredStep
 
 Json = dict[str, Any]
 Check = Callable[[Any, str, int], Any]
@@ -105,7 +106,7 @@ def _trait(value: Any, path: str, _version: int) -> str:
     return rules.trait(value, path)
 
 
-def _template_steps(value: Any, path: str, _version: int) -> list[Json]:
+def _template_steps(value: Any, path: str, _version: int) -> list[StoredStep]:
     return step_lists.of_template(value, path, "Schema error for deploy template")
 
 
@@ -119,7 +120,7 @@ def _runbook_name(value: Any, path: str, version: int) -> str:
     return _plain_name(value, path, version) if plain else rules.trait(value, path)
 
 
-def _runbook_steps(value: Any, path: str, _version: int) -> list[Json]:
+def _runbook_steps(value: Any, path: str, _version: int) -> list[StoredStep]:
     return step_lists.of_runbook(value, path, "Schema error for runbook")
 
 

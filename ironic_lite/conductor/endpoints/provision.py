@@ -34,6 +34,7 @@ from ironic_lite.db.queries import sweeps
 from ironic_lite.domain import steps, verbs
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class Provision:
         context: Context,
         *,
         node_uuid: str,
-        clean_steps: list[Json],
+        clean_steps: list[StoredStep],
         disable_ramdisk: bool = False,
     ) -> None:
         """Start a manual clean.
@@ -82,7 +83,7 @@ class Provision:
         node_uuid: str,
         rebuild: bool = False,
         configdrive: Any = None,
-        deploy_steps: list[Json] | None = None,
+        deploy_steps: list[StoredStep] | None = None,
     ) -> None:
         """Start a deployment or a rebuild."""
         verb = "rebuild" if rebuild else "active"
@@ -113,7 +114,7 @@ class Provision:
         context: Context,
         *,
         node_uuid: str,
-        service_steps: list[Json],
+        service_steps: list[StoredStep],
         disable_ramdisk: bool = False,
     ) -> None:
         """Start service steps on an active node."""
@@ -301,9 +302,8 @@ def _validate(task: Task, action: str, *, ramdisk: bool = True) -> None:
 
 def _abort_later(task: Task, phase: Phase) -> None:
     """Record an abort for the end of the running step, which must not be interrupted."""
-    column = phase.column or ""
-    step = getattr(task.node, column)
-    setattr(task.node, column, {**step, "abort_after": True})
+    step = phase.current(task)
+    setattr(task.node, phase.column or "", {**step, "abort_after": True})
     data = {"step": steps.title(step)}
     task.journal.event("abort_requested", run=task.node.run_uuid, event="abort", data=data)
     task.save()

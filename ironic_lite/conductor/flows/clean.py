@@ -6,8 +6,6 @@ start it. ``stepper.run`` runs the steps and returns here at the end. Any error 
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.steps import (
@@ -24,6 +22,7 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import WAIT, StepKind
+from ironic_lite.records import StoredStep
 
 FAULT = "clean failure"
 
@@ -37,9 +36,7 @@ def enabled(task: Task) -> bool:
     return bool(task.runtime.conf.conductor.automated_clean_enable if own is None else own)
 
 
-def request(
-    task: Task, wanted: list[dict[str, Any]] | None = None, *, ramdisk: bool = True
-) -> None:
+def request(task: Task, wanted: list[StoredStep] | None = None, *, ramdisk: bool = True) -> None:
     """Store the request and forget an earlier clean; no list: an automated clean."""
     task.notes.request_clean(wanted, ramdisk=ramdisk)
     task.node.clean_step = {}
@@ -87,7 +84,7 @@ def begin(task: Task) -> None:
     stepper.start(task, PHASE, _listed(task))
 
 
-def _listed(task: Task) -> list[dict[str, Any]]:
+def _listed(task: Task) -> list[StoredStep]:
     overrides = task.runtime.clean_priorities
     given = task.notes.listed_clean
     if given is not None:

@@ -17,6 +17,7 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import DONE, WAIT, Step, StepKind
+from ironic_lite.records import StoredStep, StoredTemplate
 
 LOG = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ _DEPRECATED = (
 )
 
 
-def check(task: Task, user_steps: list[Json]) -> list[Json]:
+def check(task: Task, user_steps: list[StoredStep]) -> list[StoredTemplate]:
     """Refuse an invalid deployment while the client waits.
 
     :returns: the deploy templates to use.
@@ -62,7 +63,9 @@ def check_templates(task: Task) -> None:
         compose(task, [], taken)
 
 
-def compose(task: Task, user_steps: list[Json], taken: list[Json] | None = None) -> list[Json]:
+def compose(
+    task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate] | None = None
+) -> list[StoredStep]:
     """Return the list to run; it is complete once an agent has added its steps.
 
     For an interface without steps the list is empty, unless there are other steps. Then the whole
@@ -90,7 +93,9 @@ def is_old(task: Task) -> bool:
     return not interface.get_deploy_steps(task) and hasattr(interface, "deploy")
 
 
-def request(task: Task, user_steps: list[Json], taken: list[Json], configdrive: Any) -> None:
+def request(
+    task: Task, user_steps: list[StoredStep], taken: list[StoredTemplate], configdrive: Any
+) -> None:
     """Store the request: old notes are removed, the configuration drive is kept."""
     task.notes.request_deploy(user_steps, taken)
     task.node.deploy_step = None

@@ -74,7 +74,7 @@ def halted(task: Task) -> bool:
     phase = PHASES.get(task.state)
     if phase is not None and stepper.must_end(task, phase):
         return False
-    step = getattr(task.node, phase.column or "") if phase is not None else None
+    step = phase.current(task) if phase is not None else None
     failure.give_up(task, maintenance.ended(action, steps.title(step) if step else None))
     return True
 
@@ -99,7 +99,7 @@ def resume_changed(task: Task, why: errors.AgentChanged) -> None:
 def asleep(task: Task) -> bool:
     """Return whether a step of the service waits for its timer; no heartbeat ends it."""
     phase = PHASES.get(task.state)
-    if phase is None or phase.column is None or task.node.wake_at is None:
+    if phase is None or task.node.wake_at is None:
         return False
-    step = getattr(task.node, phase.column)
+    step = phase.current(task)
     return bool(step) and step["step"] in step_planning.RESERVED

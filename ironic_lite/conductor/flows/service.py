@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.steps import agent_steps, requested, stepper
@@ -12,11 +10,12 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import WAIT, StepKind
+from ironic_lite.records import StoredStep
 
 FAULT = "service failure"
 
 
-def request(task: Task, wanted: list[dict[str, Any]], *, ramdisk: bool) -> None:
+def request(task: Task, wanted: list[StoredStep], *, ramdisk: bool) -> None:
     """Store the request and remove all of an earlier service run."""
     task.notes.request_service(wanted, ramdisk=ramdisk)
     task.node.service_step = {}

@@ -18,6 +18,7 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import deploy_templates, traits
 from ironic_lite.domain import steps
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.records import StoredTemplate
 
 Json = dict[str, Any]
 
@@ -25,7 +26,7 @@ _PATH = "instance_info/traits"
 _SHOWN = 80
 
 
-def matching(task: Task) -> list[Json]:
+def matching(task: Task) -> list[StoredTemplate]:
     """Return the templates for ``instance_info.traits``, with ``name`` and ``steps``.
 
     They are sorted by name. Without traits there are no templates and no statements; otherwise two
@@ -53,7 +54,7 @@ def _wanted(given: Any) -> list[str]:
     return given
 
 
-def _read(conn: Connection, node_uuid: str, wanted: Sequence[str]) -> list[Json]:
+def _read(conn: Connection, node_uuid: str, wanted: Sequence[str]) -> list[StoredTemplate]:
     known = frozenset(traits.get(conn, node_uuid))
     for place, name in enumerate(wanted):
         if name not in known:
@@ -62,7 +63,7 @@ def _read(conn: Connection, node_uuid: str, wanted: Sequence[str]) -> list[Json]
     return deploy_templates.named(conn, wanted)
 
 
-def _refuse(task: Task, found: Sequence[Json]) -> None:
+def _refuse(task: Task, found: Sequence[StoredTemplate]) -> None:
     """Refuse steps that the configuration or the node forbids."""
     disallowed = task.runtime.conf.api.disallow_deploy_steps
     faults: list[str] = []

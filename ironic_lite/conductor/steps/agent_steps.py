@@ -7,17 +7,15 @@ The deploy interface asks the agent. Flows call this module when an agent may ha
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from ironic_lite.conductor.work import bounds
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.records import StepsByInterface
 
 LOG = logging.getLogger(__name__)
-
-Listed = dict[str, list[dict[str, Any]]]
 
 
 def record_agent_steps(task: Task, kind: StepKind) -> None:
@@ -42,7 +40,7 @@ def record_agent_steps(task: Task, kind: StepKind) -> None:
         task.copy_agent_steps(found[StepKind.CLEAN], at=now)
 
 
-def _runnable(task: Task, listed: Listed) -> Listed:
+def _runnable(task: Task, listed: StepsByInterface) -> StepsByInterface:
     """Leave out steps with the name of one of the service's own steps."""
     for one in (
         one for some in listed.values() for one in some if one["step"] in step_planning.RESERVED

@@ -15,6 +15,7 @@ from ironic_lite.db.queries import runbooks as db
 from ironic_lite.db.queries import traits
 from ironic_lite.domain import runbooks
 from ironic_lite.domain.steps import StepKind, title
+from ironic_lite.records import StoredStep
 
 Json = dict[str, Any]
 
@@ -26,7 +27,7 @@ class Book(NamedTuple):
     """A runbook's UUID, its steps in order, and whether they need a ramdisk."""
 
     uuid: str
-    steps: list[Json]
+    steps: list[StoredStep]
     ramdisk: bool
 
 

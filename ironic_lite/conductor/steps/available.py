@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from ironic_lite import errors
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import Step, StepKind
+from ironic_lite.records import StepsByInterface, StoredStep
 
 _BOOTS = 60  # seconds after which a booting agent may have listed its steps
 _BOOTING = (State.CLEANING, State.CLEANWAIT)
@@ -38,7 +38,7 @@ def known(task: Task) -> list[Step]:
 
     :raises errors.StepsUnavailable: no agent has listed its steps yet (S1.25, S1.26).
     """
-    copy: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    copy: StepsByInterface | None = None
     found: list[Step] = []
     for name in step_planning.RANKS[StepKind.CLEAN]:
         own, missing = _own(task, StepKind.CLEAN, name)
@@ -67,7 +67,7 @@ def _uses_agent(task: Task, name: str) -> bool:
     return task.driver.interface(name).uses_agent(task)
 
 
-def _joined(own: list[Step], agents: Sequence[Mapping[str, Any]]) -> list[Step]:
+def _joined(own: list[Step], agents: Sequence[StoredStep]) -> list[Step]:
     """Add an agent's steps; the interface's own wins, else the first."""
     found = {step.name: step for step in own}
     for step in map(steps.from_dict, agents):

@@ -22,7 +22,7 @@ from ironic_lite.db.queries import nodes
 from ironic_lite.domain import history, states, step_planning, steps
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.steps import StepKind
-from ironic_lite.records import Node
+from ironic_lite.records import Node, StoredStep
 
 LOG = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def _page(conn: Connection, *, parent: str, marker: str | None) -> list[Json]:
     return nodes.page(conn, columns=None, where=where, marker_id=marker, limit=_PAGE)
 
 
-def chosen(step: Json, children: list[Node]) -> list[Node]:
+def chosen(step: StoredStep, children: list[Node]) -> list[Node]:
     """Return the children for a step: those it names, or all."""
     limit = {str(one).lower() for one in step.get(step_planning.LIMIT) or ()}
     return [child for child in children if not limit or child.uuid in limit]
@@ -69,13 +69,13 @@ def unfit(child: Node) -> str | None:
     return None
 
 
-def rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
+def rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
     """Return whether a step may run again after a crash, on each of its children."""
     found = (task.others.view(task.context, child) for child in chosen(step, of(task)))
     return all(step_execution.rerunnable(child, kind, step) for child in found)
 
 
-def execute(task: Task, phase: Phase, step: Json) -> None:
+def execute(task: Task, phase: Phase, step: StoredStep) -> None:
     """Run a step on each of its children; the first failure ends it.
 
     Without children there is nothing to do, which is no error: one list serves machines with and
@@ -102,7 +102,7 @@ def execute(task: Task, phase: Phase, step: Json) -> None:
             raise errors.HardwareError(reason=f"on child node {child.uuid}: {text}") from why
 
 
-def _run(task: Task, phase: Phase, step: Json, *, parent: str) -> None:
+def _run(task: Task, phase: Phase, step: StoredStep, *, parent: str) -> None:
     """Run the step on one child under its lock and record it in the child's history."""
     reason = _no_child_of(task.node, parent) or unfit(task.node)
     if reason is not None:

@@ -17,6 +17,7 @@ from ironic_lite.core import clock, masking
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import bios_settings, firmware_components
 from ironic_lite.drivers import base
+from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class _Kind:
     put: Callable[..., None]
 
 
-def after(task: Task, step: Mapping[str, Any]) -> None:
+def after(task: Task, step: StoredStep) -> None:
     """Ask again for facts that a step may have changed; an empty reply counts, too."""
     if step["interface"] in _KINDS:
         _ask(task, step["interface"], empty=True)

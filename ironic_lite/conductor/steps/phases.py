@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ironic_lite import errors
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.records import StoredStep
 
 if TYPE_CHECKING:
     from ironic_lite.conductor.work.task import Task
@@ -45,3 +46,8 @@ class Phase:
     tidy: Callable[[Task], None]
     hear: Callable[[Task, int], None] = lambda _task, _index: None
     restarts: Callable[[Task], bool] = lambda _task: False
+
+    def current(self, task: Task) -> StoredStep:
+        """Return the step under way; empty if there is none."""
+        step: StoredStep | None = getattr(task.node, self.column) if self.column else None
+        return step or {}

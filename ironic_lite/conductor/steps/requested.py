@@ -13,7 +13,7 @@ from ironic_lite.conductor.steps import available, children
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.steps import StepKind
-from ironic_lite.records import Node
+from ironic_lite.records import Node, StoredStep
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ _STAYS = ("hold", "wait")  # reserved steps that stop a run; a child has no run
 # -- at the request --------------------------------------------------------------------------
 
 
-def admit(task: Task, kind: StepKind, wanted: Sequence[Json]) -> None:
+def admit(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> None:
     """Refuse invalid steps for child nodes while the client waits.
 
     :raises errors.InvalidParameter: naming the place: a limit without the flag, a limit that is no
@@ -37,7 +37,7 @@ def admit(task: Task, kind: StepKind, wanted: Sequence[Json]) -> None:
         _admit(step, known, f"{kind}_steps/{place}")
 
 
-def _admit(step: Json, known: list[Node], path: str) -> None:
+def _admit(step: StoredStep, known: list[Node], path: str) -> None:
     limit = f"{path}/{step_planning.LIMIT}"
     if not step_planning.for_children(step):
         if step.get(step_planning.LIMIT):
@@ -72,7 +72,7 @@ def refuse(kind: StepKind, faults: Sequence[str]) -> None:
         raise errors.InvalidParameter("; ".join(faults), path=f"{kind}_steps", reason=list(faults))
 
 
-def needs_ramdisk(task: Task, kind: StepKind, wanted: Sequence[Json]) -> bool:
+def needs_ramdisk(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> bool:
     """Return whether a requested run must boot the ramdisk.
 
     It need not if each step is known without a ramdisk and is marked to need none. Steps of the
@@ -81,9 +81,7 @@ def needs_ramdisk(task: Task, kind: StepKind, wanted: Sequence[Json]) -> bool:
     """
     own = [step for step in wanted if not step_planning.for_children(step)]
     named = [step for step in own if step["step"] not in step_planning.RESERVED]
-    waits = any(
-        step["step"] == "wait" and "seconds" not in (step.get("args") or {}) for step in own
-    )
+    waits = any(step["step"] == "wait" and "seconds" not in steps.arguments(step) for step in own)
     if waits or not named:
         return True
     try:
@@ -100,11 +98,11 @@ def needs_ramdisk(task: Task, kind: StepKind, wanted: Sequence[Json]) -> bool:
 def complete(
     task: Task,
     kind: StepKind,
-    wanted: Sequence[Json],
+    wanted: Sequence[StoredStep],
     *,
     overrides: step_planning.Overrides | None = None,
     ramdisk: bool = True,
-) -> list[Json]:
+) -> list[StoredStep]:
     """Return a requested list as stored, after checking it as a whole.
 
     Requirement S1.16.
@@ -121,7 +119,7 @@ def complete(
     return step_planning.requested(wanted, known, kind, ramdisk=ramdisk, besides=faults)
 
 
-def power_faults(node: Node, kind: StepKind, wanted: Iterable[Json]) -> list[str]:
+def power_faults(node: Node, kind: StepKind, wanted: Iterable[StoredStep]) -> list[str]:
     """Return a sentence for each step that would break ``disable_power_off``."""
     if not node.disable_power_off:
         return []
@@ -132,7 +130,7 @@ def power_faults(node: Node, kind: StepKind, wanted: Iterable[Json]) -> list[str
     ]
 
 
-def _children_faults(task: Task, kind: StepKind, wanted: Sequence[Json]) -> list[str]:
+def _children_faults(task: Task, kind: StepKind, wanted: Sequence[StoredStep]) -> list[str]:
     """Return the faults that the children's drivers find in the steps for children."""
     theirs = [step for step in wanted if step_planning.for_children(step)]
     known = children.of(task) if theirs else []
@@ -144,7 +142,7 @@ def _children_faults(task: Task, kind: StepKind, wanted: Sequence[Json]) -> list
     return found
 
 
-def _child_faults(task: Task, child: Node, kind: StepKind, mine: Sequence[Json]) -> list[str]:
+def _child_faults(task: Task, child: Node, kind: StepKind, mine: Sequence[StoredStep]) -> list[str]:
     if not mine:
         return []
     try:

@@ -11,16 +11,17 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import step_planning
+from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.steps import DONE, WAIT, Outcome, StepKind
 from ironic_lite.drivers import base
+from ironic_lite.records import StoredStep
 
 Json = dict[str, Any]
 
 _HOLD = "hold"
 
 
-def perform(task: Task, phase: Phase, step: Json) -> str | None:
+def perform(task: Task, phase: Phase, step: StoredStep) -> str | None:
     """Run a step; return the event it leads to (wait, hold), None when it is done.
 
     :raises errors.Error: or any other exception of a driver: the step failed.
@@ -44,13 +45,13 @@ def _outcome(result: object, phase: Phase) -> Outcome:
     return result
 
 
-def _reserved(task: Task, step: Json) -> str | None:
+def _reserved(task: Task, step: StoredStep) -> str | None:
     """Carry out a step that belongs to no driver."""
     name = step["step"]
     if name == "hold":
         return _HOLD
     if name == "wait":
-        return _wait(task, step.get("args") or {})
+        return _wait(task, steps.arguments(step))
     if name == "reboot":
         task.driver.deploy.prepare_restart(task)
         task.driver.power.reboot(task)
@@ -83,7 +84,7 @@ def _wait(task: Task, args: Mapping[str, Any]) -> str | None:
     return "wait"
 
 
-def rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
+def rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
     """Return whether a step may run again after a crash."""
     if step["step"] in step_planning.RESERVED:
         return True

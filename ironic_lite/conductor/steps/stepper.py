@@ -25,6 +25,7 @@ from ironic_lite.db.queries import runs
 from ironic_lite.domain import states, step_planning, steps
 from ironic_lite.domain.recovery import MOST_ATTEMPTS, CrashPoint
 from ironic_lite.domain.steps import WAIT, StepKind
+from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ _ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
 MOST_CHANGES = 3  # of the agent in one run; more changes are a fault
 
 
-def start(task: Task, phase: Phase, listed: list[Json]) -> None:
+def start(task: Task, phase: Phase, listed: list[StoredStep]) -> None:
     """Record a list of steps in the run, and run it from its first step."""
     task.notes.enlist(phase.kind, listed)
     _plan(task, phase, listed)
@@ -41,7 +42,7 @@ def start(task: Task, phase: Phase, listed: list[Json]) -> None:
     run(task, phase)
 
 
-def replace(task: Task, phase: Phase, done: int, listed: list[Json]) -> None:
+def replace(task: Task, phase: Phase, done: int, listed: list[StoredStep]) -> None:
     """Replace the steps after the step with index ``done``, and continue.
 
     The new steps take the ordinals of the old ones in the run's record. The record shows one list:
@@ -105,8 +106,7 @@ def resume(
     if changed is None:
         # The step's end is saved with the next move, so no crash can separate the two.
         _ended(task, phase, index)
-    current = getattr(task.node, phase.column) if phase.column else None
-    if (current or {}).get("abort_after"):
+    if phase.current(task).get("abort_after"):
         phase.call_off(task)
         task.notes.untidied = False  # saved with the last of the next line
         phase.tidy(task)
@@ -123,7 +123,7 @@ def resume(
 
 def must_end(task: Task, phase: Phase) -> bool:
     """Return whether the waiting step must not be interrupted."""
-    step = getattr(task.node, phase.column or "") or {}
+    step = phase.current(task)
     free = not step or step.get("abortable", False) or step["step"] in step_planning.RESERVED
     return not free and states.kind(task.state) is states.Kind.WAIT
 
@@ -242,7 +242,7 @@ def _recorded(task: Task, phase: Phase, index: int) -> Json:
     return next((one for one in rows if (one["kind"], one["ordinal"]) == place), {})
 
 
-def _perform(task: Task, phase: Phase, step: Json) -> str | None:
+def _perform(task: Task, phase: Phase, step: StoredStep) -> str | None:
     """Run one step; return the event it leads to (wait, hold), None when it is done."""
     if step_planning.for_children(step):
         children.execute(task, phase, step)
@@ -250,7 +250,7 @@ def _perform(task: Task, phase: Phase, step: Json) -> str | None:
     return step_execution.perform(task, phase, step)
 
 
-def _polled(task: Task, phase: Phase, index: int, step: Json) -> bool:
+def _polled(task: Task, phase: Phase, index: int, step: StoredStep) -> bool:
     """Ask the driver whether a waiting step has ended; handle failures and new waits."""
     task.node.wake_at = None
     interface = task.driver.interface(step["interface"])
@@ -296,7 +296,7 @@ def _fail(task: Task, phase: Phase, index: int, why: Exception) -> None:
     phase.give_up(task, failure)
 
 
-def _failure(phase: Phase, step: Json, why: Exception) -> errors.StepFailed:
+def _failure(phase: Phase, step: StoredStep, why: Exception) -> errors.StepFailed:
     if isinstance(why, errors.Error):
         text = why.facts.get("reason") if isinstance(why, errors.StepFailed) else None
         text = text or why.message
@@ -306,7 +306,7 @@ def _failure(phase: Phase, step: Json, why: Exception) -> errors.StepFailed:
     return phase.failure(sentence, step=steps.title(step), reason=text)
 
 
-def _rerunnable(task: Task, kind: StepKind, step: Json) -> bool:
+def _rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
     ask = children.rerunnable if step_planning.for_children(step) else step_execution.rerunnable
     return ask(task, kind, step)
 
@@ -316,7 +316,7 @@ def _note(task: Task, phase: Phase, index: int, **changes: Any) -> None:
         task.journal.step(task.node.run_uuid, phase.kind, _ordinal(task, index), **changes)
 
 
-def _plan(task: Task, phase: Phase, listed: list[Json], index: int = 0) -> None:
+def _plan(task: Task, phase: Phase, listed: list[StoredStep], index: int = 0) -> None:
     """Record, for the next save, the steps from ``index`` on."""
     if task.node.run_uuid is not None:
         first = _ordinal(task, index)
@@ -328,5 +328,5 @@ def _ordinal(task: Task, index: int) -> int:
     return task.notes.first_ordinal + index
 
 
-def _about(task: Task, index: int, step: Json) -> Json:
+def _about(task: Task, index: int, step: StoredStep) -> Json:
     return {"step": steps.title(step), "ordinal": _ordinal(task, index)}

@@ -16,7 +16,7 @@ from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, runs
 from ironic_lite.domain import history
-from ironic_lite.records import Node
+from ironic_lite.records import Node, StoredStep
 
 Row = dict[str, Any]
 
@@ -126,7 +126,7 @@ class Journal:
 
     # -- its steps ---------------------------------------------------------------------------
 
-    def plan(self, run_uuid: str, kind: str, listed: list[Row], *, first: int = 0) -> None:
+    def plan(self, run_uuid: str, kind: str, listed: list[StoredStep], *, first: int = 0) -> None:
         """Add the steps of a new list, all pending; ``first`` is the first ordinal."""
         self._new_steps += [
             {

@@ -19,7 +19,7 @@ from ironic_lite.conductor.work import bounds
 from ironic_lite.core import clock
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers.base import Agent
-from ironic_lite.records import Node
+from ironic_lite.records import Node, StepsByInterface, StoredStep, StoredTemplate
 
 Json = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Notes:
 
     # -- the list under way ------------------------------------------------------------------
 
-    def listed(self, kind: StepKind) -> list[Json]:
+    def listed(self, kind: StepKind) -> list[StoredStep]:
         """Return the steps of the run under way, as stored."""
         return list(self._get(f"{kind}_steps") or [])
 
@@ -80,11 +80,11 @@ class Notes:
         index: int | None = self._get(f"{kind}_step_index")
         return index
 
-    def enlist(self, kind: StepKind, listed: list[Json]) -> None:
+    def enlist(self, kind: StepKind, listed: list[StoredStep]) -> None:
         """Store a new list with no step begun."""
         self._put(**{f"{kind}_steps": listed, f"{kind}_step_index": None})
 
-    def relist(self, kind: StepKind, listed: list[Json]) -> None:
+    def relist(self, kind: StepKind, listed: list[StoredStep]) -> None:
         """Replace the list; steps already done stay at its start."""
         self._put(**{f"{kind}_steps": listed})
 
@@ -115,7 +115,11 @@ class Notes:
     # -- what was asked for ------------------------------------------------------------------
 
     def request_clean(
-        self, steps: list[Json] | None = None, *, ramdisk: bool = True, runbook: str | None = None
+        self,
+        steps: list[StoredStep] | None = None,
+        *,
+        ramdisk: bool = True,
+        runbook: str | None = None,
     ) -> None:
         """Store a clean request and forget the one before; no ``steps``: the drivers'.
 
@@ -133,7 +137,7 @@ class Notes:
             self._put(**{_RUNBOOK: runbook})
 
     @property
-    def listed_clean(self) -> list[Json] | None:
+    def listed_clean(self) -> list[StoredStep] | None:
         """The steps that an operator or a runbook listed; None if drivers list them."""
         return self.listed(StepKind.CLEAN) if self._get("declarative_cleaning") else None
 
@@ -147,7 +151,7 @@ class Notes:
         """True if this clean boots the ramdisk."""
         return not self._get("cleaning_disable_ramdisk", False)
 
-    def request_service(self, steps: list[Json], *, ramdisk: bool) -> None:
+    def request_service(self, steps: list[StoredStep], *, ramdisk: bool) -> None:
         """Store the body of a service request and forget the one before."""
         self.settle_steps(StepKind.SERVICE, forget_list=True)
         self._put(service_steps=steps, service_step_index=None, service_disable_ramdisk=not ramdisk)
@@ -157,7 +161,7 @@ class Notes:
         """True if this service run boots the ramdisk."""
         return not self._get("service_disable_ramdisk", False)
 
-    def request_deploy(self, user_steps: list[Json], templates: list[Json]) -> None:
+    def request_deploy(self, user_steps: list[StoredStep], templates: list[StoredTemplate]) -> None:
         """Start a deployment with fresh notes."""
         self.forget_deploy()
         self._put(user_deploy_steps=user_steps)
@@ -165,12 +169,12 @@ class Notes:
             self._put(**{_TEMPLATES: templates})
 
     @property
-    def deploy_templates(self) -> list[Json]:
+    def deploy_templates(self) -> list[StoredTemplate]:
         """The templates of this deployment, each with ``name`` and ``steps``."""
         return list(self._get(_TEMPLATES) or [])
 
     @property
-    def user_deploy_steps(self) -> list[Json]:
+    def user_deploy_steps(self) -> list[StoredStep]:
         """The deploy steps of the request."""
         return list(self._get("user_deploy_steps") or [])
 
@@ -263,7 +267,7 @@ class Notes:
         kept = keep_token and self._get("agent_secret_token_pregenerated")
         self._drop(*_AGENT_KEYS, *_LISTS, *(() if kept else _TOKEN_KEYS))
 
-    def take_agent_steps(self, kind: StepKind, steps: dict[str, list[Json]], *, at: str) -> None:
+    def take_agent_steps(self, kind: StepKind, steps: StepsByInterface, *, at: str) -> None:
         """Store the agent's steps by interface, as long as its ramdisk runs.
 
         Requirement S1.35.
@@ -271,9 +275,9 @@ class Notes:
         key = f"agent_cached_{kind}_steps"
         self._put(**{key: steps, f"{key}_refreshed": at})
 
-    def agent_steps(self, kind: StepKind) -> dict[str, list[Json]] | None:
+    def agent_steps(self, kind: StepKind) -> StepsByInterface | None:
         """Return the running agent's steps by interface; None before it has listed them."""
-        steps: dict[str, list[Json]] | None = self._get(f"agent_cached_{kind}_steps")
+        steps: StepsByInterface | None = self._get(f"agent_cached_{kind}_steps")
         return steps
 
     @property

@@ -27,12 +27,11 @@ from ironic_lite.domain import history, states, steps
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers.base import POWER_OFF, Agent, Driver
-from ironic_lite.records import Node, Port
+from ironic_lite.records import Node, Port, StepsByInterface, StoredStep
 
 LOG = logging.getLogger(__name__)
 
 Work = Callable[["Task"], None]
-Listed = dict[str, list[dict[str, Any]]]
 _LONGEST = 366 * 24 * 3600.0  # seconds: a timer must stay a date
 
 
@@ -96,7 +95,7 @@ class Task:
             runtime.database, runtime.notifier, context, **mine, token=token
         )
         self._hold = fence.HeldLock(runtime.database, runtime.fence, **mine, held=held)
-        self._copy: tuple[Listed, datetime.datetime] | None = None
+        self._copy: tuple[StepsByInterface, datetime.datetime] | None = None
         self._before: list[Callable[[Connection], None]] = []
         self._further: list[Callable[[Connection], None]] = []
         # As last saved: history and notifications contain the state before.
@@ -182,14 +181,14 @@ class Task:
 
     # -- what the last agent listed ----------------------------------------------------------
 
-    def copy_agent_steps(self, listed: Listed, *, at: datetime.datetime) -> None:
+    def copy_agent_steps(self, listed: StepsByInterface, *, at: datetime.datetime) -> None:
         """Replace the permanent copy of the agent's clean steps with the next save.
 
         Requirement S1.25.
         """
         self._copy = (listed, at)
 
-    def copied_agent_steps(self) -> Listed | None:
+    def copied_agent_steps(self) -> StepsByInterface | None:
         """Return the permanent copy of clean steps by interface; None without a copy."""
         return self.runtime.database.read(lambda conn: agent_steps.get(conn, self.node.uuid))
 
@@ -301,7 +300,7 @@ class Task:
             self.journal.event("flow_ended", run=run, event=self._flow, data=data)
             self._flow = None
 
-    def begin_flow(self, kind: StepKind, listed: Sequence[Mapping[str, Any]]) -> None:
+    def begin_flow(self, kind: StepKind, listed: Sequence[StoredStep]) -> None:
         """Record, for the next save, that these steps will run; `move` records their end."""
         anew, self._flow = self._flow is not None, self._flow_of(kind)
         data = {"steps": [steps.title(step) for step in listed], "anew": anew}

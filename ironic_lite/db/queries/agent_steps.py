@@ -9,13 +9,12 @@ Source: S1.25, C29.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
+from ironic_lite.records import StepsByInterface
 
 _TABLE = models.agent_steps
 _MINE = _TABLE.c.node_uuid == sa.bindparam("k_node")
@@ -24,16 +23,14 @@ _DELETE = _TABLE.delete().where(_MINE)
 _INSERT = _TABLE.insert().inline()
 
 
-def get(conn: Connection, node_uuid: str) -> dict[str, list[dict[str, Any]]] | None:
+def get(conn: Connection, node_uuid: str) -> StepsByInterface | None:
     """Return the steps by interface; None if no agent has listed any yet."""
-    found: dict[str, list[dict[str, Any]]] | None = conn.execute(
-        _GET, {"k_node": node_uuid}
-    ).scalar()
+    found: StepsByInterface | None = conn.execute(_GET, {"k_node": node_uuid}).scalar()
     return found
 
 
 def put(
-    conn: Connection, node_uuid: str, steps: Mapping[str, Any], *, at: datetime.datetime
+    conn: Connection, node_uuid: str, steps: StepsByInterface, *, at: datetime.datetime
 ) -> None:
     """Replace the steps of a node; only the holder of its lock may call this."""
     conn.execute(_DELETE, {"k_node": node_uuid})

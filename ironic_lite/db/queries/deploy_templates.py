@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -11,8 +10,7 @@ from ironic_lite import errors
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries.resource_table import ResourceTable
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
+from ironic_lite.records import StoredTemplate
 
 FAMILY = ResourceTable(
     models.deploy_templates,
@@ -30,7 +28,7 @@ _NAMED = (
 )
 
 
-def named(conn: Connection, names: Collection[str]) -> list[Row]:
+def named(conn: Connection, names: Collection[str]) -> list[StoredTemplate]:
     """Return these templates by name, each as ``{"name": ..., "steps": [...]}``.
 
     A name without a template is ignored. No names: no statement.

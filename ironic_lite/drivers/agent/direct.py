@@ -161,14 +161,14 @@ class DirectDeploy(AgentDeploy):
 
     # -- polling -----------------------------------------------------------------------------
 
-    def agent_came(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
+    def agent_came(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
         """End the step ``deploy``, which waits for the agent; poll the agent for other steps."""
         if step["step"] in self._polled:
             task.wake_after(0)
         return bool(step["step"] == "deploy")
 
     def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome:
         """Check whether a waiting step has ended.
 
@@ -222,7 +222,7 @@ class DirectDeploy(AgentDeploy):
         return base.DONE
 
 
-def _order(task: base.Task) -> Json:
+def _order(task: base.Task) -> base.StoredStep:
     """Return the step as the agent runs it, with all its arguments."""
     return {
         "step": "write_image",

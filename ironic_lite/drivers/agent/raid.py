@@ -70,13 +70,13 @@ class AgentRAID(steps.InBand, base.RAID):
         kind = history.STEPPING[State(task.node.provision_state)]
         return steps.begin(task, kind, {"step": APPLY, "interface": self.kind, "args": args})
 
-    def agent_came(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
+    def agent_came(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Poll the agent at once for its running step."""
         task.wake_after(0)
         return False
 
     def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome:
         """Check whether the agent's step has ended.
 
@@ -92,7 +92,7 @@ class AgentRAID(steps.InBand, base.RAID):
         return steps.ended(task)
 
     def after_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any], value: Json
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep, value: Json
     ) -> None:
         """Store on the node the volumes that the agent has built, possibly none.
 
@@ -104,7 +104,7 @@ class AgentRAID(steps.InBand, base.RAID):
             self.show_raid(task, [])
 
     def _run(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome | None:
         if step["step"] == CREATE:
             if not task.node.target_raid_config:

@@ -40,21 +40,21 @@ class InBand(base.Interface):
 
     in_band = True
 
-    def execute_clean_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_clean_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Run a clean step, or let the agent run it.
 
         :raises errors.HardwareError: the agent is unreachable, or refuses.
         """
         return self._run(task, base.StepKind.CLEAN, step)
 
-    def execute_deploy_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_deploy_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Run a deploy step, or let the agent run it.
 
         :raises errors.HardwareError: the agent is unreachable, or refuses.
         """
         return self._run(task, base.StepKind.DEPLOY, step)
 
-    def execute_service_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_service_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Run a service step, or let the agent run it.
 
         :raises errors.HardwareError: the agent is unreachable, or refuses.
@@ -62,7 +62,7 @@ class InBand(base.Interface):
         return self._run(task, base.StepKind.SERVICE, step)
 
     def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome:
         """Check whether the agent's step has ended.
 
@@ -77,7 +77,7 @@ class InBand(base.Interface):
         self.after_step(task, kind, step, found)
         return _end(task, step)
 
-    def may_repeat(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
+    def may_repeat(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Return whether a step may run again after a conductor died in the middle of it.
 
         A step that waits for its ramdisk to boot may, because no agent has received it. An agent's
@@ -93,21 +93,21 @@ class InBand(base.Interface):
         except errors.HardwareError:
             return False
 
-    def owns(self, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
+    def owns(self, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Return whether the step belongs to the interface itself, not to the agent."""
         return step["step"] in _own(type(self), kind)  # type: ignore[arg-type]  # a class has a hash
 
     def after_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any], value: Json
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep, value: Json
     ) -> None:
         """Process the result ``value`` of an agent's step."""
 
-    def agent_came(self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> bool:
+    def agent_came(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Return whether a heartbeat ends this waiting step of the interface itself."""
         return False
 
     def _run(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome | None:
         if self.owns(kind, step):
             return self._execute(task, step)
@@ -123,7 +123,7 @@ def _own(owner: type[InBand], kind: base.StepKind) -> frozenset[str]:
 # -- one command ------------------------------------------------------------------------------
 
 
-def begin(task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> base.Outcome:
+def begin(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> base.Outcome:
     """Let the agent run a step; a step already started by a dead conductor continues.
 
     :raises errors.AgentUnreachable, errors.AgentRefused: the step was not started.
@@ -149,10 +149,10 @@ def begin(task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> base
     return _wait(task, SOON)
 
 
-def _arguments(task: base.Task, kind: base.StepKind, step: Mapping[str, Any]) -> Json:
+def _arguments(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> Json:
     version = dict(task.manager_version) if task.manager_version else None
     return {
-        "step": {**step, "args": step.get("args") or {}, results.MARK: task.step_id},
+        "step": {**step, "args": steps.arguments(step), results.MARK: task.step_id},
         **about.both(task),
         f"{kind}_version": version,
     }
@@ -265,7 +265,7 @@ def ended(task: base.Task) -> base.Outcome:
     return base.DONE
 
 
-def _end(task: base.Task, step: Mapping[str, Any]) -> base.Outcome:
+def _end(task: base.Task, step: base.StoredStep) -> base.Outcome:
     """End a successful step, by a reboot if the step requests one."""
     if not step.get("reboot_requested"):
         return ended(task)
@@ -309,10 +309,15 @@ def concerns(task: base.Task) -> bool:
     place = WAITING.get(State(task.node.provision_state))
     if place is None:
         return False
-    step = getattr(task.node, place[1])
+    step = _current(task, place[1])
     if not step or step["step"] in step_planning.RESERVED:
         return True
     return isinstance(task.driver.interface(step["interface"]), InBand)
+
+
+def _current(task: base.Task, column: str) -> base.StoredStep | None:
+    step: base.StoredStep | None = getattr(task.node, column)
+    return step
 
 
 def heard(task: base.Task) -> bool:
@@ -323,7 +328,7 @@ def heard(task: base.Task) -> bool:
     if not concerns(task):
         return False
     kind, column = WAITING[State(task.node.provision_state)]
-    step = getattr(task.node, column)
+    step = _current(task, column)
     if not step or step["step"] in step_planning.RESERVED:
         return True
     interface = task.driver.interface(step["interface"])

@@ -9,6 +9,7 @@ from ironic_lite import errors
 from ironic_lite.domain import steps
 from ironic_lite.domain.steps import DONE, Outcome, StepKind
 from ironic_lite.drivers.contract.task import Task
+from ironic_lite.records import StoredStep
 
 
 class Interface:
@@ -55,7 +56,7 @@ class Interface:
 
     # -- steps -------------------------------------------------------------------------------
 
-    def get_clean_steps(self, task: Task) -> list[dict[str, Any]]:
+    def get_clean_steps(self, task: Task) -> list[StoredStep]:
         """Return all clean steps as wire dictionaries, highest priority first.
 
         :raises errors.StepsUnavailable: the list comes from an agent that has not run yet (S1.26).
@@ -64,22 +65,22 @@ class Interface:
         """
         return self._steps(StepKind.CLEAN)
 
-    def get_deploy_steps(self, task: Task) -> list[dict[str, Any]]:
+    def get_deploy_steps(self, task: Task) -> list[StoredStep]:
         """Return all deploy steps as wire dictionaries, highest priority first.
 
         Source: S3.16.
         """
         return self._steps(StepKind.DEPLOY)
 
-    def get_service_steps(self, task: Task) -> list[dict[str, Any]]:
+    def get_service_steps(self, task: Task) -> list[StoredStep]:
         """Return all service steps as wire dictionaries, highest priority first."""
         return self._steps(StepKind.SERVICE)
 
-    def get_verify_steps(self, task: Task) -> list[dict[str, Any]]:
+    def get_verify_steps(self, task: Task) -> list[StoredStep]:
         """Return all verify steps as wire dictionaries, highest priority first."""
         return self._steps(StepKind.VERIFY)
 
-    def execute_clean_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+    def execute_clean_step(self, task: Task, step: StoredStep) -> Outcome | None:
         """Run the named clean step; ``step`` is a wire dictionary, its args become keywords.
 
         :raises errors.CleanStepFailed: or another error of ours: the clean fails with it (S1.19,
@@ -90,7 +91,7 @@ class Interface:
         """
         return self._execute(task, step)
 
-    def execute_deploy_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+    def execute_deploy_step(self, task: Task, step: StoredStep) -> Outcome | None:
         """Run the named deploy step.
 
         :raises errors.DeployStepFailed: or another error of ours: the deploy fails with it.
@@ -99,15 +100,15 @@ class Interface:
         """
         return self._execute(task, step)
 
-    def execute_service_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+    def execute_service_step(self, task: Task, step: StoredStep) -> Outcome | None:
         """Run the named service step."""
         return self._execute(task, step)
 
-    def execute_verify_step(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+    def execute_verify_step(self, task: Task, step: StoredStep) -> Outcome | None:
         """Run the named verify step."""
         return self._execute(task, step)
 
-    def poll_step(self, task: Task, kind: StepKind, step: Mapping[str, Any]) -> Outcome:
+    def poll_step(self, task: Task, kind: StepKind, step: StoredStep) -> Outcome:
         """Check whether a waiting step has ended, after the time of ``wake_after``.
 
         Return WAIT after another ``wake_after`` to be polled again; raise to fail the step.
@@ -115,7 +116,7 @@ class Interface:
         """
         return DONE
 
-    def may_repeat(self, task: Task, kind: StepKind, step: Mapping[str, Any]) -> bool:
+    def may_repeat(self, task: Task, kind: StepKind, step: StoredStep) -> bool:
         """Return whether a step may run again after a conductor died in the middle of it.
 
         Steps marked ``rerunnable`` may. Clean steps may always run again and are not checked.
@@ -125,14 +126,14 @@ class Interface:
         marked = steps.collect(self.kind, self, kind)
         return any(one.rerunnable for one in marked if one.name == step["step"])
 
-    def _steps(self, kind: StepKind) -> list[dict[str, Any]]:
+    def _steps(self, kind: StepKind) -> list[StoredStep]:
         found = steps.collect(self.kind, self, kind)
         found.sort(key=lambda step: -step.priority)
         return [steps.as_driver_dict(step, kind) for step in found]
 
-    def _execute(self, task: Task, step: Mapping[str, Any]) -> Outcome | None:
+    def _execute(self, task: Task, step: StoredStep) -> Outcome | None:
         method = getattr(self, step["step"])
-        outcome: Outcome | None = method(task, **(step.get("args") or {}))
+        outcome: Outcome | None = method(task, **steps.arguments(step))
         return outcome
 
     def unsupported(self, task: Task, extension: str) -> errors.UnsupportedDriverExtension:

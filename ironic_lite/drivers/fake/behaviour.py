@@ -99,7 +99,7 @@ class Ramdisk:
 
     version: str
     at: str | None
-    steps: Mapping[base.StepKind, list[dict[str, Any]]]
+    steps: Mapping[base.StepKind, list[base.StoredStep]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -290,7 +290,7 @@ def _ramdisk(key: str, place: int, entry: object) -> Ramdisk:
     return Ramdisk(_message(key, entry.get("version", str(place + 1))), at, listed)
 
 
-def _listed(key: str, place: str, entry: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def _listed(key: str, place: str, entry: Mapping[str, Any], name: str) -> list[base.StoredStep]:
     given = entry.get(name, [])
     if not isinstance(given, list):
         raise _refuse(key, f"{place}: {_shown(given)} is not a list of steps")

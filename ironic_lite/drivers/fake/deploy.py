@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
@@ -73,7 +71,7 @@ class FakeDeploy(stage.Staged, base.Deploy):
         steps = {each: {stage.MANAGER: some} for each, some in listed.items()}
         return base.AgentReport(steps, {stage.MANAGER: version})
 
-    def get_clean_steps(self, task: base.Task) -> list[dict[str, Any]]:
+    def get_clean_steps(self, task: base.Task) -> list[base.StoredStep]:
         """Return the clean steps.
 
         :raises errors.StepsUnavailable: only an agent knows them (S1.26), as

@@ -124,28 +124,28 @@ class Staged(base.Interface):
         """Return whether the machine has a ramdisk with an agent (driver_info/fake_agent)."""
         return bool(told(task).agent)
 
-    def execute_clean_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_clean_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a clean step.
 
         :raises errors.CleanStepFailed: told to, or an argument is wrong (S1.17).
         """
         return self._play(task, base.StepKind.CLEAN, step)
 
-    def execute_deploy_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_deploy_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a deploy step.
 
         :raises errors.DeployStepFailed: told to, or an argument is wrong (S3.17).
         """
         return self._play(task, base.StepKind.DEPLOY, step)
 
-    def execute_service_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_service_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a service step.
 
         :raises errors.StepFailed: told to, or an argument is wrong.
         """
         return self._play(task, base.StepKind.SERVICE, step)
 
-    def execute_verify_step(self, task: base.Task, step: Mapping[str, Any]) -> base.Outcome | None:
+    def execute_verify_step(self, task: base.Task, step: base.StoredStep) -> base.Outcome | None:
         """Play a verify step, never waiting.
 
         :raises errors.StepFailed: told to.
@@ -153,7 +153,7 @@ class Staged(base.Interface):
         return self._play(task, base.StepKind.VERIFY, step)
 
     def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome:
         """End a waiting step, because its time is over.
 
@@ -162,7 +162,7 @@ class Staged(base.Interface):
         return self._end(task, kind, step) or base.DONE
 
     def _play(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome | None:
         script = told(task)
         time = seconds(script)
@@ -174,7 +174,7 @@ class Staged(base.Interface):
         return self._end(task, kind, step)
 
     def _end(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome | None:
         title = self._title(step)
         meet_agent(task, title)
@@ -189,5 +189,5 @@ class Staged(base.Interface):
             # A step does not know for which list it runs; here it is known.
             raise FAILURES[kind](step=title, reason=why.message) from why
 
-    def _title(self, step: Mapping[str, Any]) -> str:
+    def _title(self, step: base.StoredStep) -> str:
         return f"{self.kind}.{step['step']}"

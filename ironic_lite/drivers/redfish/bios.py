@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
+from ironic_lite.domain import steps
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import attributes, interface
 from ironic_lite.drivers.redfish.bmc import connection, jobs, resources
@@ -88,7 +88,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         return attributes.settings(_values(bios), _registry(task, bios))
 
     def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome:
         """Check whether the machine has applied the sent settings.
 
@@ -117,7 +117,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
         task.wake_after(_interval())
         return base.WAIT
 
-    def _failed(self, task: base.Task, step: Mapping[str, Any], why: str) -> errors.StepFailed:
+    def _failed(self, task: base.Task, step: base.StoredStep, why: str) -> errors.StepFailed:
         task.keep(NOTE, None)
         return errors.StepFailed(step=f"bios.{step['step']}", reason=why)
 
@@ -249,7 +249,7 @@ def _interval() -> float:
 # -- comparing --------------------------------------------------------------------------------
 
 
-def _look(task: base.Task, note: Json, step: Mapping[str, Any], *, late: bool) -> str:
+def _look(task: base.Task, note: Json, step: base.StoredStep, *, late: bool) -> str:
     """Return what differs from the request, empty if nothing does; count boots in ``note``.
 
     :raises errors.StepFailed: the BMC reports that its task failed.
@@ -265,7 +265,7 @@ def _look(task: base.Task, note: Json, step: Mapping[str, Any], *, late: bool) -
     booting = f"the machine has not finished booting within {limit:g} s"
     if step["step"] == "factory_reset":
         return "" if up else booting
-    wanted = arguments.settings(step["args"]["settings"])
+    wanted = arguments.settings(steps.arguments(step)["settings"])
     bios = _bios(task, "apply_configuration")
     wrong = attributes.differing(wanted, _values(bios))
     if wrong:

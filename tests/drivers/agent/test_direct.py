@@ -18,6 +18,12 @@ from tests.support.fake_task import FakeTask
 
 MIB = 1024 * 1024
 DEPLOY = base.StepKind.DEPLOY
+TEAR_DOWN: base.StoredStep = {
+    "step": "tear_down_agent",
+    "interface": "deploy",
+    "priority": 40,
+    "args": {},
+}
 
 
 def _image() -> bytes:
@@ -67,7 +73,7 @@ def _ask_for(task: FakeTask, web: dict[str, bytes], **more: Any) -> None:
 def _run(task: FakeTask, name: str) -> None:
     """Run a step of the interface to its end, as the engine would."""
     deploy = DirectDeploy()
-    step = {"step": name, "interface": "deploy", "priority": 0, "args": {}}
+    step: base.StoredStep = {"step": name, "interface": "deploy", "priority": 0, "args": {}}
     if deploy.execute_deploy_step(task, step) is base.WAIT:
         until(lambda: deploy.poll_step(task, DEPLOY, step) is base.DONE)
 
@@ -128,7 +134,7 @@ def test_a_conductor_that_died_finds_the_image_under_way(
     """What is kept on the node is enough, and so is what the agent knows."""
     _ask_for(task, web)
     deploy = DirectDeploy()
-    step = {"step": "write_image", "interface": "deploy", "priority": 80, "args": {}}
+    step: base.StoredStep = {"step": "write_image", "interface": "deploy", "args": {}}
     assert deploy.execute_deploy_step(task, step) is base.WAIT
     task.keep("agent_command", None)  # the conductor died before it was written down
     assert DirectDeploy().execute_deploy_step(task, step) is base.WAIT
@@ -142,12 +148,11 @@ def test_the_agent_switches_its_machine_off(mortal: tuple[process.Agent, FakeTas
     task.node.power_state = base.POWER_ON
     task.driver.power.set_power_state(task, base.POWER_ON)
     deploy = DirectDeploy()
-    step = {"step": "tear_down_agent", "interface": "deploy", "priority": 40, "args": {}}
-    assert deploy.execute_deploy_step(task, step) is base.WAIT
+    assert deploy.execute_deploy_step(task, TEAR_DOWN) is base.WAIT
     until(lambda: any("poweroff" in call for call in machine.calls()))
-    assert deploy.poll_step(task, DEPLOY, step) is base.WAIT
+    assert deploy.poll_step(task, DEPLOY, TEAR_DOWN) is base.WAIT
     task.driver.power.set_power_state(task, base.POWER_OFF)
-    assert deploy.poll_step(task, DEPLOY, step) is base.DONE
+    assert deploy.poll_step(task, DEPLOY, TEAR_DOWN) is base.DONE
     assert task.agent is None
 
 
@@ -158,8 +163,7 @@ def test_a_ramdisk_that_cannot_be_asked_is_switched_off_hard(
     machine, task = mortal
     task.driver.power.set_power_state(task, base.POWER_ON)
     machine.kill()
-    step = {"step": "tear_down_agent", "interface": "deploy", "priority": 40, "args": {}}
-    assert DirectDeploy().execute_deploy_step(task, step) is base.DONE
+    assert DirectDeploy().execute_deploy_step(task, TEAR_DOWN) is base.DONE
     assert task.driver.power.get_power_state(task) == base.POWER_OFF
 
 
@@ -168,8 +172,7 @@ def test_where_the_agent_must_not_switch_off_it_only_writes_its_memory(
 ) -> None:
     """As driver_info/deploy_forces_oob_reboot says."""
     task.node.driver_info = {"deploy_forces_oob_reboot": True}
-    step = {"step": "tear_down_agent", "interface": "deploy", "priority": 40, "args": {}}
-    assert DirectDeploy().execute_deploy_step(task, step) is base.DONE
+    assert DirectDeploy().execute_deploy_step(task, TEAR_DOWN) is base.DONE
     assert not [call for call in machine.calls() if "poweroff" in call]
 
 
@@ -178,8 +181,7 @@ def test_a_ramdisk_that_stays_on_listens_no_more(mortal: tuple[process.Agent, Fa
     machine, task = mortal
     task.node.disable_power_off = True
     task.driver.power.set_power_state(task, base.POWER_ON)
-    step = {"step": "tear_down_agent", "interface": "deploy", "priority": 40, "args": {}}
-    assert DirectDeploy().execute_deploy_step(task, step) is base.DONE
+    assert DirectDeploy().execute_deploy_step(task, TEAR_DOWN) is base.DONE
     assert task.driver.power.get_power_state(task) == base.POWER_ON
     assert task.agent is None
     until(lambda: any("ip link set" in call and "down" in call for call in machine.calls()))

@@ -74,7 +74,7 @@ def task(
 def _run(task: FakeTask, name: str) -> None:
     """Run a step of the interface to its end, as the engine would."""
     deploy = DirectDeploy()
-    step = {"step": name, "interface": "deploy", "priority": 0, "args": {}}
+    step: base.StoredStep = {"step": name, "interface": "deploy", "priority": 0, "args": {}}
     if deploy.execute_deploy_step(task, step) is base.WAIT:
         until(lambda: deploy.poll_step(task, DEPLOY, step) is base.DONE)
 

@@ -8,7 +8,7 @@ from tests.emulators.agent import process
 from tests.support.fake_task import FakeTask
 
 DEPLOY = base.StepKind.DEPLOY
-LINGER = {"step": "linger", "interface": "deploy", "priority": 0, "args": {}}
+LINGER: base.StoredStep = {"step": "linger", "interface": "deploy", "priority": 0, "args": {}}
 
 
 def test_a_step_that_its_agent_knows_is_not_run_twice(
@@ -48,6 +48,6 @@ def test_a_step_of_an_agent_that_was_started_meanwhile_is_not_run_again(
 def test_a_step_of_the_interface_itself_is_judged_by_its_mark(task: FakeTask) -> None:
     deploy = DirectDeploy()
     for name, again in (("write_image", True), ("no such step", False)):
-        step = {**LINGER, "step": name}
+        step: base.StoredStep = {**LINGER, "step": name}
         task.agent = None
         assert deploy.may_repeat(task, DEPLOY, step) is again

@@ -150,7 +150,7 @@ def test_a_step_for_a_ramdisk_that_boots_waits_for_it_and_may_be_repeated(
     conf: cfg.ConfigOpts,
 ) -> None:
     one = task(power_state=base.POWER_ON)
-    erase = {"step": "erase", "interface": "deploy"}
+    erase: base.StoredStep = {"step": "erase", "interface": "deploy"}
     ramdisk.boot(one)
     one.agent = None
     deploy = one.driver.deploy

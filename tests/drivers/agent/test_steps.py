@@ -17,16 +17,16 @@ from tests.support.fake_task import FakeTask
 
 CLEAN = base.StepKind.CLEAN
 DEPLOY = CustomAgentDeploy()
-LINGER: dict[str, Any] = {"interface": "deploy", "step": "linger", "args": {"flag": "go"}}
-SCRUB: dict[str, Any] = {"interface": "deploy", "step": "scrub", "args": {}}
+LINGER: base.StoredStep = {"interface": "deploy", "step": "linger", "args": {"flag": "go"}}
+SCRUB: base.StoredStep = {"interface": "deploy", "step": "scrub", "args": {}}
 
 
-def ended(task: FakeTask, step: dict[str, Any]) -> base.Outcome:
+def ended(task: FakeTask, step: base.StoredStep) -> base.Outcome:
     found: base.Outcome = until(lambda: _ended(task, step))
     return found
 
 
-def _ended(task: FakeTask, step: dict[str, Any]) -> base.Outcome | None:
+def _ended(task: FakeTask, step: base.StoredStep) -> base.Outcome | None:
     outcome = DEPLOY.poll_step(task, CLEAN, step)
     return outcome if outcome is base.DONE else None
 
@@ -110,7 +110,8 @@ def test_a_reboot_is_written_down_before_it_is_begun(
         task.forget_agent()
 
     monkeypatch.setattr(ramdisk, "boot", boot)
-    agent, renew = task.agent, {"interface": "deploy", "step": "renew", "reboot_requested": True}
+    agent = task.agent
+    renew: base.StoredStep = {"interface": "deploy", "step": "renew", "reboot_requested": True}
     DEPLOY.execute_clean_step(task, renew)
     until(lambda: DEPLOY.poll_step(task, CLEAN, renew) and "boots" in task.recall(steps.COMMAND))
     assert (boots, task.timers[-1]) == ([], 0)

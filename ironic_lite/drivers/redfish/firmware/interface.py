@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.domain import steps
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import interface
 from ironic_lite.drivers.redfish.firmware import updates, versions
@@ -41,7 +41,7 @@ class RedfishFirmware(interface.RedfishInterface, base.Firmware):
         return found
 
     def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome:
         """Continue with the images; see `updates`.
 
@@ -49,7 +49,7 @@ class RedfishFirmware(interface.RedfishInterface, base.Firmware):
         """
         kept = task.recall(NOTE)
         work = updates.Work(**kept) if kept else updates.begin()
-        return _go_on(task, arguments.images(step["args"]["settings"]), work)
+        return _go_on(task, arguments.images(steps.arguments(step)["settings"]), work)
 
 
 def _go_on(task: base.Task, images: list[arguments.Image], work: updates.Work) -> base.Outcome:

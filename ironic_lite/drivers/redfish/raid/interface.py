@@ -104,7 +104,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         return self._start(task, there, _deletions(there), [])
 
     def poll_step(
-        self, task: base.Task, kind: base.StepKind, step: Mapping[str, Any]
+        self, task: base.Task, kind: base.StepKind, step: base.StoredStep
     ) -> base.Outcome:
         """Do the next part of the plan.
 
