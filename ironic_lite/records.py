@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
 
-from ironic_lite.core.json_types import Json, Row
+from ironic_lite.core.json_types import Json, JsonView, Row
 
 
 class Record:
@@ -25,11 +24,11 @@ class Record:
     _changes: Row
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
+    def of(cls, row: JsonView) -> Self:
         """Return the record of a row with all columns."""
         return cls({**row, **{name: row[name] or {} for name in cls.objects}})
 
-    def __init__(self, row: Mapping[str, Any]) -> None:
+    def __init__(self, row: JsonView) -> None:
         object.__setattr__(self, "_row", dict(row))
         object.__setattr__(self, "_changes", {})
 
@@ -249,7 +248,7 @@ class Lease(NamedTuple):
     expires: datetime.datetime | None
 
     @classmethod
-    def seen(cls, row: Mapping[str, Any]) -> Lease | None:
+    def seen(cls, row: JsonView) -> Lease | None:
         """Return the lease in a node's row, None if the node is not locked."""
         token = row["lock_token"]
         return None if token is None else cls(token, row["lock_expires"])

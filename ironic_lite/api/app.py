@@ -10,7 +10,7 @@ exposed. Then add the class to ``controllers.ALL``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pecan
@@ -26,6 +26,7 @@ from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.api.service import Service
 from ironic_lite.api.traffic import limits
 from ironic_lite.api.wire import render, request, routes
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import traits
 from ironic_lite.rpc import notifier
@@ -103,7 +104,7 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
             answer: Iterable[bytes] = super().__call__(environ, start_response)
             return answer
 
-    def find_controller(self, state: Any) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
+    def find_controller(self, state: Any) -> tuple[Callable[..., Any], list[Any], Json]:
         """Return `Root.index`, which answers every request, without Pecan's search.
 
         The search takes a twentieth of the time of a GET.
@@ -118,7 +119,7 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         self,
         controller: Callable[..., Any],
         args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        kwargs: JsonView,
         state: Any,
     ) -> None:
         """Render the result of the controller into the answer.

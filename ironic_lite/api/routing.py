@@ -12,12 +12,12 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from oslo_config import cfg
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors
 from ironic_lite.membership import ring
@@ -42,8 +42,8 @@ class ConductorRouter:
         self._read_at = float("-inf")
         self._roster = Membership(conf.conductor.heartbeat_timeout)
         self._reading = threading.Lock()
-        self._signs: dict[str, Any] = {}
-        self._doubted: dict[str, Any] = {}  # by host: its last heartbeat before it did not answer
+        self._signs: Json = {}
+        self._doubted: Json = {}  # by host: its last heartbeat before it did not answer
 
     def members(self) -> tuple[ring.Member, ...]:
         """Return the living conductors, at most hash_ring_reset_interval seconds old."""
@@ -87,21 +87,21 @@ class ConductorRouter:
         doubted = self._doubted
         return [one for one in able if one.host not in doubted] or able
 
-    def lives(self, row: Mapping[str, Any]) -> bool:
+    def lives(self, row: JsonView) -> bool:
         """Return whether a conductor is alive, by its row as read now.
 
         :param row: with hostname, online and updated_at.
         """
         return self._roster.lives(row)
 
-    def living(self, rows: Iterable[Mapping[str, Any]]) -> tuple[ring.Member, ...]:
+    def living(self, rows: Iterable[JsonView]) -> tuple[ring.Member, ...]:
         """Return the living conductors, by their rows as read now.
 
         :param rows: of ``db.queries.conductors.members``.
         """
         return self._roster.living(rows)
 
-    def owners(self) -> Callable[[Mapping[str, Any]], str | None]:
+    def owners(self) -> Callable[[JsonView], str | None]:
         """Return a function that returns owners, for many nodes at one moment.
 
         Its argument has at least a node's ``uuid``, ``driver`` and ``conductor_group``.
@@ -109,7 +109,7 @@ class ConductorRouter:
         members = self.members()
         able: dict[tuple[str, str], list[ring.Member]] = {}
 
-        def owner(node: Mapping[str, Any]) -> str | None:
+        def owner(node: JsonView) -> str | None:
             driver, group = node["driver"], node["conductor_group"]
             some = able.get((driver, group))
             if some is None:
@@ -123,7 +123,7 @@ class ConductorRouter:
         """Return the host that owns a node (field `conductor`), None without one."""
         return ring.owner(self.members(), group, driver, node_uuid)
 
-    def host_for(self, node: Mapping[str, Any]) -> str:
+    def host_for(self, node: JsonView) -> str:
         """Return the host to call about a node: its owner, or the next on the ring.
 
         :param node: at least its ``uuid``, ``driver`` and ``conductor_group``.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from oslo_config import cfg
 
 from ironic_lite.api.failover import Client, FailoverConductor
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.routing import ConductorRouter
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.rpc import interface
 from ironic_lite.rpc.notifier import Notifier
@@ -29,7 +29,7 @@ class Service:
     notifier: Notifier
     lock_waiters: LockWaiters
 
-    def conductor_of(self, node: Mapping[str, Any]) -> interface.Conductor:
+    def conductor_of(self, node: JsonView) -> interface.Conductor:
         """Return the conductor of a node, or the next one if that received nothing.
 
         :param node: at least its ``uuid``, ``driver`` and ``conductor_group``.

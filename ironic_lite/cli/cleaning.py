@@ -17,7 +17,7 @@ from typing import Any
 from cliff import columns, lister
 from ironicclient import exc
 
-Json = dict[str, Any]
+from ironic_lite.core.json_types import Json
 
 LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,6 @@ import itertools
 import logging
 import operator
 from collections.abc import Iterator
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, failure
@@ -23,6 +22,7 @@ from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.task import Task, Work
 from ironic_lite.core import clock, context
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import fields, states
@@ -140,7 +140,7 @@ class Tasks:
         task.hand_over(work)
         self._hand_over(task, held)
 
-    def _edit(self, seen: Task, lock: dict[str, Any]) -> None:
+    def _edit(self, seen: Task, lock: Json) -> None:
         node, stamp, tries = seen.node, clock.now(), itertools.count()
         values = {**node.changes, **lock, "updated_at": stamp}
 

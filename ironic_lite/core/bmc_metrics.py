@@ -13,9 +13,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the latency buckets, in seconds; one more bucket has no bound."""
@@ -68,7 +68,7 @@ class Counters:
         with self._guard:
             self._retries[kind] += 1
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> Json:
         """Return all counts as JSON, under the names of their metrics.
 
         :returns: ``since`` (ISO 8601, UTC, when counting began), ``bmc_calls_total`` (kind,
@@ -98,7 +98,7 @@ class Counters:
         }
 
 
-def _cumulative(counts: list[int]) -> list[dict[str, Any]]:
+def _cumulative(counts: list[int]) -> list[Json]:
     bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
     sums = [sum(counts[: place + 1]) for place in range(len(counts))]
     return [{"le": bound, "value": value} for bound, value in zip(bounds, sums, strict=True)]

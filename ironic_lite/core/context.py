@@ -6,7 +6,8 @@ import dataclasses
 import logging
 import threading
 import uuid
-from typing import Any
+
+from ironic_lite.core.json_types import Json
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,11 +24,11 @@ class Context:
     roles: tuple[str, ...] = ()
     global_request_id: str | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Return plain JSON types, for the wire between the processes."""
         return {name: getattr(self, name) for name in _FIELDS}
 
-    def logged(self) -> dict[str, Any]:
+    def logged(self) -> Json:
         """Return the values for log formats, under oslo.log's names."""
         return {
             "request_id": self.request_id,
@@ -39,7 +40,7 @@ class Context:
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Context:
+    def from_dict(cls, data: Json) -> Context:
         """Rebuild a context; keys of a newer sender are ignored for mixed versions."""
         kept = {name: data[name] for name in _FIELDS if name in data}
         kept["roles"] = tuple(kept.get("roles") or ())

@@ -6,10 +6,17 @@ type of its own, such as a ``TypedDict`` or a record.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 Json = dict[str, Any]
 """A JSON object: values are None, bool, int, float, str, lists and objects of these."""
 
+JsonView = Mapping[str, Any]
+"""A JSON object that is only read."""
+
 Row = dict[str, Any]
 """A database row, column -> value."""
+
+RowView = Mapping[str, Any]
+"""A database row that is only read."""

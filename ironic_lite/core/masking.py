@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
+from ironic_lite.core.json_types import Json
+
 MASK = "******"
 
 _SECRET = re.compile(
@@ -107,9 +109,9 @@ def _secret_to_strangers(name: str) -> bool:
     return secret(name) or _SECRET_TO_STRANGERS.search(name) is not None
 
 
-def _mask_object(value: dict[str, Any]) -> dict[str, Any]:
+def _mask_object(value: Json) -> Json:
     """Mask one object; it copies late because lists of nodes spend most time here."""
-    shown: dict[str, Any] | None = None
+    shown: Json | None = None
     new: Any
     for key, held in value.items():
         if secret(key) or (key == "value" and _names_secret(value)):
@@ -126,7 +128,7 @@ def _mask_object(value: dict[str, Any]) -> dict[str, Any]:
     return value if shown is None else shown
 
 
-def _names_secret(value: dict[str, Any]) -> bool:
+def _names_secret(value: Json) -> bool:
     """Return whether an object sets a value under a secret name or path.
 
     It is a setting, ``{"name": ..., "value": ...}``, or a write, ``{"path": ..., "value": ...}``.
@@ -135,7 +137,7 @@ def _names_secret(value: dict[str, Any]) -> bool:
     return (isinstance(name, str) and secret(name)) or (isinstance(path, str) and secret(path))
 
 
-def _names(value: dict[str, Any]) -> tuple[Any, Any]:
+def _names(value: Json) -> tuple[Any, Any]:
     """Return the name or path that decides whether a setting's value is secret."""
     return value.get("name"), value.get("path")
 
@@ -190,7 +192,7 @@ def restore(name: str, given: Any, stored: Any) -> Any:
     return stored if isinstance(given, str) and given == mask(stored) else given
 
 
-def _restored(name: str, key: str, around: dict[str, Any], known: dict[str, Any]) -> Any:
+def _restored(name: str, key: str, around: Json, known: Json) -> Any:
     given, stored = around[key], known.get(key)
     if stored is None:
         return given

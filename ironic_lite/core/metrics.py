@@ -17,7 +17,8 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-Json = dict[str, Any]
+from ironic_lite.core.json_types import Json
+
 Key = tuple[str, ...]
 
 _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.demo.client import Client
 from ironic_lite.domain import states
 from ironic_lite.domain.states import State
@@ -26,7 +26,7 @@ class Leg:
 
     verb: str
     goal: State
-    more: dict[str, Any] = dataclasses.field(default_factory=dict)
+    more: Json = dataclasses.field(default_factory=dict)
 
 
 STEPS = [
@@ -70,7 +70,7 @@ class Traveller:
         """True if all verbs are done."""
         return self.done == len(LEGS)
 
-    def look(self, node: dict[str, Any]) -> bool:
+    def look(self, node: Json) -> bool:
         """Store the values of the API; return whether they have changed."""
         self.seconds = time.monotonic() - self._began
         state, power = node["provision_state"], node["power_state"]
@@ -82,7 +82,7 @@ class Traveller:
         self.state, self.power, self.step = state, power, step
         return news
 
-    def check(self, node: dict[str, Any]) -> None:
+    def check(self, node: Json) -> None:
         """Raise JourneyError if the machine failed."""
         # A machine that fails verification returns to its former state.
         fallen = self._asked and self.state == State.ENROLL

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import enum
 import random
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.domain.states import PATCHABLE_IN_TRANSITION
 from ironic_lite.domain.states import State as NodeState
-
-Row = Mapping[str, Any]
 
 
 class State(enum.StrEnum):
@@ -67,7 +66,7 @@ def order(offers: Iterable[Offer], name: str | None, chance: random.Random) -> l
     return sorted(shuffled, key=lambda one: (name is None or one.name != name, one.traits))
 
 
-def why_none(wanted: Row, left: Tally) -> str:
+def why_none(wanted: RowView, left: Tally) -> str:
     """Return the error text of an allocation without a suitable node.
 
     :param wanted: uuid, resource_class, traits, candidate_nodes and owner of the allocation.
@@ -88,7 +87,7 @@ def why_none(wanted: Row, left: Tally) -> str:
     return failed(wanted, why)
 
 
-def _whose(wanted: Row) -> str:
+def _whose(wanted: RowView) -> str:
     among = []
     if wanted["candidate_nodes"]:
         among.append("a candidate")
@@ -97,19 +96,19 @@ def _whose(wanted: Row) -> str:
     return " and ".join(among)
 
 
-def why_locked(wanted: Row, count: int) -> str:
+def why_locked(wanted: RowView, count: int) -> str:
     """Return the error text for nodes that were locked at each try."""
     return failed(
         wanted, f"could not reserve any of {count} suitable nodes: all of them are locked"
     )
 
 
-def failed(wanted: Row, why: str) -> str:
+def failed(wanted: RowView, why: str) -> str:
     """Return ``last_error`` of an allocation that found no node."""
     return f"Failed to process allocation {wanted['uuid']}: {why}."
 
 
-def taken(node: Row, allocation: Row) -> dict[str, Any]:
+def taken(node: RowView, allocation: RowView) -> Json:
     """Return the columns of a node taken by an allocation.
 
     :param node: at least its ``instance_info``.
@@ -123,7 +122,7 @@ def taken(node: Row, allocation: Row) -> dict[str, Any]:
     }
 
 
-def freed(node: Row) -> dict[str, Any]:
+def freed(node: RowView) -> Json:
     """Return the columns of a node that its allocation leaves.
 
     :param node: at least its ``instance_info``.
@@ -132,7 +131,7 @@ def freed(node: Row) -> dict[str, Any]:
     return {"instance_uuid": None, "allocation_uuid": None, "instance_info": info}
 
 
-def check_removable(node: Row) -> None:
+def check_removable(node: RowView) -> None:
     """Refuse to remove the allocation of a node in use, except in maintenance.
 
     :param node: uuid, provision_state, target_provision_state, maintenance.
@@ -149,7 +148,7 @@ def check_removable(node: Row) -> None:
     raise errors.Conflict(node=node["uuid"], reason=reason)
 
 
-def check_backfill(node: Row, wanted: Row) -> None:
+def check_backfill(node: RowView, wanted: RowView) -> None:
     """Refuse an allocation for a node in use, if the two do not match.
 
     :param node: uuid, provision_state, resource_class, instance_uuid, allocation_uuid, traits.

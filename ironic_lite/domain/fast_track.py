@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 
 KEY = "fast_track"
 """Key in driver_info that decides for a node."""
@@ -16,7 +17,7 @@ _WORDS: Mapping[str, bool] = {
 }
 
 
-def wanted(driver_info: Mapping[str, Any], default: bool) -> bool:
+def wanted(driver_info: JsonView, default: bool) -> bool:
     """Return whether a node uses fast track.
 
     :param default: ``[deploy]fast_track``.
@@ -24,7 +25,7 @@ def wanted(driver_info: Mapping[str, Any], default: bool) -> bool:
     return default if (found := _read(driver_info.get(KEY))) is None else found
 
 
-def check(driver_info: Mapping[str, Any]) -> None:
+def check(driver_info: JsonView) -> None:
     """Refuse a value other than a boolean.
 
     :raises errors.InvalidParameter: naming ``driver_info/fast_track``.

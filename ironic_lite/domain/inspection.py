@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import capabilities, lldp, root_device
-
-Json = dict[str, Any]
 
 ADD_PORTS = ("all", "active", "pxe", "disabled")
 """Network cards that become ports: all, with an IP address, the booting one, none."""
@@ -39,7 +38,7 @@ class Case:
     devices: ``{(vendor, product): name}``, each of four hexadecimal digits.
     """
 
-    inventory: Mapping[str, Any]
+    inventory: JsonView
     plugin_data: Json
     properties: Json
     add_ports: str = "pxe"
@@ -105,19 +104,19 @@ def _check_cards(cards: Any) -> None:
             raise errors.InvalidParameter(path=path, reason="must be text")
 
 
-def addresses(inventory: Mapping[str, Any]) -> list[str]:
+def addresses(inventory: JsonView) -> list[str]:
     """Return the MAC addresses of an inventory in the form of ports."""
     cards = inventory.get("interfaces") or ()
     return [mac for card in cards if (mac := address(card.get("mac_address"))) is not None]
 
 
-def bmc_addresses(inventory: Mapping[str, Any]) -> frozenset[str]:
+def bmc_addresses(inventory: JsonView) -> frozenset[str]:
     """Return the IP addresses of the machine's BMC, in their shortest form."""
     told = (_ip(inventory.get(name)) for name in ("bmc_address", "bmc_v6address"))
     return frozenset(str(one) for one in told if one is not None and not one.is_unspecified)
 
 
-def lacking(properties: Mapping[str, Any], wanted: Sequence[str]) -> list[str]:
+def lacking(properties: JsonView, wanted: Sequence[str]) -> list[str]:
     """Return the wanted properties that a machine does not have; 0 counts as missing."""
     return [name for name in wanted if properties.get(name) in (None, "")]
 
@@ -130,7 +129,7 @@ def address(value: Any) -> str | None:
     return found if _MAC.fullmatch(found) and found not in _NO_MACS else None
 
 
-def boots_from(inventory: Mapping[str, Any]) -> str | None:
+def boots_from(inventory: JsonView) -> str | None:
     """Return the address of the card that the machine has booted from.
 
     pxelinux puts the kind of hardware before it.
@@ -328,7 +327,7 @@ def _parse_lldp(case: Case) -> None:
     case.plugin_data["parsed_lldp"] = {name: told for name, told in found.items() if told}
 
 
-def _part(inventory: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _part(inventory: JsonView, name: str) -> JsonView:
     found = inventory.get(name)
     return found if isinstance(found, dict) else {}
 

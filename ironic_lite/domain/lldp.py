@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-Json = dict[str, Any]
+from ironic_lite.core.json_types import Json
 
 _ORGANIZATION = 127
 _MOST = 1000  # TLVs: more than fit into a frame of 1500 octets, each has two at least

@@ -10,15 +10,14 @@ Source: S5.29.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.domain import fields, states
 from ironic_lite.domain.fields import Field, Type
 from ironic_lite.domain.states import Kind, State
-
-Row = Mapping[str, Any]
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 """Levels, least severe first."""
@@ -217,7 +216,7 @@ _MAINTENANCE = frozenset({"maintenance", "maintenance_reason", "fault"})
 _MOVING = states.of_kind(Kind.BUSY, Kind.WAIT)
 
 
-def rule(event: Row, beside: Sequence[Row] = ()) -> Rule | None:
+def rule(event: RowView, beside: Sequence[RowView] = ()) -> Rule | None:
     """Return the rule of an event; None for an unknown kind.
 
     :param event: a row for ``db.queries.events.add``.
@@ -226,7 +225,7 @@ def rule(event: Row, beside: Sequence[Row] = ()) -> Rule | None:
     return _RULES.get((event["kind"], _case(event, beside)))
 
 
-def _case(event: Row, beside: Sequence[Row]) -> str | None:
+def _case(event: RowView, beside: Sequence[RowView]) -> str | None:
     """Return the case of an event, as rows of one kind can have several meanings."""
     if event["kind"] == "node_updated":
         changed = set((event.get("data") or {}).get("fields", ()))
@@ -241,7 +240,7 @@ def _case(event: Row, beside: Sequence[Row]) -> str | None:
     return "changed in a run" if event["run_uuid"] and event["before"] else "found"
 
 
-def _status(event: Row) -> str:
+def _status(event: RowView) -> str:
     """Return the end of a move's event type, by its source and destination."""
     if event["event"] == "fail":
         return "error"
@@ -262,15 +261,15 @@ class Notification:
     event_type: str
     level: str
     shape: Shape
-    about: Row
-    more: Row
+    about: RowView
+    more: RowView
 
     @property
     def lacks_traits(self) -> bool:
         """True if the payload shows traits that ``about`` does not have."""
         return "traits" in self.shape.names and "traits" not in self.about
 
-    def payload(self, traits: Sequence[str] | None = None) -> dict[str, Any]:
+    def payload(self, traits: Sequence[str] | None = None) -> Json:
         """Return the versioned object as plain JSON types, secrets masked.
 
         :param traits: of the node, where ``about`` lacks them; None if unknown.
@@ -287,7 +286,7 @@ class Notification:
 
 
 def of(
-    events: Sequence[Row], about: Row, *, previous_target: str | None = None
+    events: Sequence[RowView], about: RowView, *, previous_target: str | None = None
 ) -> list[Notification]:
     """Return the notifications of the events of one commit.
 
@@ -313,7 +312,7 @@ def of(
     return found
 
 
-def _more(shape: Shape, event: Row, previous_target: str | None) -> Row:
+def _more(shape: Shape, event: RowView, previous_target: str | None) -> RowView:
     values = {
         "event": event.get("event"),
         "previous_provision_state": event.get("before"),

@@ -8,10 +8,11 @@ import these names from ``ironic_lite.drivers.base``.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 VERBS: Final = ("GET", "POST", "PUT", "DELETE", "PATCH")
@@ -25,7 +26,7 @@ class Call:
     """One call: its HTTP method in capitals, and the JSON object of its body or {}."""
 
     verb: str
-    info: Mapping[str, Any]
+    info: JsonView
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

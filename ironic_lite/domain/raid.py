@@ -12,11 +12,10 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import capabilities
 from ironic_lite.domain.steps import Arg
 from ironic_lite.errors import unicode_text
-
-Json = dict[str, Any]
 
 LEVELS = ("JBOD", "0", "1", "2", "5", "6", "1+0", "5+0", "6+0")
 DISK_TYPES = ("hdd", "ssd")
@@ -297,7 +296,7 @@ def built(disks: Sequence[Json]) -> Json:
     }
 
 
-def described(known: Mapping[str, Any], disks: Sequence[Json], before: Sequence[Json] = ()) -> Json:
+def described(known: JsonView, disks: Sequence[Json], before: Sequence[Json] = ()) -> Json:
     """Return a node's properties with these logical disks.
 
     The root volume gives ``local_gb``, the capability ``raid_level`` and, from its

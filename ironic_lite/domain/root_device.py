@@ -6,10 +6,10 @@ oslo.utils, such as ``">= 100"`` or ``"s!= nvme0"``; without an operator, a hint
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-Json = dict[str, Any]
+from ironic_lite.core.json_types import Json, JsonView
 
 GIB = 1024**3
 
@@ -24,7 +24,7 @@ _OPERATORS = (
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
 
-def matching(disks: Any, hints: Mapping[str, Any]) -> Json | None:
+def matching(disks: Any, hints: JsonView) -> Json | None:
     """Return the first disk that matches all hints, None without one.
 
     :param disks: of an inventory, sizes in bytes; ``size`` in hints is in GiB.

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.records import StoredStep
 
 TRAITS_SINCE = 112
 """The version before which a runbook's name was its only trait."""
 
 
-def check(
-    book: Mapping[str, Any], node_uuid: str, node_traits: Collection[str], version: int
-) -> None:
+def check(book: JsonView, node_uuid: str, node_traits: Collection[str], version: int) -> None:
     """Refuse a runbook on a node that it is not approved for.
 
     :param book: uuid, name and traits of the runbook.
@@ -37,7 +35,7 @@ def check(
     raise errors.InvalidParameter(path="runbook", reason=reason)
 
 
-def steps(book: Mapping[str, Any]) -> list[StoredStep]:
+def steps(book: JsonView) -> list[StoredStep]:
     """Return the steps of a runbook as a request would list them, by their ``order``.
 
     Steps of the same order stay as they are listed.

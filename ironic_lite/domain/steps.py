@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from ironic_lite import errors
-from ironic_lite.core.json_types import Json
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.errors import unicode_text
 from ironic_lite.records import StepsByInterface, StoredStep
 
@@ -81,9 +81,9 @@ class Step:
     abortable: bool = False
     argsinfo: Mapping[str, Arg] | None = None
     requires_ramdisk: bool = True
-    args: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    args: JsonView = dataclasses.field(default_factory=dict)
     rerunnable: bool = False
-    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    extra: JsonView = dataclasses.field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -98,8 +98,8 @@ def clean_step(
     *,
     priority: Priority,
     abortable: bool = False,
-    argsinfo: Mapping[str, Any] | None = None,
-    args: Sequence[Mapping[str, Any]] | None = None,
+    argsinfo: JsonView | None = None,
+    args: Sequence[JsonView] | None = None,
     requires_ramdisk: bool = True,
 ) -> Callable[[Method], Method]:
     """Mark a method as a clean step.
@@ -126,7 +126,7 @@ def deploy_step(
     *,
     priority: int,
     abortable: bool = True,
-    argsinfo: Mapping[str, Any] | None = None,
+    argsinfo: JsonView | None = None,
     rerunnable: bool = False,
 ) -> Callable[[Method], Method]:
     """Mark a method as a deploy step; ``priority`` is an int >= 0.
@@ -146,7 +146,7 @@ def service_step(
     *,
     priority: int | None = None,
     abortable: bool = False,
-    argsinfo: Mapping[str, Any] | None = None,
+    argsinfo: JsonView | None = None,
     requires_ramdisk: bool = True,
     rerunnable: bool = False,
 ) -> Callable[[Method], Method]:
@@ -301,7 +301,7 @@ def as_driver_dict(step: Step, kind: StepKind) -> StoredStep:
     return cast(StoredStep, shown)
 
 
-def as_offer(step: Step) -> dict[str, Any]:
+def as_offer(step: Step) -> Json:
     """Return a step as GET .../cleaning/steps shows it.
 
     Source: S1.24.
@@ -339,7 +339,7 @@ _STEERING = frozenset(
 )
 
 
-def from_agent(listed: Mapping[str, Any]) -> StepsByInterface:
+def from_agent(listed: JsonView) -> StepsByInterface:
     """Return an agent's steps by interface, with all facts filled in.
 
     Other keys are kept, except those by which an operator's list controls the engine.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 
 
@@ -44,5 +45,5 @@ def silent(driver: base.Driver, why: str) -> base.Driver:
 
     :param why: reason in the error that each call raises.
     """
-    parts: dict[str, Any] = {kind: Missing(kind, why) for kind in base.KINDS}
+    parts: Json = {kind: Missing(kind, why) for kind in base.KINDS}
     return base.Driver(hardware_type=driver.hardware_type, **parts)

@@ -10,10 +10,10 @@ import re
 import reprlib
 import urllib.parse
 from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain.steps import Arg
 from ironic_lite.errors import unicode_text
 
@@ -62,12 +62,12 @@ class Image:
         return text
 
 
-def settings(given: object) -> dict[str, Any]:
+def settings(given: object) -> Json:
     """Return a list of settings as name -> value; a later entry wins.
 
     :raises errors.InvalidParameter: naming ``settings/<position>``.
     """
-    found: dict[str, Any] = {}
+    found: Json = {}
     for position, entry in enumerate(_entries(given, "name and value")):
         path = f"settings/{position}"
         if set(entry) != {"name", "value"}:
@@ -89,7 +89,7 @@ def images(given: object) -> list[Image]:
     ]
 
 
-def _entries(given: object, what: str) -> list[dict[str, Any]]:
+def _entries(given: object, what: str) -> list[Json]:
     if not isinstance(given, list) or not given:
         raise _refuse("settings", f"must be a list of at least one dictionary with {what}")
     for position, entry in enumerate(given):
@@ -98,7 +98,7 @@ def _entries(given: object, what: str) -> list[dict[str, Any]]:
     return given
 
 
-def _image(path: str, entry: Mapping[str, Any]) -> Image:
+def _image(path: str, entry: JsonView) -> Image:
     missing = [key for key in ("component", "url") if key not in entry]
     if missing:
         raise _refuse(f"{path}/{missing[0]}", "is required")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import abc
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 
 NOTE = "bmc_reset"
@@ -80,7 +80,7 @@ class RestartingManagement(base.Management, abc.ABC):
         return base.DONE
 
 
-def _look_again(task: base.Task, known: dict[str, Any]) -> base.Outcome:
+def _look_again(task: base.Task, known: Json) -> base.Outcome:
     task.keep(NOTE, known)
     task.wake_after(PAUSE)
     return base.WAIT

@@ -19,6 +19,7 @@ from stevedore import named
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.drivers import absent_interface, base
 from ironic_lite.drivers.interface_selection import Choice, choice
@@ -121,7 +122,7 @@ class Registry:
         self,
         hardware_type: str,
         interfaces: Mapping[str, str | None],
-        overrides: Mapping[str, Any] | None = None,
+        overrides: JsonView | None = None,
     ) -> base.Driver:
         """Return the driver of a node; the same names give the same object, without a search.
 
@@ -138,7 +139,7 @@ class Registry:
             return self._drivers[key]
         except (KeyError, TypeError):  # TypeError: a dictionary instead of a name
             names = self.resolve(hardware_type, interfaces, overrides)
-        parts: dict[str, Any] = {kind: self.interfaces[kind][name] for kind, name in names.items()}
+        parts: Json = {kind: self.interfaces[kind][name] for kind, name in names.items()}
         # Two threads may both get here, but their drivers are equivalent.
         return self._drivers.setdefault(key, base.Driver(hardware_type=hardware_type, **parts))
 
@@ -146,14 +147,14 @@ class Registry:
         self,
         hardware_type: str,
         interfaces: Mapping[str, str | None],
-        overrides: Mapping[str, Any] | None = None,
+        overrides: JsonView | None = None,
     ) -> base.Driver:
         """Return the available part of a driver that ``driver_for`` refuses, to clean up a node.
 
         Parameters are those of ``driver_for``. A missing interface refuses all calls.
         """
         given = overrides or {}
-        parts: dict[str, Any] = {}
+        parts: Json = {}
         for kind, field in _FIELDS:
             try:
                 self._known(hardware_type)
@@ -167,7 +168,7 @@ class Registry:
         self,
         hardware_type: str,
         wanted: Mapping[str, str | None],
-        overrides: Mapping[str, Any] | None = None,
+        overrides: JsonView | None = None,
     ) -> dict[str, str]:
         """Return the interface name of every kind, defaults filled in.
 
@@ -195,7 +196,7 @@ class Registry:
         self._known(hardware_type)
         return self.interfaces[kind][self._name(hardware_type, kind, None)]
 
-    def check(self, names: Mapping[str, str], driver_info: Mapping[str, Any]) -> None:
+    def check(self, names: Mapping[str, str], driver_info: JsonView) -> None:
         """Reject invalid values in ``driver_info``; ``names`` is the result of ``resolve``.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
@@ -212,7 +213,7 @@ class Registry:
                 except Exception:  # drivers may raise anything
                     LOG.exception("The %s interface %s could not be closed", kind, name)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """Return this conductor's rows of the table ``hardware_interfaces``."""
         return [
             {

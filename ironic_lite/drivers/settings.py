@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,15 +25,13 @@ class Field:
 Fields = Mapping[str, Field]
 
 
-def absent(driver_info: Mapping[str, Any], name: str) -> bool:
+def absent(driver_info: JsonView, name: str) -> bool:
     """Return whether a key has no value; null and the empty string count as no value."""
     value = driver_info.get(name)
     return value is None or value == ""
 
 
-def values(
-    fields: Fields, driver_info: Mapping[str, Any], where: str = "driver_info"
-) -> dict[str, Any]:
+def values(fields: Fields, driver_info: JsonView, where: str = "driver_info") -> Json:
     """Return key -> parsed value, for each key of the table that has a value.
 
     :param where: the node field that the mapping comes from.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from ironic_lite import errors, records
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.records import Port, Portgroup
 
 Card = Port | Portgroup
@@ -26,7 +26,7 @@ def find(cards: Sequence[Card], vif_id: str) -> Card | None:
 
 
 def choose(
-    vif: Mapping[str, Any],
+    vif: JsonView,
     ports: Sequence[Port],
     groups: Sequence[Portgroup],
     networks: Collection[str] = (),
@@ -72,7 +72,7 @@ def _free(ports: Sequence[Port], groups: Sequence[Portgroup]) -> list[Card]:
     return [*alone, *together]
 
 
-def _meant(card: Card, vif: Mapping[str, Any]) -> bool:
+def _meant(card: Card, vif: JsonView) -> bool:
     wanted = vif.get("port_uuid") or vif.get("portgroup_uuid")
     return wanted is None or card.uuid == wanted
 

@@ -26,10 +26,11 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ironic_lite import errors
 from ironic_lite.core import config, networks
+from ironic_lite.core.json_types import Json
 from ironic_lite.images import checksums, once, reach, sources
 
 CONNECT_SECONDS, SILENCE_SECONDS = 10.0, 60.0
@@ -229,7 +230,7 @@ def _store(
     file: pathlib.Path,
     known_by: checksums.Checksum | None,
 ) -> None:
-    tags: dict[str, Any] = {n: answer.headers[n] for n in _TAGS if n in answer.headers}
+    tags: Json = {n: answer.headers[n] for n in _TAGS if n in answer.headers}
     tags[_ADDRESS] = _hash(source.url)
     with _room(file):
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

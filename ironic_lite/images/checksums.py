@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 
 LENGTHS: Mapping[str, int] = {"sha512": 128, "sha256": 64, "md5": 32}
 """Hexadecimal digits of each kind, which identify a bare checksum as in the agent."""
@@ -80,7 +81,7 @@ def listed(text: str, name: str) -> str | None:
     return None
 
 
-def wanted(info: Mapping[str, Any], where: str = "instance_info") -> tuple[str | None, str] | None:
+def wanted(info: JsonView, where: str = "instance_info") -> tuple[str | None, str] | None:
     """Return ``(algorithm or None, digits or URL)`` of an instance's settings.
 
     None without a checksum. ``image_os_hash_algo`` with ``image_os_hash_value`` goes before

@@ -20,9 +20,8 @@ import orjson
 import pycdlib
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.images import sources
-
-Json = dict[str, Any]
 
 LABEL = "config-2"
 """The label by which cloud-init and similar programs find the drive."""
@@ -56,7 +55,7 @@ def check(given: Any) -> sources.Source | None:
     return None
 
 
-def _check_object(given: Mapping[str, Any]) -> None:
+def _check_object(given: JsonView) -> None:
     unknown = sorted(set(given) - {*_OBJECTS, "user_data"})
     if unknown:
         raise _wrong(
@@ -102,13 +101,13 @@ def _wrong(reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=PATH, reason=reason)
 
 
-def build(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> str:
+def build(drive: JsonView, *, uuid: str, name: str | None = None) -> str:
     """Return the drive that a JSON object describes, as gzip in base64; see `made`."""
     image = made(drive, uuid=uuid, name=name)
     return base64.b64encode(gzip.compress(image, mtime=0)).decode()
 
 
-def made(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> bytes:
+def made(drive: JsonView, *, uuid: str, name: str | None = None) -> bytes:
     """Return the file system that a JSON object describes.
 
     :param drive: ``meta_data``, ``network_data``, ``vendor_data`` (objects) and ``user_data``
@@ -123,7 +122,7 @@ def made(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> byt
     return image
 
 
-def files(drive: Mapping[str, Any], *, uuid: str, name: str | None = None) -> Mapping[str, bytes]:
+def files(drive: JsonView, *, uuid: str, name: str | None = None) -> Mapping[str, bytes]:
     """Return the content of the drive: path below its root -> content."""
     meta = {"uuid": uuid, **({"name": name} if name else {}), **(drive.get("meta_data") or {})}
     found = {"meta_data.json": orjson.dumps(meta)}

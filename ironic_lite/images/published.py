@@ -14,11 +14,12 @@ import secrets
 import shutil
 import tempfile
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import JsonView
 
 _NAME_BYTES = 16
 MEDIA, IMAGES = "media", "images"
@@ -56,7 +57,7 @@ def reached(place: pathlib.Path) -> pathlib.Path:
     return place
 
 
-def url(name: str, driver_info: Mapping[str, Any] | None = None) -> str:
+def url(name: str, driver_info: JsonView | None = None) -> str:
     """Return the URL of a file.
 
     :param name: its path below `root`.
@@ -66,7 +67,7 @@ def url(name: str, driver_info: Mapping[str, Any] | None = None) -> str:
     return f"{base(driver_info)}/{name}"
 
 
-def base(driver_info: Mapping[str, Any] | None = None) -> str:
+def base(driver_info: JsonView | None = None) -> str:
     """Return the URL of `root`, see `url`."""
     conf = config.CONF.deploy
     found = conf.http_url or own_url(conf)

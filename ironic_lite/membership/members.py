@@ -9,14 +9,12 @@ heartbeat, or until the timeout has passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import RowView
 from ironic_lite.membership import ring
 from ironic_lite.membership.liveness import FailureDetector
-
-Row = Mapping[str, Any]
 
 
 class Membership:
@@ -29,7 +27,7 @@ class Membership:
         self._timeout = timeout
         self._pulses = FailureDetector(timeout)
 
-    def lives(self, row: Row) -> bool:
+    def lives(self, row: RowView) -> bool:
         """Check a conductor's row and return whether the conductor is alive.
 
         :param row: with hostname, online and updated_at.
@@ -44,7 +42,7 @@ class Membership:
         """Record that the database did not answer; this time is no conductor's silence."""
         self._pulses.blind()
 
-    def living(self, rows: Iterable[Row]) -> tuple[ring.Member, ...]:
+    def living(self, rows: Iterable[RowView]) -> tuple[ring.Member, ...]:
         """Return the living conductors, for the ring.
 
         :param rows: of ``db.queries.conductors.members``.
@@ -52,7 +50,7 @@ class Membership:
         return members(row for row in rows if self.lives(row))
 
 
-def members(rows: Iterable[Row]) -> tuple[ring.Member, ...]:
+def members(rows: Iterable[RowView]) -> tuple[ring.Member, ...]:
     """Return conductors as members of the ring, dead or alive."""
     return tuple(
         ring.Member(row["hostname"], row["conductor_group"], frozenset(row["hardware_types"]))

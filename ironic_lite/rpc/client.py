@@ -20,6 +20,7 @@ import oslo_messaging
 from ironic_lite import errors
 from ironic_lite.core import clock, config, metrics
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import encoding, failures, interface, opening, pins
 from ironic_lite.rpc import transport as transports
 from ironic_lite.rpc.deadlines import deadlines, send_limit
@@ -173,7 +174,7 @@ class Client:
         return found
 
     def _until_begun(
-        self, monitored: Any, limit: float, context: Context, method: str, args: dict[str, Any]
+        self, monitored: Any, limit: float, context: Context, method: str, args: Json
     ) -> Any:
         """Call a conductor behind a broker; repeat the call if the conductor asks."""
         watch, asked, host = metrics.Watch(), None, monitored.target.server
@@ -193,7 +194,7 @@ class Client:
         raise errors.NoConductor(text, host=who, reason=f"{method} was not begun")
 
     def _tell(
-        self, prepared: Any, host: str | None, method: str, context: Context, args: dict[str, Any]
+        self, prepared: Any, host: str | None, method: str, context: Context, args: Json
     ) -> None:
         args = pins.fitted(method, args, self._pin)
         try:
@@ -210,7 +211,7 @@ class Client:
             first.wait()
             self._opening = None
 
-    def _checked_size(self, args: dict[str, Any], limit: int) -> int:
+    def _checked_size(self, args: Json, limit: int) -> int:
         """Refuse a message over the limit, for which a broker would close the channel."""
         size = len(encoding.dumps(args))
         if size > limit:

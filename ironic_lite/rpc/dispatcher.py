@@ -20,6 +20,7 @@ from ironic_lite import errors
 from ironic_lite.core import context as contexts
 from ironic_lite.core import metrics
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import failures
 from ironic_lite.rpc.deadlines.admission import Admission
 from ironic_lite.rpc.deadlines.call_keepalives import CallKeepalives
@@ -77,7 +78,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
         """Stop sending keepalives to callers."""
         self._signs.end()
 
-    def _found(self, message: dict[str, Any]) -> tuple[str, Callable[..., Any]]:
+    def _found(self, message: Json) -> tuple[str, Callable[..., Any]]:
         name = str(message.get("method"))
         method = None if name.startswith("_") else getattr(self._endpoint, name, None)
         if not callable(method):
@@ -86,7 +87,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
         return name, method
 
     def _carry_out(
-        self, name: str, method: Callable[..., Any], context: Context, arguments: dict[str, Any]
+        self, name: str, method: Callable[..., Any], context: Context, arguments: Json
     ) -> Any:
         ticket, watch, outcome = next(self._tickets), metrics.Watch(), "fault"
         self._running[ticket] = name
@@ -135,7 +136,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
 _NOTHING: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
 
 
-def _fits(method: Callable[..., Any], context: Context, arguments: dict[str, Any]) -> bool:
+def _fits(method: Callable[..., Any], context: Context, arguments: Json) -> bool:
     try:
         inspect.signature(method).bind(context, **arguments)
     except TypeError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import encoding
 
 
@@ -33,7 +34,7 @@ class Again(Exception):
 
     def __init__(self, *, host: str, at: float) -> None:
         super().__init__()
-        self.kwargs: dict[str, Any] = {"host": host, "at": at}
+        self.kwargs: Json = {"host": host, "at": at}
 
     def __str__(self) -> str:
         return "nothing was begun, as the caller may have given up"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.records import StoredStep
 
 WRONG_TOKEN = "is not this node's token"
@@ -63,8 +64,6 @@ TOPIC = "ironic_lite.conductor"
 EXCHANGE = "ironic_lite"
 
 CASTS = frozenset({"continue_node_clean", "continue_node_deploy", "continue_node_service"})
-
-Json = dict[str, Any]
 
 
 class Conductor(Protocol):

@@ -16,8 +16,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import oslo_messaging
 from oslo_config import cfg
@@ -25,6 +25,7 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.domain import notifications
 from ironic_lite.domain.notifications import Notification
 from ironic_lite.rpc import send_failures, transport
@@ -38,7 +39,6 @@ GROUP = "oslo_messaging_notifications"
 _LONGEST_PAUSE = 30.0  # seconds between two retries while a broker is away; the first is 1
 _LAST_WORDS = 2.0  # seconds that a stopping process spends on waiting notifications
 
-Row = Mapping[str, Any]
 Traits = Callable[[str], Sequence[str]]
 
 
@@ -50,7 +50,12 @@ class Notifier(Protocol):
         """True if notifications are sent; if not, `tell` needs no data."""
 
     def tell(
-        self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
+        self,
+        who: Context,
+        events: Sequence[RowView],
+        about: RowView,
+        *,
+        previous_target: str | None = None,
     ) -> None:
         """Report events that were committed together; returns at once and raises nothing.
 
@@ -68,7 +73,7 @@ class Notifier(Protocol):
 class Metrics(Protocol):
     """A receiver of sensor readings."""
 
-    def measure(self, who: Context, event_type: str, payload: Row) -> None:
+    def measure(self, who: Context, event_type: str, payload: RowView) -> None:
         """Report readings; returns at once and raises nothing.
 
         :param event_type: such as ``hardware.redfish.metrics``.
@@ -85,11 +90,16 @@ class Silence:
     on = False
 
     def tell(
-        self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
+        self,
+        who: Context,
+        events: Sequence[RowView],
+        about: RowView,
+        *,
+        previous_target: str | None = None,
     ) -> None:
         """Do nothing."""
 
-    def measure(self, who: Context, event_type: str, payload: Row) -> None:
+    def measure(self, who: Context, event_type: str, payload: RowView) -> None:
         """Do nothing."""
 
     def close(self) -> None:
@@ -148,11 +158,11 @@ class _Reading(NamedTuple):
     """A sensor reading, in the form of a notification."""
 
     event_type: str
-    about: Row
+    about: RowView
     level: str = "info"
     lacks_traits: bool = False
 
-    def payload(self, traits: Sequence[str] | None) -> Row:
+    def payload(self, traits: Sequence[str] | None) -> RowView:
         """Return the payload."""
         return self.about
 
@@ -208,7 +218,12 @@ class Sender:
     # -- on the caller's thread --------------------------------------------------------------
 
     def tell(
-        self, who: Context, events: Sequence[Row], about: Row, *, previous_target: str | None = None
+        self,
+        who: Context,
+        events: Sequence[RowView],
+        about: RowView,
+        *,
+        previous_target: str | None = None,
     ) -> None:
         """Queue the notifications of these events."""
         try:
@@ -218,7 +233,7 @@ class Sender:
         except Exception:  # the change is committed, so the request must not fail
             LOG.exception("A notification was lost")
 
-    def measure(self, who: Context, event_type: str, payload: Row) -> None:
+    def measure(self, who: Context, event_type: str, payload: RowView) -> None:
         """Queue readings, whatever the level of other notifications."""
         self._put(_Waiting(who, _Reading(event_type, payload)))
 
@@ -349,6 +364,6 @@ class _Asker:
 class _Contexts(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
     """Sends contexts as plain JSON; payloads are plain JSON already."""
 
-    def serialize_context(self, ctxt: _Asker) -> dict[str, Any]:
+    def serialize_context(self, ctxt: _Asker) -> Json:
         """Return the caller, also under the names of oslo.context."""
         return {**ctxt.who.as_dict(), "project_id": ctxt.who.project}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.rpc import interface
 
 LOG = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def pinned(conf: cfg.ConfigOpts) -> str | None:
     return None
 
 
-def fitted(method: str, args: Mapping[str, Any], pin: str | None) -> dict[str, Any]:
+def fitted(method: str, args: JsonView, pin: str | None) -> Json:
     """Return the arguments of a call that conductors of a release accept.
 
     :param pin: the release, None for this one.

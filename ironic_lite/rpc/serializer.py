@@ -7,6 +7,7 @@ from typing import Any
 import oslo_messaging
 
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import encoding
 from ironic_lite.rpc.deadlines.deadlines import DeadlineContext
 
@@ -18,11 +19,11 @@ class Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
         """Set ``encode`` if values are encoded here, not by local:// or the server."""
         self._encode = encode
 
-    def serialize_context(self, ctxt: Context | DeadlineContext) -> dict[str, Any]:
+    def serialize_context(self, ctxt: Context | DeadlineContext) -> Json:
         """Return the context as plain JSON types."""
         return ctxt.as_dict()
 
-    def deserialize_context(self, ctxt: dict[str, Any]) -> Context:
+    def deserialize_context(self, ctxt: Json) -> Context:
         """Return the Context of the dict ``ctxt``."""
         return Context.from_dict(ctxt)
 

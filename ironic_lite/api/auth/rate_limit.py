@@ -20,6 +20,7 @@ from ironic_lite import errors
 from ironic_lite.api.auth import failures
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire import client_address, expose, refusals
+from ironic_lite.core.json_types import Json
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Key = tuple[str, int]
@@ -44,7 +45,7 @@ class RefusalLimiter:
         self._conf = conf
         self._failures = failures.Failures(clock)
 
-    def key(self, environ: dict[str, Any], name: str) -> Key:
+    def key(self, environ: Json, name: str) -> Key:
         """Return the key that a request counts under.
 
         :param name: the node in the request, or the query that searches a node.

@@ -14,12 +14,11 @@ from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
 from ironic_lite.domain import allocations as core
 from ironic_lite.domain.allocations import State
-
-Json = dict[str, Any]
 
 _SINCE = 52
 _BACKFILL_SINCE = 58

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Sequence
-from typing import Any
 
 from ironic_lite.api.resources import node_lookup, queries
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import bios_settings
 from ironic_lite.domain import fields
-
-Json = dict[str, Any]
 
 _SINCE = 40
 _ALWAYS = ("created_at", "updated_at")

@@ -5,18 +5,16 @@ from __future__ import annotations
 import re
 import urllib.parse
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import bmc_vocabulary
 from ironic_lite.domain.states import State, check_at_rest
 from ironic_lite.rpc import interface
-
-Json = dict[str, Any]
 
 _ROUTED = ("uuid", "driver", "conductor_group", "provision_state")
 _NMI_SINCE = 29

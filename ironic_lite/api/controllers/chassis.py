@@ -9,9 +9,8 @@ from ironic_lite.api.resources import crud, queries, views
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import chassis
-
-Json = dict[str, Any]
 
 
 class Chassis(crud.ResourceController, since=1, detail=True):

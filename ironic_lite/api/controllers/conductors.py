@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.api.resources import pages, queries
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import bmc_metrics
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import conductors
 from ironic_lite.domain import fields
 
-Json = dict[str, Any]
 Rows = list[Json]
 
 _SINCE = 49

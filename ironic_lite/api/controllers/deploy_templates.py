@@ -7,17 +7,15 @@ Source: C13.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from ironic_lite.api.resources import crud, patches, queries, views
 from ironic_lite.api.validation import step_lists
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import deploy_templates
-
-Json = dict[str, Any]
 
 
 class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.METHOD_NOT_ALLOWED):
@@ -40,7 +38,7 @@ class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.M
         self._refuse_disallowed(changes)
         return changes
 
-    def _refuse_disallowed(self, values: Mapping[str, Any]) -> None:
+    def _refuse_disallowed(self, values: JsonView) -> None:
         disallowed = self.service.conf.api.disallow_deploy_steps
         lead = "Schema error for deploy template"
         step_lists.refuse_disallowed(values.get("steps", ()), disallowed, "steps", lead)

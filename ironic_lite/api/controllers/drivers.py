@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import queries
@@ -12,11 +11,10 @@ from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import conductors
 from ironic_lite.domain import fields
 from ironic_lite.rpc import interface
-
-Json = dict[str, Any]
 
 _RAID_SINCE = 12
 _PROPERTIES_SINCE = 14

@@ -10,12 +10,11 @@ from ironic_lite.api.resources import event_rows
 from ironic_lite.api.validation import rules, shapes
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, ports
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 _SINCE = 54
 _KEPT = ("port_id", "mac_address", "status", "device_id")

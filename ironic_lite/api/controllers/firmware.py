@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite.api.resources import node_lookup, queries
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import firmware_components
-
-Json = dict[str, Any]
 
 _SINCE = 86
 _ALWAYS = ("created_at", "updated_at")

@@ -25,6 +25,7 @@ from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import log_lines
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import interface
 
 LOG = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class Heartbeat(rate_limit.Unauthenticated):
     def __init__(self, service: Service) -> None:
         super().__init__(service)
         # UUID -> end of validity, and the columns that determine the node's conductor.
-        self._routes: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._routes: dict[str, tuple[float, Json]] = {}
 
     @rate_limit.counted
     @_route("/heartbeat/{ident}", *_ARGUMENTS)
@@ -84,7 +85,7 @@ class Heartbeat(rate_limit.Unauthenticated):
 
         The response is the same for a missing node, a node without a conductor and a wrong token.
         """
-        given: dict[str, Any] = {
+        given: Json = {
             "agent_version": agent_version,
             "agent_token": agent_token,
             "agent_verify_ca": agent_verify_ca,
@@ -107,7 +108,7 @@ class Heartbeat(rate_limit.Unauthenticated):
         agent_status_message: str | None = None,
     ) -> None:
         """Accept a heartbeat of the node that the body names."""
-        given: dict[str, Any] = {
+        given: Json = {
             "agent_version": agent_version,
             "agent_token": agent_token,
             "agent_verify_ca": agent_verify_ca,
@@ -116,9 +117,7 @@ class Heartbeat(rate_limit.Unauthenticated):
         }
         self._take(request, node_ident, callback_url, given)
 
-    def _take(
-        self, request: Request, ident: str, callback_url: str | None, given: dict[str, Any]
-    ) -> None:
+    def _take(self, request: Request, ident: str, callback_url: str | None, given: Json) -> None:
         if callback_url is None:
             raise errors.MissingParameter(path="callback_url")
         _check_body(request, given)
@@ -149,7 +148,7 @@ class Heartbeat(rate_limit.Unauthenticated):
             self._routes.pop(ident, None)
             raise
 
-    def _route(self, request: Request, ident: str) -> dict[str, Any]:
+    def _route(self, request: Request, ident: str) -> Json:
         """Return the columns that determine a node's conductor, cached as long as the ring.
 
         Heartbeats are the most frequent requests, and these columns rarely change. A conductor

@@ -6,17 +6,15 @@ The entries are recorded events in the words of ``ironic_lite.domain.history``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import node_lookup, pages, queries
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import events
 from ironic_lite.domain import fields, history
-
-Json = dict[str, Any]
 
 _SINCE = 78
 _CUT = 255  # largest number of characters of an event's text in a list without details

@@ -10,9 +10,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 import urllib.parse
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.auth import rate_limit
@@ -23,12 +21,11 @@ from ironic_lite.api.validation import rules
 from ironic_lite.api.wire import expose, refusals
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, ports
 from ironic_lite.domain import inspection
 from ironic_lite.domain.states import State
-
-Json = dict[str, Any]
 
 SINCE = 84
 LIMIT = 8 * 1024
@@ -165,7 +162,7 @@ def _by_bmc(conn: Connection, wanted: frozenset[str]) -> Json | None:
     return found[0] if len(found) == 1 else None
 
 
-def _hosts(driver_info: Mapping[str, Any]) -> set[str]:
+def _hosts(driver_info: JsonView) -> set[str]:
     """Return the IP addresses of a node's BMC; unauthenticated callers trigger no DNS lookups."""
     found = set()
     for name in _BMCS:

@@ -13,10 +13,9 @@ from ironic_lite.api.resources import crud, queries, views
 from ironic_lite.api.validation import rules
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import inspection_rules
-
-Json = dict[str, Any]
 
 _SINCE = 96
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.api.auth import rate_limit
 from ironic_lite.api.resources import queries, views
@@ -11,12 +9,11 @@ from ironic_lite.api.validation import rules
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes, ports
 from ironic_lite.domain import capabilities, fast_track, states
 from ironic_lite.domain.states import State
-
-Json = dict[str, Any]
 
 SINCE = 22
 _TOKEN_SINCE = 62

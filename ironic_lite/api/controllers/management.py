@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import interface
-
-Json = dict[str, Any]
 
 _ROUTED = ("uuid", "driver", "conductor_group")
 _STEPS_SINCE = 15  # C19

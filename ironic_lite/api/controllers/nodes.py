@@ -13,11 +13,10 @@ from ironic_lite.api.resources import enrolment, node_lookup, node_pages, pages,
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, render
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import chassis
 from ironic_lite.domain import fields
-
-Json = dict[str, Any]
 
 _FORGET = ("baremetal:node:delete", "baremetal:node:delete:self_owned_node")
 

@@ -10,10 +10,9 @@ from ironic_lite.api.service import Service
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import portgroups
-
-Json = dict[str, Any]
 
 _SINCE = 23
 _BELOW = 24

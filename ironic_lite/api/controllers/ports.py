@@ -9,10 +9,9 @@ from ironic_lite.api.resources import crud, node_owned, patches, queries, views
 from ironic_lite.api.validation import rules, schemas, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import ports
-
-Json = dict[str, Any]
 
 _BELOW = 24
 _OF_NODE = "/nodes/{ident}/ports"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import versions
 
 _DOCUMENTATION = "https://docs.openstack.org/api-ref/baremetal/"
@@ -31,7 +30,7 @@ _COLLECTIONS = {
 }
 
 
-def _version(base: str) -> dict[str, Any]:
+def _version(base: str) -> Json:
     return {
         "id": "v1",
         "links": [{"href": f"{base}/v1/", "rel": "self"}],
@@ -45,7 +44,7 @@ class Root(expose.Controller):
     """The documents / and /v1."""
 
     @expose.expose("GET", "")
-    def root(self, request: Request) -> dict[str, Any]:
+    def root(self, request: Request) -> Json:
         """Name the service and its only major version."""
         version = _version(request.base)
         return {
@@ -56,19 +55,19 @@ class Root(expose.Controller):
         }
 
     @expose.expose("HEAD", "")
-    def root_alive(self, request: Request) -> dict[str, Any]:
+    def root_alive(self, request: Request) -> Json:
         """Respond to monitors, which check only the status."""
-        found: dict[str, Any] = self.root(request)
+        found: Json = self.root(request)
         return found
 
     @expose.expose("HEAD", "/")
-    def v1_alive(self, request: Request) -> dict[str, Any]:
+    def v1_alive(self, request: Request) -> Json:
         """Respond to monitors, which check only the status."""
-        found: dict[str, Any] = self.v1(request)
+        found: Json = self.v1(request)
         return found
 
     @expose.expose("GET", "/")
-    def v1(self, request: Request) -> dict[str, Any]:
+    def v1(self, request: Request) -> Json:
         """List the collections of the request's version."""
         base = request.base
         described = {"href": _DOCUMENTATION, "rel": "describedby", "type": "text/html"}

@@ -5,7 +5,7 @@ Changes of runbooks do not affect active runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -15,12 +15,11 @@ from ironic_lite.api.resources import crud, pages, patches, queries, runbook_acc
 from ironic_lite.api.validation import schemas, step_lists, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import runbooks as db
 from ironic_lite.db.queries.traits import LIMIT
 from ironic_lite.domain import runbooks
-
-Json = dict[str, Any]
 
 _TRAITS = "/runbooks/{ident}/traits"
 _UPDATE = "baremetal:runbook:update"
@@ -66,7 +65,7 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
             runbook_access.judge(request, self.family.get(conn, ident))
         return super().drop(conn, request, ident)
 
-    def _refuse(self, request: Request, values: Mapping[str, Any]) -> None:
+    def _refuse(self, request: Request, values: JsonView) -> None:
         """Refuse steps that the policy forbids the caller, or that cleaning and service forbid."""
         for rule in request.access.written(policy.of_steps(values.get("steps"))):
             request.access.demand(rule)
@@ -157,7 +156,7 @@ def _rules(patch: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(owns.get(str(path), _UPDATE) for path in paths)) or (_UPDATE,)
 
 
-def _owner(request: Request, given: Mapping[str, Any]) -> str | None:
+def _owner(request: Request, given: JsonView) -> str | None:
     """Return the owner of a new runbook: the caller's project, unless the token has system scope.
 
     :raises errors.InvalidParameter: a project names another owner, or makes a public runbook.

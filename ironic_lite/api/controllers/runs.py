@@ -6,7 +6,6 @@ Ironic does not have runs: every version of this API has them, and documents of 
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import node_lookup, pages, queries, views
@@ -14,9 +13,8 @@ from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock, masking
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import runs
-
-Json = dict[str, Any]
 
 _CURRENT = "current"
 _HIDDEN = ("id", "run_uuid")  # internal columns of a step

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import shards
 
 _SINCE = 82
@@ -15,7 +14,7 @@ class Shards(expose.Controller):
     """The number of nodes in each shard."""
 
     @expose.expose("GET", "/shards", since=_SINCE)
-    def index(self, _request: Request) -> dict[str, Any]:
+    def index(self, _request: Request) -> Json:
         """List the shards, the largest first; nodes without a shard count under ``None``."""
         found = self.service.database.read(shards.counts)
         return {"shards": [{**shard, "name": str(shard["name"])} for shard in found]}

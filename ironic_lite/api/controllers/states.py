@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import node_lookup, provisioning, runbook_access, views
 from ironic_lite.api.validation import schemas, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import bmc_vocabulary, raid
 from ironic_lite.domain.states import State, check_at_rest
 from ironic_lite.rpc import interface
-
-Json = dict[str, Any]
 
 PROVISION_LIMIT = 64 * 1024
 """Largest body in KiB; it may contain a whole configdrive."""

@@ -14,8 +14,8 @@ from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 
-Json = dict[str, Any]
 Handler = Callable[..., Any]
 
 _ROUTED = ("uuid", "driver", "conductor_group")

@@ -10,9 +10,8 @@ from ironic_lite.api.resources import node_lookup
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import interface
-
-Json = dict[str, Any]
 
 _SINCE = 28
 _PLACES_SINCE = 67

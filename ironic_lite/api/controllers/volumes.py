@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite.api.resources import guards, node_lookup, node_owned, queries, views
 from ironic_lite.api.validation import types
 from ironic_lite.api.wire import expose, links
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import volumes
 from ironic_lite.domain import states
-
-Json = dict[str, Any]
 
 _SINCE = 32
 _OF_NODE = "/nodes/{ident}/volume"

@@ -14,12 +14,11 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.api.service import Service
 from ironic_lite.core import metrics
+from ironic_lite.core.json_types import Json
 from ironic_lite.core.metrics import Family
 from ironic_lite.db.queries import conductors, node_counts
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 PREFIX = "ironic_lite_"
 _FRESH = 1.0  # seconds that values read from the database are reused

@@ -9,7 +9,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
 
 import orjson
 from oslo_config import cfg
@@ -20,6 +19,7 @@ from ironic_lite.api.health.readiness import Readiness
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire import parsing, request
 from ironic_lite.api.wire.request import Environ, StartResponse
+from ironic_lite.core.json_types import Json
 
 _TEXT = "text/plain; charset=UTF-8"
 _JSON = "application/json"
@@ -108,7 +108,7 @@ def _healthy(environ: Environ, off: str | None) -> Answer:
 
 
 def _parts(environ: Environ) -> tuple[str, ...]:
-    query: dict[str, Any] = parsing.query(environ.get("QUERY_STRING") or "")
+    query: Json = parsing.query(environ.get("QUERY_STRING") or "")
     only = query.pop("only", None)
     if query or only not in {None, *_PARTS}:
         name = next(iter(query), "only")

@@ -16,12 +16,11 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.api.service import Service
 from ironic_lite.core import context
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import conductors
 from ironic_lite.membership import ring
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 LIMIT = 2.0
 """Seconds that all checks together may take."""

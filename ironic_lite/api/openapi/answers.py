@@ -9,14 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite.api.openapi import parts
 from ironic_lite.api.validation import shapes
 from ironic_lite.core import metrics
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import fields, verbs
-
-Json = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from ironic_lite.api.openapi import parts, refusals
 from ironic_lite.api.openapi.answers import ROUTES, Schemas
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.wire.routes import Route
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import fields, versions
 
-Json = dict[str, Any]
-Row = tuple[Route, Callable[..., Any]]
+Operation = tuple[Route, Callable[..., Any]]
 
 _BODIES = frozenset({"POST", "PUT", "PATCH"})
 _MEMBER = re.compile(r"\{(\w+)\}")
@@ -34,7 +34,7 @@ class Undescribed(Exception):
     """A route whose request or response no table describes."""
 
 
-def document(rows: Iterable[Row]) -> Json:
+def document(rows: Iterable[Operation]) -> Json:
     """Return the whole document.
 
     :param rows: routes with their handlers.

@@ -11,10 +11,9 @@ import wsme.types
 from ironic_lite import errors
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.validation import types
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import versions
 from ironic_lite.domain.fields import Field, Type
-
-Json = dict[str, Any]
 
 LINKS: Json = {
     "type": "array",

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api import policy
+from ironic_lite.core.json_types import Row
 
 LOG = logging.getLogger(__name__)
 
-Row = dict[str, Any]
 Target = Mapping[str, str]
 Ask = Callable[[str, Target], bool]
 """Return whether the caller passes the rule of this name for an object with these owners."""

@@ -22,6 +22,7 @@ from oslo_config import cfg
 from oslo_policy import opts
 
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json, JsonView
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Caller:
 
     __slots__ = ("creds", "key", "plain")
 
-    def __init__(self, creds: dict[str, Any], common: Mapping[str, Any]) -> None:
+    def __init__(self, creds: Json, common: JsonView) -> None:
         if creds.get("system_scope"):
             creds["system"] = creds["system_scope"]  # the older name, which rules use
         self.creds = creds

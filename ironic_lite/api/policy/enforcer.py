@@ -18,6 +18,7 @@ from ironic_lite.api import policy
 from ironic_lite.api.policy import checks
 from ironic_lite.api.policy.access import Access
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json
 
 LOG = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ class Asker:
         name = conf.rbac_service_project_name if elevated else None
         self._common = {"config.service_project_name": name} if name else {}
 
-    def access(self, environ: dict[str, Any]) -> Access:
+    def access(self, environ: Json) -> Access:
         """Return the rights of the caller whose token the middleware has validated."""
         who = RequestContext.from_environ(environ, overwrite=False)
         return self._access({**who.to_policy_values(), "project_name": who.project_name})
@@ -95,7 +96,7 @@ class Asker:
         """Return the rights of a caller without a token."""
         return self._access({"roles": [], "is_public_api": True})
 
-    def _access(self, values: dict[str, Any]) -> Access:
+    def _access(self, values: Json) -> Access:
         caller = checks.Caller(values, self._common)
 
         def ask(name: str, owners: Mapping[str, str]) -> bool:

@@ -21,11 +21,11 @@ from ironic_lite.api.validation import rules, schemas, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries.resource_table import ResourceTable
 from ironic_lite.domain import fields
 
-Json = dict[str, Any]
 Written = tuple[Json, list[Json]]
 """A member after its change (or before its removal), and the events of the change."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import functools
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from oslo_config import cfg
@@ -21,18 +21,17 @@ from ironic_lite.api.service import Service
 from ironic_lite.api.validation import schemas
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
 from ironic_lite.domain import fields
 from ironic_lite.domain.states import State
 
-Row = dict[str, Any]
-
 _ENROLL_SINCE = 11
 _RESET_SINCE = 45
 _INTERFACES = {f"{kind}_interface": kind for kind in fields.INTERFACE_KINDS}
 _CHECKED = frozenset({"driver", "driver_info", *_INTERFACES})
-_DEFAULTS: Mapping[str, Any] = {
+_DEFAULTS: JsonView = {
     field.stored: field.default
     for field in fields.NODE
     if field.stored is not None and field.type is not fields.Type.OBJECT
@@ -200,7 +199,7 @@ def _interfaces(service: Service, request: Request, row: Row) -> dict[str, str]:
     return {name: found[kind] for name, kind in _INTERFACES.items() if kind in found}
 
 
-def _overrides(row: Row) -> dict[str, Any]:
+def _overrides(row: Row) -> Json:
     """Return kind -> interface that instance_info overrides; empty values override nothing."""
     info = row["instance_info"] or {}
     return {kind: info[name] for name, kind in _INTERFACES.items() if info.get(name)}

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 
 
-def of(
-    who: Context, node_uuid: str | None, kind: str, data: dict[str, Any] | None = None
-) -> dict[str, Any]:
+def of(who: Context, node_uuid: str | None, kind: str, data: Json | None = None) -> Json:
     """Return the row of an event for ``db.queries.events.add``.
 
     :param node_uuid: None for an event without a node: it is sent to listeners and not stored.

@@ -7,10 +7,10 @@ of the node: callers call `check_unlocked` last, and the write fails if the node
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import fields, states
 from ironic_lite.domain.states import State
 
@@ -35,8 +35,8 @@ class Change:
     ``touched`` has one ``"op /path"`` for each operation, even if it changed nothing.
     """
 
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
+    before: JsonView
+    after: JsonView
     changed: frozenset[str]
     touched: tuple[str, ...]
     version: int
@@ -52,7 +52,7 @@ class Change:
         return str(self.before["uuid"])
 
 
-def check_unlocked(node: Mapping[str, Any]) -> None:
+def check_unlocked(node: JsonView) -> None:
     """Refuse a change of a locked node.
 
     :param node: uuid, reservation.
@@ -174,7 +174,7 @@ def check_node(change: Change) -> None:
 # -- ports -----------------------------------------------------------------------------------
 
 
-def check_inspected(owner: Mapping[str, Any], what: str, *, version: int) -> None:
+def check_inspected(owner: JsonView, what: str, *, version: int) -> None:
     """Refuse changes of objects that a running inspection may write, even in maintenance.
 
     :param what: the objects, for the message, such as ``its ports``.
@@ -186,7 +186,7 @@ def check_inspected(owner: Mapping[str, Any], what: str, *, version: int) -> Non
         raise errors.Conflict(node=owner["uuid"], reason=reason)
 
 
-def check_switched_off(owner: Mapping[str, Any], what: str) -> None:
+def check_switched_off(owner: JsonView, what: str) -> None:
     """Refuse a change of volumes that the machine may be using.
 
     :param what: the operation, for the message.
@@ -196,7 +196,7 @@ def check_switched_off(owner: Mapping[str, Any], what: str) -> None:
         raise errors.InvalidState(verb=what, node=owner["uuid"], state=owner["power_state"])
 
 
-def check_port(changed: frozenset[str], owner: Mapping[str, Any], *, version: int) -> None:
+def check_port(changed: frozenset[str], owner: JsonView, *, version: int) -> None:
     """Check the change of a port against the state of its node.
 
     An inspection forbids all changes, because it may write ports. Otherwise maintenance allows all.
@@ -221,7 +221,7 @@ def check_port(changed: frozenset[str], owner: Mapping[str, Any], *, version: in
         raise errors.Conflict(node=owner["uuid"], reason=f"{reason} or in maintenance")
 
 
-def check_portgroup(changed: frozenset[str], owner: Mapping[str, Any], *, version: int) -> None:
+def check_portgroup(changed: frozenset[str], owner: JsonView, *, version: int) -> None:
     """Check the change of a portgroup against the state of its node.
 
     :param changed: column names.

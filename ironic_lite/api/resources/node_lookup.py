@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.service import Service
 from ironic_lite.api.validation import rules as forms
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
 
@@ -32,7 +32,7 @@ def node(request: Request, ident: str) -> str:
     return known
 
 
-def tag(row: Mapping[str, Any]) -> str:
+def tag(row: JsonView) -> str:
     """Return the entity tag (RFC 9110, 8.8.3) of a node: its generation, which counts changes.
 
     :param row: with ``generation``.
@@ -49,7 +49,7 @@ def fetch(
     with_traits: bool = False,
     rules: Sequence[str] = (),
     enough: Callable[..., bool] = all,
-) -> dict[str, Any]:
+) -> Json:
     """Return a node's columns (None for all), read by one statement, if the caller may see them.
 
     :param with_traits: adds the key ``traits``, a sorted list.
@@ -65,7 +65,7 @@ def fetch(
     read = columns if columns is None else (*columns, *more)
     names = (f"{known}{request.suffix}", known) if request.path == f"{_BELOW}{ident}" else (known,)
 
-    def find(name: str) -> dict[str, Any]:
+    def find(name: str) -> Json:
         found = service.database.read(
             lambda conn: nodes.get(conn, name, read, with_traits=with_traits)
         )
@@ -89,7 +89,7 @@ def present(service: Service, request: Request, ident: str) -> None:
     fetch(service, request, ident, ("uuid",))
 
 
-def _first(names: Sequence[str], find: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+def _first(names: Sequence[str], find: Callable[[str], Json]) -> Json:
     """Return the first node that the caller can see; try each name once."""
     *others, last = dict.fromkeys(names)
     for name in others:

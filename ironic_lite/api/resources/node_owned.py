@@ -21,10 +21,9 @@ from ironic_lite.api.resources import (
 )
 from ironic_lite.api.validation import rules
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, nodes
-
-Json = dict[str, Any]
 
 # Columns of a node that the checks of its members read.
 _OWNER = (

@@ -7,15 +7,13 @@ nodes are read in their order until enough of them belong to that conductor.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.service import Service
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
 from ironic_lite.membership import ring
-
-Row = dict[str, Any]
 
 _OWNED_BY = ("uuid", "driver", "conductor_group")
 _STRIDE = 1000

@@ -12,12 +12,11 @@ from ironic_lite.api import policy
 from ironic_lite.api.policy.access import target
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, nodes
 from ironic_lite.domain import fields
 from ironic_lite.domain.states import State
-
-Row = dict[str, Any]
 
 _UPDATE = "baremetal:node:update"
 _CREATE = "baremetal:node:create"

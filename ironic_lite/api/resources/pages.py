@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from ironic_lite.api.resources import queries, views
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields
-
-Json = dict[str, Any]
 
 
 def query(
@@ -30,7 +28,7 @@ def query(
     )
 
 
-def narrowed(request: Request, where: Mapping[str, Any], kind: str) -> Json:
+def narrowed(request: Request, where: JsonView, kind: str) -> Json:
     """Return the filters of a list, narrowed to the project whose ``kind`` the caller may list.
 
     :param kind: ``node``, ``port`` and so on, as in the rules ``baremetal:<kind>:list``; the
@@ -48,7 +46,7 @@ def read(
     resource: views.Resource,
     page: Callable[..., list[Json]],
     *,
-    where: Mapping[str, Any] | None = None,
+    where: JsonView | None = None,
 ) -> Json:
     """Return the body of a list, read by one statement.
 

@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import jsonpatch
@@ -21,10 +20,10 @@ from ironic_lite.api.resources import guards
 from ironic_lite.api.validation import schemas
 from ironic_lite.api.wire import parsing
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, steps
 from ironic_lite.domain.fields import Field, Type
 
-Json = dict[str, Any]
 Table = tuple[Field, ...]
 
 _OPERATIONS = ("add", "replace", "remove")
@@ -70,7 +69,7 @@ class Operation:
 # -- the resources ---------------------------------------------------------------------------
 
 
-def node(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
+def node(before: JsonView, patch: Any, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a node.
 
     :param before: all columns of the node, secrets unmasked.
@@ -100,7 +99,7 @@ def node(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
     return changed
 
 
-def port(before: Mapping[str, Any], patch: Any, *, version: int, owner: Mapping[str, Any]) -> Json:
+def port(before: JsonView, patch: Any, *, version: int, owner: JsonView) -> Json:
     """Return column -> new value for a PATCH of a port.
 
     :param before: the port's columns.
@@ -117,9 +116,7 @@ def port(before: Mapping[str, Any], patch: Any, *, version: int, owner: Mapping[
     return changed
 
 
-def resource(
-    table: Table, before: Mapping[str, Any], patch: Any, *, version: int, what: str
-) -> Json:
+def resource(table: Table, before: JsonView, patch: Any, *, version: int, what: str) -> Json:
     """Return column -> new value for a PATCH of a resource without rules of its own.
 
     :param what: ``chassis``, ``allocation`` and so on, for messages.
@@ -134,7 +131,7 @@ def resource(
     return _differences(before, after)
 
 
-def deploy_template(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
+def deploy_template(before: JsonView, patch: Any, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a deploy template.
 
     Step arguments that come back masked, as clients see them, keep their stored values.
@@ -144,7 +141,7 @@ def deploy_template(before: Mapping[str, Any], patch: Any, *, version: int) -> J
     return _of_steps(fields.DEPLOY_TEMPLATE, before, patch, version, "deploy template")
 
 
-def runbook(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
+def runbook(before: JsonView, patch: Any, *, version: int) -> Json:
     """Return column -> new value for a PATCH of a runbook, as `deploy_template`.
 
     A runbook that becomes public loses its owner.
@@ -160,7 +157,7 @@ def runbook(before: Mapping[str, Any], patch: Any, *, version: int) -> Json:
     return after
 
 
-def _of_steps(table: Table, before: Mapping[str, Any], patch: Any, version: int, what: str) -> Json:
+def _of_steps(table: Table, before: JsonView, patch: Any, version: int, what: str) -> Json:
     operations = read(table, patch, version=version)
     after = _apply(table, before, operations, version=version, what=what)
     if "steps" in after:
@@ -245,7 +242,7 @@ def _refused(path: str, reason: str) -> errors.InvalidParameter:
 
 def _apply(
     table: Table,
-    before: Mapping[str, Any],
+    before: JsonView,
     operations: tuple[Operation, ...],
     *,
     version: int,
@@ -269,7 +266,7 @@ def _apply(
     )
 
 
-def _check_extent(before: Mapping[str, Any], document: Json) -> None:
+def _check_extent(before: JsonView, document: Json) -> None:
     """Refuse values that grew too large or too deep by many small patches."""
     for name, value in document.items():
         if parsing.deeper(value, parsing.MAX_DEPTH):
@@ -349,7 +346,7 @@ def _cost(op: str, around: Any, last: Any) -> int:
     return max(0, len(around) - last) if moved else 0
 
 
-def _differences(before: Mapping[str, Any], after: Json) -> Json:
+def _differences(before: JsonView, after: Json) -> Json:
     return {
         name: value
         for name, value in after.items()
@@ -366,7 +363,7 @@ def _same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _follow(before: Mapping[str, Any], after: Json) -> None:
+def _follow(before: JsonView, after: Json) -> None:
     """Add dependent changes: clear reasons with their cause, and keep instance_name in step."""
     if after.get("retired") is False:
         after.setdefault("retired_reason", None)  # S4.8

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from oslo_config import cfg
 
@@ -18,12 +17,11 @@ from ironic_lite.api.policy.access import Access
 from ironic_lite.api.resources import guards
 from ironic_lite.api.validation import schemas, step_lists
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import runbooks, verbs
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.rpc import interface
-
-Json = dict[str, Any]
 
 COLUMNS = (
     "uuid",
@@ -56,8 +54,8 @@ class Asked:
     """
 
     verb: verbs.Verb
-    body: Mapping[str, Any]
-    node: Mapping[str, Any]
+    body: JsonView
+    node: JsonView
     version: int
 
     @property
@@ -158,7 +156,7 @@ _BEFORE_STEPS: tuple[Callable[[Asked], None], ...] = (
 _AFTER_STEPS: tuple[Callable[[Asked], None], ...] = (_maintenance, _protected)
 
 
-def rules(body: Mapping[str, Any], access: Access) -> tuple[str, ...]:
+def rules(body: JsonView, access: Access) -> tuple[str, ...]:
     """Return the names of the rules that a caller must pass for this request.
 
     The rules of a runbook's steps were checked for its author; its user need not pass them.
@@ -170,7 +168,7 @@ def rules(body: Mapping[str, Any], access: Access) -> tuple[str, ...]:
     return (_RULE, *(f"{_RULE}:{key}" for key in named), *access.written(single))
 
 
-def verb(target: str, node: Mapping[str, Any], version: int) -> verbs.Verb:
+def verb(target: str, node: JsonView, version: int) -> verbs.Verb:
     """Return the row of a target.
 
     :raises errors.InvalidState: the verb does not exist.
@@ -183,7 +181,7 @@ def verb(target: str, node: Mapping[str, Any], version: int) -> verbs.Verb:
     return found
 
 
-def _impossible(target: str, node: Mapping[str, Any], version: int) -> errors.InvalidState:
+def _impossible(target: str, node: JsonView, version: int) -> errors.InvalidState:
     """Return the refusal of a verb in this state; its message lists the possible verbs."""
     state = State(node["provision_state"])
     facts = {"verb": target, "node": node["uuid"], "state": state.value}
@@ -195,7 +193,7 @@ def _impossible(target: str, node: Mapping[str, Any], version: int) -> errors.In
     return errors.InvalidState(" ".join(sentences), **facts)
 
 
-def check(asked: Asked, conf: cfg.ConfigOpts, runbook: Callable[[str], Mapping[str, Any]]) -> Asked:
+def check(asked: Asked, conf: cfg.ConfigOpts, runbook: Callable[[str], JsonView]) -> Asked:
     """Make all checks that need no conductor; the first failed check decides the error.
 
     :param runbook: returns all columns of the runbook that the request names.
@@ -215,7 +213,7 @@ def check(asked: Asked, conf: cfg.ConfigOpts, runbook: Callable[[str], Mapping[s
     return asked
 
 
-def _opened(asked: Asked, book: Mapping[str, Any]) -> Asked:
+def _opened(asked: Asked, book: JsonView) -> Asked:
     """Return the request as if it had listed the steps of its runbook."""
     runbooks.check(book, asked.node["uuid"], asked.node["traits"], asked.version)
     key = next(key for key in asked.verb.needs if key != "runbook")

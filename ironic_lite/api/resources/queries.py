@@ -16,6 +16,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.validation import rules
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import fields, states, verbs
 from ironic_lite.domain.states import State
 
@@ -70,7 +71,7 @@ class Query:
     marker: str | None
     sort: str
     direction: str
-    where: Mapping[str, Any]
+    where: JsonView
     given: Mapping[str, str]
 
 
@@ -318,7 +319,7 @@ def whole(resource: Resource, given: Mapping[str, str], *, version: int) -> tupl
         raise errors.InvalidParameter(path="fields", reason=why.message) from None
 
 
-def refuse_unknown(given: Mapping[str, Any], allowed: Collection[str]) -> None:
+def refuse_unknown(given: JsonView, allowed: Collection[str]) -> None:
     """Refuse unknown arguments.
 
     :raises errors.InvalidParameter: an argument is not in ``allowed``.

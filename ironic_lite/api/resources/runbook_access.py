@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.resources import crud
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import runbooks
-
-Json = dict[str, Any]
 
 _USE = "baremetal:runbook:use"
 

@@ -16,10 +16,10 @@ import orjson
 from ironic_lite.api.policy.access import OWNERS, REDACTED
 from ironic_lite.api.wire.links import Linker
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Row
 from ironic_lite.domain import fields
 from ironic_lite.domain.states import State
 
-Row = dict[str, Any]
 Shape = Callable[[Any], Any]
 
 _AVAILABLE_SINCE = 2

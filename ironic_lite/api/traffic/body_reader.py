@@ -20,10 +20,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Protocol
 
 from ironic_lite import errors
 from ironic_lite.api.wire import refusals
+from ironic_lite.core.json_types import Json
 
 KIB = 1024
 MIB = KIB * KIB
@@ -96,7 +97,7 @@ class _Body:
 
     __slots__ = ("environ", "length", "limit", "most", "pieces", "size")
 
-    def __init__(self, environ: dict[str, Any], limit: int) -> None:
+    def __init__(self, environ: Json, limit: int) -> None:
         stated = environ.get("CONTENT_LENGTH") or ""
         chunked = bool(environ.get("HTTP_TRANSFER_ENCODING"))
         if stated and not _LENGTH.fullmatch(stated):
@@ -154,7 +155,7 @@ class Reader:
         self._patience = patience
         self._seconds = seconds
 
-    def read(self, environ: dict[str, Any], limit: int, *, anonymous: bool = False) -> bytes:
+    def read(self, environ: Json, limit: int, *, anonymous: bool = False) -> bytes:
         """Return the body from ``wsgi.input``; call `release` after the answer.
 
         :param limit: in KiB.
@@ -173,7 +174,7 @@ class Reader:
         return body.whole()
 
     async def receive(
-        self, environ: dict[str, Any], limit: int, source: Source, *, anonymous: bool = False
+        self, environ: Json, limit: int, source: Source, *, anonymous: bool = False
     ) -> bytes:
         """Return the body like `read`, in the event loop and within the time limit.
 
@@ -213,7 +214,7 @@ class Reader:
         if body.length is None and not ended:
             raise incomplete()
 
-    def release(self, environ: dict[str, Any]) -> None:
+    def release(self, environ: Json) -> None:
         """Free the memory counted for this request's body."""
         held, anonymous = environ.pop(_HELD, (0, False))
         if held:

@@ -19,13 +19,11 @@ import socket
 import urllib.parse
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
 
 from oslo_config import cfg
 
 from ironic_lite.api.wire import refusals
-
-Environ = dict[str, Any]
+from ironic_lite.api.wire.request import Environ
 
 _READING = frozenset({"GET", "HEAD"})
 _VENDOR = "/vendor_passthru"  # here a GET may change something, too

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api.wire import client_address
+from ironic_lite.core.json_types import Json
 
 _OPTION = "max_requests_per_address"
 
@@ -27,7 +27,7 @@ class SourceLimit:
         self._here: dict[str, int] = {}
         self._guard = threading.Lock()
 
-    def enter(self, environ: dict[str, Any]) -> str:
+    def enter(self, environ: Json) -> str:
         """Count a request; return the argument for `leave`.
 
         :raises errors.TooManyRequests: its address has too many running requests.

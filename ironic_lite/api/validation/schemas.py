@@ -13,10 +13,9 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.validation import rules, shapes, values_of
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, verbs
 from ironic_lite.domain.fields import Field, Type
-
-Json = dict[str, Any]
 
 _CONFIGDRIVE_OBJECT_SINCE = 56
 _VENDOR_DATA_SINCE = 59
@@ -25,7 +24,7 @@ _NODE_IDENT_SINCE = 94
 # -- values of fields ------------------------------------------------------------------------
 
 
-def values(table: tuple[Field, ...], given: Mapping[str, Any], *, version: int, what: str) -> Json:
+def values(table: tuple[Field, ...], given: JsonView, *, version: int, what: str) -> Json:
     """Check values of fields and return them in stored form.
 
     Null becomes the field's default. The caller checks whether the fields may be written.
@@ -143,7 +142,7 @@ def display_name(instance_info: Any) -> str | None:
 _NAME_LENGTH = 255
 
 
-def smart_nic(port_values: Mapping[str, Any]) -> None:
+def smart_nic(port_values: JsonView) -> None:
     """Refuse a smart NIC without the connection data that it needs.
 
     :raises errors.InvalidParameter: port_id or hostname is missing.

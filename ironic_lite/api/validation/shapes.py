@@ -13,9 +13,8 @@ from typing import Any
 import fastjsonschema
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain.fields import Field, Type
-
-Json = dict[str, Any]
 
 STEP_INTERFACES = ("vendor", "power", "management", "firmware", "deploy", "bios", "raid")
 
@@ -220,7 +219,7 @@ def check(name: str, value: Any, root: str, lead: str) -> None:
     _run(_compiled(name), value, root, lead)
 
 
-def check_fields(table: tuple[Field, ...], given: Mapping[str, Any], lead: str) -> None:
+def check_fields(table: tuple[Field, ...], given: JsonView, lead: str) -> None:
     """Check types and lengths of a resource's fields; ``given`` is field name -> value.
 
     :raises errors.InvalidParameter: with the path of the invalid value.

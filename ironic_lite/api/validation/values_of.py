@@ -11,11 +11,11 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.validation import rules, shapes, step_lists
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import fields, inspection_rules, runbooks
 from ironic_lite.domain.fields import Field
 from ironic_lite.records import StoredStep
 
-Json = dict[str, Any]
 Check = Callable[[Any, str, int], Any]
 
 _NETWORK_TYPE_SINCE = 64

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from typing import Any
+
+from ironic_lite.core.json_types import Json
 
 _NETWORK = 64
 """Bits of an IPv6 network that belongs to one site (RFC 4291, 2.5.4)."""
@@ -12,7 +13,7 @@ _LONGEST = 64
 """Characters of an address that are compared."""
 
 
-def of(environ: dict[str, Any], *, proxied: bool) -> str:
+def of(environ: Json, *, proxied: bool) -> str:
     """Return the client address of a request, or "" over a Unix socket.
 
     :param proxied: trust the headers of a proxy ([api]enable_proxy_headers_parsing); the result is

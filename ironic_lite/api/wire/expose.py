@@ -34,6 +34,7 @@ from ironic_lite import errors
 from ironic_lite.api.wire import misrouted
 from ironic_lite.api.wire.request import Request
 from ironic_lite.api.wire.routes import BODY_LIMIT, Route
+from ironic_lite.core.json_types import Json, JsonView
 
 if TYPE_CHECKING:
     from ironic_lite.api.service import Service
@@ -126,7 +127,7 @@ def expose(
         read = functools.partial(_arguments, known, body=body, raw_query=raw_query)
         examine = functools.partial(_examine, method, path, read)
         route = Route(method, path, since, below, limit, reads, int(status), body.value)
-        more: dict[str, Any] = {"raw_query": raw_query, "arguments": told, "examine": examine}
+        more: Json = {"raw_query": raw_query, "arguments": told, "examine": examine}
         setattr(answer, _ROUTE, dataclasses.replace(route, **more))
         return answer  # type: ignore[return-value]  # same calls, seen from the routes
 
@@ -225,9 +226,9 @@ def _arguments(
     body: Body,
     *,
     raw_query: bool,
-) -> dict[str, Any]:
+) -> Json:
     """Return the arguments by name, from the path, the query and a typed body."""
-    given: dict[str, Any] = dict(zip(known, words, strict=False))
+    given: Json = dict(zip(known, words, strict=False))
     if not raw_query:
         given.update(_typed(known, request.query, len(words)))
     if body is TYPED:
@@ -238,7 +239,7 @@ def _arguments(
     return given
 
 
-def _object(request: Request) -> Mapping[str, Any]:
+def _object(request: Request) -> JsonView:
     value = request.json
     if value is None:
         return {}
@@ -247,7 +248,7 @@ def _object(request: Request) -> Mapping[str, Any]:
     return value
 
 
-def _typed(known: Mapping[str, _Argument], given: Mapping[str, Any], taken: int) -> dict[str, Any]:
+def _typed(known: Mapping[str, _Argument], given: JsonView, taken: int) -> Json:
     """Return the values in ``given``, converted to the types of the arguments.
 
     :param taken: the number of leading arguments that the path has given already.

@@ -7,9 +7,10 @@ time as the rest of the list.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
+
+from ironic_lite.core.json_types import Json
 
 Links = orjson.Fragment
 
@@ -30,7 +31,7 @@ class Linker:
         self._self = f'[{{"href":"{plain}/v1/{collection}/'
         self._bookmark = f'","rel":"self"}},{{"href":"{plain}/{collection}/'
 
-    def fill(self, rows: list[dict[str, Any]], key: str, below: Iterable[str] = ()) -> None:
+    def fill(self, rows: list[Json], key: str, below: Iterable[str] = ()) -> None:
         """Add ``links`` to each row: self and bookmark of the member.
 
         :param key: the row's key of its UUID, or of a name that needs no escaping in JSON.

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import random
 from http import HTTPStatus
-from typing import Any
 
 import orjson
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 
 Headers = tuple[tuple[str, str], ...]
 NO_HEADERS: Headers = ()
@@ -27,7 +27,7 @@ class Refusal(Exception):
         self.headers = headers
 
 
-def _wrapped(content: dict[str, Any]) -> bytes:
+def _wrapped(content: Json) -> bytes:
     return orjson.dumps({"error_message": orjson.dumps(content).decode()})
 
 

@@ -19,6 +19,7 @@ from ironic_lite.api.policy.access import Access
 from ironic_lite.api.wire import parsing, refusals
 from ironic_lite.core import log_lines, metrics
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain.versions import Version
 
 LOG = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class _NoArguments:
     """WebOb's interface to arguments, for Pecan's own reads."""
 
     @staticmethod
-    def mixed() -> dict[str, Any]:
+    def mixed() -> Json:
         """Return no arguments: handlers read query and body by their own types."""
         return {}
 

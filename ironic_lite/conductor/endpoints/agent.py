@@ -7,7 +7,6 @@ import functools
 import hmac
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import inspect
@@ -17,6 +16,7 @@ from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import states
 from ironic_lite.domain.states import State
@@ -66,7 +66,7 @@ class Agent:
         """The limit for calls without a login that wait for a lock."""
         return Room()
 
-    def get_node_with_token(self, context: Context, *, node_uuid: str) -> dict[str, Any]:
+    def get_node_with_token(self, context: Context, *, node_uuid: str) -> Json:
         """Return the token, which the first call after a ramdisk's boot makes.
 
         The reply shows whether the call was the first. The state is checked again under the lock,
@@ -95,10 +95,10 @@ class Agent:
         context: Context,
         *,
         node_uuid: str,
-        inventory: dict[str, Any],
-        plugin_data: dict[str, Any],
+        inventory: Json,
+        plugin_data: Json,
         with_token: bool = False,
-    ) -> dict[str, Any] | None:
+    ) -> Json | None:
         """Accept an inspection report; a worker processes it after the reply.
 
         :raises errors.NodeNotFound: the node does not wait for a report; the client learns no more.
@@ -165,7 +165,7 @@ def _may_run(state: State) -> bool:
     return state in states.FAST_TRACK_LOOKUP or states.kind(state) is states.Kind.HELD
 
 
-def _token(task: Task) -> dict[str, Any]:
+def _token(task: Task) -> Json:
     """Return the token and whether it is new; the caller saves the node."""
     known = task.notes.token
     if known is not None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from ironic_lite.conductor.work.allocator import Allocator
 from ironic_lite.core.context import Context
-
-Json = dict[str, Any]
+from ironic_lite.core.json_types import Json
 
 
 class Allocation:

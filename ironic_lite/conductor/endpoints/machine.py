@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.conductor.flows import bmc_operations, deploy, power
 from ironic_lite.conductor.flows.bmc_operations import Operation
@@ -11,11 +9,10 @@ from ironic_lite.conductor.steps import available
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import states, step_planning
 from ironic_lite.domain.steps import StepKind, as_offer
 from ironic_lite.drivers import base
-
-Json = dict[str, Any]
 
 # The interfaces that /validate reports; `vendor` can only be validated for a named method.
 _VALIDATED = tuple(kind for kind in base.KINDS if kind != "vendor")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ironic_lite.conductor.flows import bmc_operations
 from ironic_lite.conductor.flows.bmc_operations import Operation
@@ -11,10 +10,9 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import masking
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import states
 from ironic_lite.drivers import base
-
-Json = dict[str, Any]
 
 
 class Management:

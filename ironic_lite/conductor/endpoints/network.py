@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite.conductor.flows import bmc_operations
 from ironic_lite.conductor.flows.bmc_operations import Operation
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.core.context import Context
-
-Json = dict[str, Any]
+from ironic_lite.core.json_types import Json
 
 
 class Network:

@@ -38,8 +38,6 @@ from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
 
-Json = dict[str, Any]
-
 _CLEANING = (State.DELETING, State.CLEANING, State.CLEANWAIT)
 _DEPLOYING = (State.DEPLOYING, State.DEPLOYWAIT)
 

@@ -10,13 +10,12 @@ from ironic_lite.conductor.flows.bmc_operations import Operation
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import passthru
 from ironic_lite.domain.passthru import Call, Route
 from ironic_lite.drivers import base
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 
 class Vendor:

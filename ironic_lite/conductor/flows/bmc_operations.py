@@ -7,13 +7,14 @@ secure boot) or from its BMC (virtual media). A failure is in ``last_error`` and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import JsonView
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class Operation(NamedTuple):
     """
 
     goal: str
-    facts: Mapping[str, Any]
+    facts: JsonView
 
 
 def begin(task: Task, order: Operation) -> None:

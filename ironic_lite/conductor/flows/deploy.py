@@ -21,7 +21,6 @@ from ironic_lite.records import StoredStep, StoredTemplate
 
 LOG = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 _LONGEST_LESSEE = 255
 _WHOLE = Step("deploy", "deploy", priority=100)
 _DEPRECATED = (

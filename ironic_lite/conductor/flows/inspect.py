@@ -5,13 +5,12 @@ Requirement S5.8.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, inspection_rules
 from ironic_lite.conductor.steps import poll_timeout
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain.steps import WAIT
 
 
@@ -34,7 +33,7 @@ def resume(task: Task, *, poll: bool) -> None:
         finish(task)
 
 
-def report(task: Task, inventory: dict[str, Any], plugin_data: dict[str, Any]) -> None:
+def report(task: Task, inventory: Json, plugin_data: Json) -> None:
     """Process the ramdisk's report; the node has left inspect wait."""
     if task.driver.inspect.continue_inspection(task, inventory, plugin_data) is WAIT:
         task.move("wait")

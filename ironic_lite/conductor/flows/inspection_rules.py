@@ -16,6 +16,7 @@ from ironic_lite.conductor.flows import rule_calls
 from ironic_lite.conductor.work import bounds
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import inspection_rules as db
 from ironic_lite.db.queries import inventories, ports, traits
@@ -25,8 +26,6 @@ from ironic_lite.domain.inspection_rules.subject import NODE, PORT
 from ironic_lite.errors import unicode_text
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 # A console interface cannot stop what another one has started.
 _CONSOLE = ("driver", "console_interface")

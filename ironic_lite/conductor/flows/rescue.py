@@ -5,13 +5,12 @@ Requirements S5.13 and S5.14.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.steps import poll_timeout
 from ironic_lite.conductor.work import passwords
 from ironic_lite.conductor.work.task import Task
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain.steps import WAIT
 
 FAULT = "rescue abort failure"
@@ -96,6 +95,6 @@ def _forget_password(task: Task) -> None:
     task.node.instance_info = _without_password(task)
 
 
-def _without_password(task: Task) -> dict[str, Any]:
+def _without_password(task: Task) -> Json:
     info = task.node.instance_info
     return {key: value for key, value in info.items() if key not in _PASSWORD_KEYS}

@@ -20,8 +20,6 @@ from ironic_lite.domain import steps
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import StoredTemplate
 
-Json = dict[str, Any]
-
 _PATH = "instance_info/traits"
 _SHOWN = 80
 

@@ -14,6 +14,7 @@ from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.steps import available, firmware_cache, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import step_planning
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers import base
@@ -81,7 +82,7 @@ def _note(task: Task) -> None:
     properties = node.properties or {}
     if not properties.get(_VENDOR):
         asked[_VENDOR] = management.detect_vendor
-    told: dict[str, Any] = {}
+    told: Json = {}
     for name, ask in asked.items():
         try:
             told[name] = ask(task)

@@ -11,12 +11,12 @@ import contextlib
 import functools
 import logging
 from collections.abc import Iterator
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.steps import step_execution
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import nodes
 from ironic_lite.domain import history, states, step_planning, steps
@@ -25,8 +25,6 @@ from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Node, StoredStep
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 _GOES_ON = (
     "the step continues asynchronously, which a child's step may only do with "

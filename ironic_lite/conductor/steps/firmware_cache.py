@@ -14,14 +14,13 @@ from typing import Any
 from ironic_lite import errors
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock, masking
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import bios_settings, firmware_components
 from ironic_lite.drivers import base
 from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
-
-Row = dict[str, Any]
 
 _LONGEST = 255  # characters of a key or a word; values may be longer
 _LARGEST = 2**63 - 1

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.steps import available, children
@@ -14,8 +13,6 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import Node, StoredStep
-
-Json = dict[str, Any]
 
 _STAYS = ("hold", "wait")  # reserved steps that stop a run; a child has no run
 

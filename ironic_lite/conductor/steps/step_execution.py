@@ -5,18 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.steps import DONE, WAIT, Outcome, StepKind
 from ironic_lite.drivers import base
 from ironic_lite.records import StoredStep
-
-Json = dict[str, Any]
 
 _HOLD = "hold"
 
@@ -69,7 +65,7 @@ def _reserved(task: Task, step: StoredStep) -> str | None:
     return None
 
 
-def _wait(task: Task, args: Mapping[str, Any]) -> str | None:
+def _wait(task: Task, args: JsonView) -> str | None:
     """Sleep for a short time, set a timer for a long one; without a time, wait.
 
     The wait without a time ends with a heartbeat.

@@ -21,6 +21,7 @@ from ironic_lite.conductor.steps import (
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import runs
 from ironic_lite.domain import states, step_planning, steps
 from ironic_lite.domain.recovery import MOST_ATTEMPTS, CrashPoint
@@ -29,7 +30,6 @@ from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 _ENGINE_ERRORS = (errors.LockLost, errors.Stopping)
 MOST_CHANGES = 3  # of the agent in one run; more changes are a fault
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work import db_retry, fence
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.core import bmc_metrics, clock, config, metrics
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import conductors, nodes
 
@@ -139,7 +139,7 @@ class Keepalive:
         )
         self._displaced()
 
-    def _counts(self, held: int) -> dict[str, Any]:
+    def _counts(self, held: int) -> Json:
         """Return this conductor's counters and its current work."""
         workers = self._tasks.runtime.workers
         gauges = {

@@ -13,14 +13,15 @@ import datetime
 import functools
 import logging
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.queries import nodes as db_nodes
 from ironic_lite.db.queries import sweeps
 from ironic_lite.domain import states
@@ -128,7 +129,7 @@ class LocalState:
             self._under_way.add(found[0])
             return found
 
-    def _standing(self) -> Iterator[Mapping[str, Any]]:
+    def _standing(self) -> Iterator[JsonView]:
         after = 0
         while not self._tasks.runtime.draining.is_set():
             question = functools.partial(
@@ -176,9 +177,9 @@ def _reached(task: Task) -> bool:
     return bool(task.node.console_enabled) and can
 
 
-def _stamp(row: Mapping[str, Any]) -> Stamp:
+def _stamp(row: JsonView) -> Stamp:
     return Stamp(row["provision_updated_at"], bool(row["console_enabled"]))
 
 
-def _urgency(row: Mapping[str, Any]) -> int:
+def _urgency(row: JsonView) -> int:
     return _LATER.index(states.kind(State(row["provision_state"])))

@@ -10,8 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import failure, takeover
@@ -19,6 +18,7 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
+from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.domain import recovery
 from ironic_lite.domain.recovery import RecoveryAction
@@ -27,8 +27,6 @@ LOG = logging.getLogger(__name__)
 BUSY = tuple(sorted(map(str, recovery.WORKED_IN)))
 _PAGE = 5000  # rows have few columns, and a conductor locks no more nodes than it has workers
 _LOOK = 1.0  # seconds between two checks for a stop, while waiting for a worker
-
-Row = Mapping[str, Any]
 
 
 class Orphans:
@@ -68,7 +66,7 @@ class Orphans:
         except Exception:
             LOG.exception("Taking back nodes failed; the sweep for orphans continues it")
 
-    def _tried(self, row: Row) -> bool:
+    def _tried(self, row: RowView) -> bool:
         if self._tasks.runtime.draining.is_set():
             return True
         try:
@@ -77,7 +75,7 @@ class Orphans:
             return False
         return True
 
-    def _left(self, host: str | None) -> Iterator[Row]:
+    def _left(self, host: str | None) -> Iterator[RowView]:
         """Yield orphans: nodes with a dead holder's lock, and busy nodes without a lock."""
         leases, locked = self._tasks.leases, list(self._pages(sweeps.held))
         if host is None:
@@ -91,7 +89,7 @@ class Orphans:
             if row["lock_token"] not in self._tasks.held:
                 yield row
 
-    def _pages(self, ask: Callable[..., list[dict[str, Any]]]) -> Iterator[Row]:
+    def _pages(self, ask: Callable[..., list[Json]]) -> Iterator[RowView]:
         after = 0
         while not self._tasks.runtime.draining.is_set():
             question = functools.partial(ask, after_id=after, limit=_PAGE)
@@ -101,7 +99,7 @@ class Orphans:
                 return
             after = page[-1]["id"]
 
-    def _adopt(self, row: Row) -> None:
+    def _adopt(self, row: RowView) -> None:
         """Take one node over.
 
         :raises errors.NoFreeWorker: nothing has changed.

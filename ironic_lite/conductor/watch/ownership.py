@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.work.runtime import Runtime
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.queries import conductors
 from ironic_lite.membership import ring
 from ironic_lite.membership.members import Membership
@@ -55,7 +54,7 @@ class Ownership:
                 self._fresh_until = time.monotonic() + fresh
             return self._members
 
-    def mine(self, row: Mapping[str, Any]) -> bool:
+    def mine(self, row: JsonView) -> bool:
         """Return whether this conductor owns a node.
 
         :param row: with uuid, driver and conductor_group.

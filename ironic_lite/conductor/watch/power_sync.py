@@ -12,7 +12,6 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
@@ -21,6 +20,7 @@ from ironic_lite.conductor.watch import node_queue
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
+from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base, deadline
@@ -103,7 +103,7 @@ class PowerSync:
 
     # -- many nodes --------------------------------------------------------------------------
 
-    def _nodes(self, question: Callable[..., list[dict[str, Any]]]) -> Iterator[Node]:
+    def _nodes(self, question: Callable[..., list[Json]]) -> Iterator[Node]:
         """Yield this conductor's nodes, page by page: one statement for many nodes."""
         after = 0
         while True:

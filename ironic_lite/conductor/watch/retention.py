@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import retention
 
@@ -25,7 +25,6 @@ _EVENTS_PER_RUN = 10  # a run is removed with its steps: this many count as one 
 _PAUSE = 0.02  # seconds between two batches, in which others can write
 _DAY = 24 * 3600
 
-Row = dict[str, Any]
 Portion = Callable[[Connection], int]
 
 

@@ -11,13 +11,13 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch import node_queue, power_sync
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock, context
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.drivers import deadline
 from ironic_lite.records import Node
@@ -32,7 +32,7 @@ _CALM = 1
 _PAGE = 500
 _FORGOTTEN = 24 * 3600.0  # seconds
 
-Readings = Mapping[str, Mapping[str, Any]]
+Readings = Mapping[str, JsonView]
 
 
 class Sensors:
@@ -153,13 +153,13 @@ class Sensors:
             self._out.measure(self._who, kind, message(node, kind, found))
 
 
-def wanted(found: Readings, types: list[str]) -> dict[str, Mapping[str, Any]]:
+def wanted(found: Readings, types: list[str]) -> dict[str, JsonView]:
     """Return the readings of these sensor types, ignoring case; ``all`` selects all."""
     names = {name.lower() for name in types}
     return {kind: some for kind, some in found.items() if names & {ALL, kind.lower()} and some}
 
 
-def message(node: Node, kind: str, found: Readings) -> dict[str, Any]:
+def message(node: Node, kind: str, found: Readings) -> Json:
     """Return the payload of Ironic's sensor notifications, JSON values only."""
     return {
         "message_id": str(uuid.uuid4()),

@@ -11,22 +11,20 @@ import functools
 import logging
 import random
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from ironic_lite import errors
 from ironic_lite.conductor.work import db_retry
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import JsonView, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
 from ironic_lite.domain import allocations as core
 from ironic_lite.domain.allocations import Offer, State
 
 LOG = logging.getLogger(__name__)
-
-Row = dict[str, Any]
 
 
 class Allocator:
@@ -44,7 +42,7 @@ class Allocator:
         with self._guard:
             return frozenset(self._under_way)
 
-    def begin(self, context: Context, row: Mapping[str, Any]) -> None:
+    def begin(self, context: Context, row: JsonView) -> None:
         """Add an allocation and let a worker search its node.
 
         :param row: its columns; state and conductor are set here.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import pathlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import inspection_rules
-
-Json = dict[str, Any]
 
 
 class _Read(NamedTuple):

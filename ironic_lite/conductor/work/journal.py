@@ -13,12 +13,11 @@ from typing import Any
 from ironic_lite.conductor.work.run_metrics import METER
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events, runs
 from ironic_lite.domain import history
 from ironic_lite.records import Node, StoredStep
-
-Row = dict[str, Any]
 
 
 class Journal:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, portgroups, ports
 from ironic_lite.domain import fields, inspection
@@ -21,8 +22,6 @@ from ironic_lite.records import Port, Portgroup
 from ironic_lite.rpc.notifier import Notifier
 
 LOG = logging.getLogger(__name__)
-
-Row = dict[str, Any]
 
 
 class NodePorts:

@@ -21,8 +21,6 @@ from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers.base import Agent
 from ironic_lite.records import Node, StepsByInterface, StoredStep, StoredTemplate
 
-Json = dict[str, Any]
-
 _AGENT_KEYS = (
     "agent_url",
     "agent_version",

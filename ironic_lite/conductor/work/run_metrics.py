@@ -11,12 +11,9 @@ import dataclasses
 import datetime
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite.core import metrics
-
-Row = Mapping[str, Any]
+from ironic_lite.core.json_types import RowView
 
 _MOST = 20_000
 """Limit of remembered runs; beyond the limit the oldest are forgotten."""
@@ -39,7 +36,7 @@ class RunMetrics:
         self._runs: OrderedDict[str, _Run] = OrderedDict()
         self._guard = threading.Lock()
 
-    def run(self, run_uuid: str, row: Row) -> None:
+    def run(self, run_uuid: str, row: RowView) -> None:
         """Take a written change of a run: verb and started_at, or state and ended_at.
 
         Report steps first: open steps of a run end with the run.
@@ -57,7 +54,7 @@ class RunMetrics:
             self._board.count("steps_total", kind, row["state"])
             self._time("step_seconds", begun, row["ended_at"], kind)
 
-    def step(self, run_uuid: str, kind: str, ordinal: int, row: Row) -> None:
+    def step(self, run_uuid: str, kind: str, ordinal: int, row: RowView) -> None:
         """Take a written change of a step: started_at, or state and ended_at."""
         with self._guard:
             if row.get("started_at") is not None:

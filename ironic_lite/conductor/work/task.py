@@ -21,6 +21,7 @@ from ironic_lite.conductor.work.notes import Notes
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import agent_steps, inventories, nodes
 from ironic_lite.domain import history, states, steps
@@ -118,7 +119,7 @@ class Task:
         """Add a port for each network card without one; see `node_ports.NodePorts.add`."""
         self.node_ports.add(addresses)
 
-    def keep_inventory(self, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> None:
+    def keep_inventory(self, inventory: JsonView, plugin_data: JsonView) -> None:
         """Store the result of an inspection with the next save."""
         bounds.check(inventory=inventory, plugin_data=plugin_data)
         at, node = clock.now(), self.node.uuid

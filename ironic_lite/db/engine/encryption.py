@@ -10,13 +10,14 @@ Tokens are Fernet's: AES-128-CBC and HMAC-SHA256, with a random vector.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import encoding
 
 MARK = "$fernet"
@@ -35,7 +36,7 @@ class Keys:
 
     def __init__(self, given: Sequence[str] = ()) -> None:
         made = [(_ident(key), _fernet(key, place)) for place, key in enumerate(given, 1)]
-        self._known: Mapping[str, Any] = dict(made)
+        self._known: RowView = dict(made)
         self._first = made[0][0] if made else PLAIN
 
     @property
@@ -80,7 +81,7 @@ class Keys:
         sealed = isinstance(stored, dict) and MARK in stored
         return (str(stored[MARK]).partition(":")[0] if sealed else PLAIN) == self._first
 
-    def _opened(self, stored: Mapping[str, Any]) -> str:
+    def _opened(self, stored: RowView) -> str:
         ident, _, token = str(stored[MARK]).partition(":")
         if ident == PLAIN:
             return token
@@ -129,12 +130,12 @@ class _Secret:
         self.value = value
 
 
-class _Stored(dict[str, Any]):
+class _Stored(Row):
     """A value in encrypted form, with the keys of the engine that has read it."""
 
     __slots__ = ("secrets",)
 
-    def __init__(self, value: Mapping[str, Any], secrets: Keys) -> None:
+    def __init__(self, value: RowView, secrets: Keys) -> None:
         super().__init__(value)
         self.secrets = secrets
 
@@ -160,7 +161,7 @@ class _Deserializer:
         return _Stored(value, self._keys) if type(value) is dict and MARK in value else value
 
 
-def engine_options(keys: Keys) -> dict[str, Any]:
+def engine_options(keys: Keys) -> Row:
     """Return the arguments of ``create_engine`` for encrypted columns with these keys.
 
     A column type belongs to all engines; the serializer and the deserializer belong to each engine.

@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import RowView
 
 
 class Fault(enum.Enum):
@@ -183,7 +184,7 @@ def refused(
     error: sa.exc.IntegrityError,
     table: sa.Table,
     what: str,
-    values: Mapping[str, Any],
+    values: RowView,
     missing: Exception,
 ) -> Exception:
     """Return the error for an integrity error of an INSERT or UPDATE.

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import config, log_lines
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine import encryption, fair_lock, faults, sqlite
 from ironic_lite.db.engine.faults import Fault
 
@@ -51,7 +52,7 @@ class Database:
     :ivar kind: ``sqlite``, ``postgresql`` or ``mysql`` (MariaDB too).
     """
 
-    def __init__(self, url: sa.URL, engine: sa.Engine, options: dict[str, Any]) -> None:
+    def __init__(self, url: sa.URL, engine: sa.Engine, options: Row) -> None:
         self.url = url
         self.engine = engine
         self.options = options
@@ -256,7 +257,7 @@ def open_database(
     return Database(address, engine, options)
 
 
-def _engine(address: sa.URL, kind: str, options: dict[str, Any]) -> sa.Engine:
+def _engine(address: sa.URL, kind: str, options: Row) -> sa.Engine:
     try:
         return sa.create_engine(
             address,
@@ -312,7 +313,7 @@ def _connect(dialect: sa.Dialect, _record: Any, args: Any, options: Any) -> Any:
         raise _bad_url(faults.reason(error)) from error
 
 
-def _engine_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+def _engine_options(kind: str, options: Row) -> Row:
     connect = max(1, int(options["connect_timeout"]))
     statement = int(options["statement_timeout"] * 1000)
     lock = min(5000, statement) or 5000  # milliseconds; waits longer than this are repeated instead

@@ -7,13 +7,14 @@ unchanged since it was read. So no node has two allocations, whatever the number
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
@@ -22,7 +23,6 @@ from ironic_lite.db.tables import models
 from ironic_lite.domain.allocations import Offer, State, Tally
 from ironic_lite.domain.states import State as NodeState
 
-Row = dict[str, Any]
 Clause = sa.ColumnElement[bool]
 
 FAMILY = ResourceTable(
@@ -106,7 +106,7 @@ _TRAITED = _TRAITS.where(
 ).scalar_subquery() == sa.bindparam("k_many", type_=sa.Integer)
 
 
-def _conditions(wanted: Mapping[str, Any]) -> tuple[list[Clause], list[Clause], Row]:
+def _conditions(wanted: RowView) -> tuple[list[Clause], list[Clause], Row]:
     """Return the candidate and property conditions of an allocation, and their values."""
     values: Row = {"k_class": wanted["resource_class"]}
     allowed: list[Clause] = []
@@ -124,7 +124,7 @@ def _conditions(wanted: Mapping[str, Any]) -> tuple[list[Clause], list[Clause], 
     return allowed, fitting, values
 
 
-def offers(conn: Connection, wanted: Mapping[str, Any]) -> list[Offer]:
+def offers(conn: Connection, wanted: RowView) -> list[Offer]:
     """Return the nodes that suit an allocation, locked ones too.
 
     :param wanted: resource_class, traits, candidate_nodes and owner of the allocation.
@@ -143,7 +143,7 @@ def offers(conn: Connection, wanted: Mapping[str, Any]) -> list[Offer]:
     ]
 
 
-def tally(conn: Connection, wanted: Mapping[str, Any]) -> Tally:
+def tally(conn: Connection, wanted: RowView) -> Tally:
     """Return how many nodes each condition of an allocation leaves; see `offers`."""
     allowed, fitting, values = _conditions(wanted)
     steps: tuple[list[Clause], ...] = ([], allowed, [*allowed, _FREE], [*allowed, _FREE, *fitting])
@@ -198,7 +198,7 @@ def settle(conn: Connection, uuid: str, state: State, **values: Any) -> bool:
     return bool(_change(conn, _SETTLE, uuid, {"state": state.value, **values}))
 
 
-def _change(conn: Connection, statement: sa.Update, uuid: str, values: Mapping[str, Any]) -> int:
+def _change(conn: Connection, statement: sa.Update, uuid: str, values: RowView) -> int:
     row = {"updated_at": clock.now(), **values, "k_uuid": uuid}
     try:
         return conn.execute(statement, row).rowcount

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.bios_settings)
 FACTS: tuple[str, ...] = tuple(
@@ -50,7 +48,7 @@ def get(conn: Connection, node_uuid: str, name: str) -> Row:
 def put(
     conn: Connection,
     node_uuid: str,
-    settings: Iterable[Mapping[str, Any]],
+    settings: Iterable[RowView],
     *,
     at: datetime.datetime,
 ) -> None:
@@ -76,7 +74,7 @@ def put(
     _each(conn, _DELETE, [{**key, "k_name": name} for name in gone])
 
 
-def _differs(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+def _differs(before: RowView, after: RowView) -> bool:
     return any(before[fact] != after[fact] for fact in FACTS)
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 COLUMNS = tuple(
     name for name in models.columns(models.conductors) if name not in {"counters", "boot"}
@@ -116,7 +115,7 @@ def register(
     return conductor_id
 
 
-def set_interfaces(conn: Connection, conductor_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+def set_interfaces(conn: Connection, conductor_id: int, rows: Sequence[RowView]) -> None:
     """Replace the drivers and interfaces of a conductor.
 
     :param rows: hardware_type, interface_type, interface_name, is_default.
@@ -132,7 +131,7 @@ def touch(
     host: str,
     now: datetime.datetime,
     online: bool = True,
-    counters: Mapping[str, Any] | None = None,
+    counters: RowView | None = None,
     boot: str | None = None,
 ) -> bool:
     """Write a conductor's heartbeat; return False if it must register first.

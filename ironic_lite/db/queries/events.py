@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
-
-Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
@@ -75,7 +74,7 @@ def _entries(down: bool, after: bool) -> sa.Select[Any]:
     return statement.limit(sa.bindparam("limit_", type_=sa.Integer))
 
 
-def add(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+def add(conn: Connection, rows: Sequence[RowView]) -> None:
     """Append events by one statement: at, node_uuid and kind; other columns if known."""
     if rows:
         conn.execute(_INSERT, [{**_BLANK, **row} for row in rows])

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import sqlalchemy as sa
 
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 IDENTITY = ("vendor", "model", "serial_number")
 
@@ -30,7 +28,7 @@ def of_node(conn: Connection, node_uuid: str) -> list[Row]:
 def put(
     conn: Connection,
     node_uuid: str,
-    components: Iterable[Mapping[str, Any]],
+    components: Iterable[RowView],
     *,
     at: datetime.datetime,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries.resource_table import ResourceTable
 from ironic_lite.db.tables import models
@@ -40,7 +41,7 @@ _OF_PHASE = (
 _CLEAR = _TABLE.delete()
 
 
-def of_phase(conn: Connection, phase: str) -> list[dict[str, Any]]:
+def of_phase(conn: Connection, phase: str) -> list[Row]:
     """Return the rules of a phase, highest priority first, then the oldest.
 
     :returns: uuid, priority, sensitive, conditions, actions.

@@ -7,12 +7,11 @@ of nodes and sweeps.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from typing import Any
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
@@ -23,7 +22,7 @@ _INSERT = _TABLE.insert().inline()
 _UPDATE = _TABLE.update().where(_MINE)
 
 
-def get(conn: Connection, node_uuid: str) -> dict[str, Any]:
+def get(conn: Connection, node_uuid: str) -> Row:
     """Return ``{"inventory": object, "plugin_data": object}`` of a node.
 
     :raises errors.NotFound: no inspection of it has succeeded.
@@ -37,8 +36,8 @@ def get(conn: Connection, node_uuid: str) -> dict[str, Any]:
 def put(
     conn: Connection,
     node_uuid: str,
-    inventory: Mapping[str, Any],
-    plugin_data: Mapping[str, Any],
+    inventory: RowView,
+    plugin_data: RowView,
     *,
     at: datetime.datetime,
 ) -> None:

@@ -8,7 +8,7 @@ The queries of the conductor's sweeps are in ``db.queries.sweeps`` and available
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -17,13 +17,12 @@ import sqlalchemy as sa
 
 from ironic_lite import errors, records
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging, sweeps
 from ironic_lite.db.queries.resource_table import is_uuid
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.nodes)
 Lease = records.Lease
@@ -167,7 +166,7 @@ def page(
     conn: Connection,
     *,
     columns: Sequence[str] | None,
-    where: Mapping[str, Any] | None = None,
+    where: RowView | None = None,
     marker_id: str | None = None,
     sort: str = "id",
     direction: str = "asc",
@@ -201,7 +200,7 @@ def parts(
     conn: Connection,
     *,
     columns: Sequence[str] | None,
-    where: Mapping[str, Any] | None,
+    where: RowView | None,
     marker_id: str | None,
     sort: str,
     direction: str,
@@ -243,7 +242,7 @@ def _split(traits: str | None) -> list[str]:
 # -- writing ---------------------------------------------------------------------------------
 
 
-def insert(conn: Connection, values: Mapping[str, Any]) -> None:
+def insert(conn: Connection, values: RowView) -> None:
     """Add a node; ``created_at`` is now unless given.
 
     :raises errors.Duplicate: its uuid, name or instance_uuid is taken; the fact ``key`` says which.
@@ -256,7 +255,7 @@ def insert(conn: Connection, values: Mapping[str, Any]) -> None:
         raise _refused(error, row) from error
 
 
-def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: int) -> None:
+def edit(conn: Connection, uuid: str, values: RowView, *, generation: int) -> None:
     """Write columns of an unlocked node that has not changed since it was read.
 
     ``updated_at`` is now unless given.
@@ -284,7 +283,7 @@ def edit(conn: Connection, uuid: str, values: Mapping[str, Any], *, generation: 
 def save(
     conn: Connection,
     node_uuid: str,
-    values: Mapping[str, Any],
+    values: RowView,
     *,
     token: str,
     at: datetime.datetime | None = None,

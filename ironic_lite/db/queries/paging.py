@@ -16,11 +16,11 @@ import sqlalchemy as sa
 from sqlalchemy.sql.util import ClauseAdapter
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import encryption
 from ironic_lite.db.tables import models
 
 Clause = sa.ColumnElement[bool]
-Row = dict[str, Any]
 Shape = tuple[tuple[str, str], ...]
 
 _ESCAPE = "!"
@@ -68,7 +68,7 @@ class Listing:
         conn: sa.Connection,
         *,
         columns: Sequence[str] | None = None,
-        where: Mapping[str, Any] | None = None,
+        where: RowView | None = None,
         marker_id: str | None = None,
         sort: str = "id",
         direction: str = "asc",
@@ -107,7 +107,7 @@ class Listing:
         conn: sa.Connection,
         *,
         columns: Sequence[str] | None,
-        where: Mapping[str, Any],
+        where: RowView,
         marker_id: str | None,
         sort: str,
         direction: str,
@@ -151,10 +151,10 @@ class Listing:
             return self.more[name]
         return sa.cast(self.table.c[name], sa.Text) if as_text else self.table.c[name]
 
-    def _read(self, where: Mapping[str, Any]) -> tuple[Shape, dict[str, Any]]:
+    def _read(self, where: RowView) -> tuple[Shape, Row]:
         """Split filters into the shape of the statement and the bound values."""
         shape: list[tuple[str, str]] = []
-        values: dict[str, Any] = {}
+        values: Row = {}
         for name, value in where.items():
             special = self.filters.get(name)
             if isinstance(special, Switch):
@@ -184,7 +184,7 @@ class Listing:
             return column.in_(sa.bindparam(name, expanding=True, type_=column.type))
         return column == sa.bindparam(name, type_=column.type)
 
-    def _must_exist(self, conn: sa.Connection, shape: Shape, values: Mapping[str, Any]) -> None:
+    def _must_exist(self, conn: sa.Connection, shape: Shape, values: RowView) -> None:
         other, named = _marker(self, shape)
         if conn.execute(sa.select(other.c.id).where(named), values).first() is None:
             raise errors.NotFound(what="Marker", ident=values["marker_"])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 
 from ironic_lite import errors, records
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries.resource_table import NodeOwnedTable
 from ironic_lite.db.tables import models
@@ -43,6 +42,6 @@ def members(conn: Connection, uuid: str) -> dict[str, str | None]:
     return {row.uuid: row.physical_network for row in found}
 
 
-def spread(conn: Connection, uuid: str, values: dict[str, Any]) -> None:
+def spread(conn: Connection, uuid: str, values: Row) -> None:
     """Set these column values on all ports of a portgroup."""
     conn.execute(_SPREAD, {**values, "k_portgroup": uuid})

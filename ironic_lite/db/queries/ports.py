@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,8 +12,6 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
 from ironic_lite.db.queries.resource_table import NodeOwnedTable
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 _PORT = models.ports.c
 _MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5,19}")

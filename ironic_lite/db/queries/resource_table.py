@@ -14,12 +14,12 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
 
-Row = dict[str, Any]
 Worded = Callable[[Row], Exception]
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -77,7 +77,7 @@ class ResourceTable:
             raise self.absent(ident)
         return dict(zip(self.columns, found, strict=True))
 
-    def insert(self, conn: Connection, values: Mapping[str, Any]) -> None:
+    def insert(self, conn: Connection, values: RowView) -> None:
         """Add a row; ``created_at`` is now unless given.
 
         :raises errors.Duplicate: a unique value is taken; the fact ``key`` says which.
@@ -88,7 +88,7 @@ class ResourceTable:
         except sa.exc.IntegrityError as error:
             raise self._refused(error, row) from error
 
-    def update(self, conn: Connection, uuid: str, values: Mapping[str, Any]) -> None:
+    def update(self, conn: Connection, uuid: str, values: RowView) -> None:
         """Change a row; ``updated_at`` is now unless given.
 
         :raises errors.Duplicate: its new value is taken.

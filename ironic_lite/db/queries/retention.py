@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import events
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 _EVENT, _RUN, _NODE = models.events.c, models.runs.c, models.nodes.c
 

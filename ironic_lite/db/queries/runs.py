@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 COLUMNS: tuple[str, ...] = models.columns(models.runs)
 STEP_COLUMNS: tuple[str, ...] = models.columns(models.run_steps)
@@ -108,7 +106,7 @@ _UPDATE_STEPS = _update_steps()
 # -- runs ------------------------------------------------------------------------------------
 
 
-def insert(conn: Connection, values: Mapping[str, Any]) -> None:
+def insert(conn: Connection, values: RowView) -> None:
     """Add a run."""
     conn.execute(_INSERT, dict(values))
 
@@ -130,7 +128,7 @@ def refuse_again(conn: Connection, node_uuid: str, request_id: str) -> None:
             )
 
 
-def update(conn: Connection, uuid: str, values: Mapping[str, Any]) -> None:
+def update(conn: Connection, uuid: str, values: RowView) -> None:
     """Change a run's state, ended_at, error or conductor."""
     conn.execute(_UPDATE, {**values, "k_uuid": uuid})
 
@@ -160,7 +158,7 @@ def page(
     node_uuid: str,
     *,
     columns: Sequence[str] | None = None,
-    where: Mapping[str, Any] | None = None,
+    where: RowView | None = None,
     marker_id: str | None = None,
     direction: str = "desc",
     limit: int = 100,
@@ -185,7 +183,7 @@ def page(
 # -- steps -----------------------------------------------------------------------------------
 
 
-def insert_steps(conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+def insert_steps(conn: Connection, rows: Sequence[RowView]) -> None:
     """Add pending steps: run_uuid, ordinal, kind, interface, step; others default."""
     if rows:
         conn.execute(_INSERT_STEPS, [{**_STEP_BLANK, **row} for row in rows])
@@ -196,7 +194,7 @@ def drop_pending(conn: Connection, run_uuid: str, kind: str, *, first: int) -> N
     conn.execute(_DROP_PENDING, {"k_run": run_uuid, "k_kind": kind, "k_first": first})
 
 
-def update_steps(conn: Connection, run_uuid: str, rows: Sequence[Mapping[str, Any]]) -> None:
+def update_steps(conn: Connection, run_uuid: str, rows: Sequence[RowView]) -> None:
     """Change steps of a run by one statement.
 
     :param rows: ``kind`` and ``ordinal`` name the step; the given ones of state, attempt,

@@ -8,10 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 _NODE = models.nodes.c
 _PLACE = ("uuid", "driver", "conductor_group", "provision_state")

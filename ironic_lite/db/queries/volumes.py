@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.queries.resource_table import NodeOwnedTable
 from ironic_lite.db.tables import models
-
-Row = dict[str, Any]
 
 
 def _same_connector(row: Row) -> errors.Duplicate:

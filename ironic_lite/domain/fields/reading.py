@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain.fields.field import Field
 
 
@@ -18,7 +18,7 @@ def by_name(table: tuple[Field, ...]) -> Mapping[str, Field]:
 
 
 @cache
-def blank(table: tuple[Field, ...]) -> Mapping[str, Any]:
+def blank(table: tuple[Field, ...]) -> JsonView:
     """Return column -> value of an empty row."""
     known = {field.stored: field.default for field in table if field.stored is not None}
     return MappingProxyType(known)

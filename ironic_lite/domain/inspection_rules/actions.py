@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import capabilities, names
 from ironic_lite.domain.inspection_rules import calls, templates
 from ironic_lite.domain.inspection_rules.conditions import Operation, arguments, looped
@@ -19,8 +20,6 @@ from ironic_lite.domain.inspection_rules.subject import (
     path,
     writable,
 )
-
-Json = dict[str, Any]
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 _PLUGIN_DATA = "plugin_data"
@@ -246,7 +245,7 @@ ACTIONS: Mapping[str, Operation] = MappingProxyType(
 )
 
 
-def act(action: Mapping[str, Any], subject: Subject, *, secrets: bool) -> None:
+def act(action: JsonView, subject: Subject, *, secrets: bool) -> None:
     """Run an action, for each item of its loop.
 
     :raises errors.Error: it is invalid, or it makes the inspection fail.

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain.inspection_rules.checks import check
 from ironic_lite.domain.inspection_rules.conditions import MULTIPLE
 from ironic_lite.domain.inspection_rules.subject import PHASES
-
-Json = dict[str, Any]
 
 
 class _Key(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain.inspection_rules import calls, expressions
 from ironic_lite.domain.inspection_rules.actions import ACTIONS, LEVELS
 from ironic_lite.domain.inspection_rules.conditions import (
@@ -17,8 +18,6 @@ from ironic_lite.domain.inspection_rules.conditions import (
     named,
 )
 from ironic_lite.domain.inspection_rules.subject import NODE, PORT, path, writable
-
-Json = dict[str, Any]
 
 
 def check(conditions: Any, actions: Any) -> None:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain.inspection_rules import expressions, templates
-
-Json = dict[str, Any]
 
 REGEX = "regex"
 """The argument in which braces are literal."""
@@ -130,7 +129,7 @@ def arguments(operation: Operation, given: Any) -> Json:
     return dict(given)
 
 
-def looped(one: Mapping[str, Any]) -> list[Any] | None:
+def looped(one: JsonView) -> list[Any] | None:
     """Return the items of the loop of a condition or action, None without a loop."""
     items = one.get("loop")
     if not items:
@@ -138,7 +137,7 @@ def looped(one: Mapping[str, Any]) -> list[Any] | None:
     return list(items) if isinstance(items, list) else [items]
 
 
-def holds(condition: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
+def holds(condition: JsonView, view: JsonView) -> bool:
     """Return whether a condition holds.
 
     :param condition: checked by `checks.check`.
@@ -155,7 +154,7 @@ def holds(condition: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
     return all(found) if multiple == "all" else any(found)
 
 
-def _holds(condition: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
+def _holds(condition: JsonView, view: JsonView) -> bool:
     name, inverted = named(condition["op"])
     operation = OPERATORS[name]
     told = {

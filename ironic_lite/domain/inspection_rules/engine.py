@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain.inspection_rules import actions, conditions
 from ironic_lite.domain.inspection_rules.subject import Subject
 
 _MASKED = {"always": False, "never": True}  # whether all rules see secrets
 
 
-def run(
-    rules: Iterable[Mapping[str, Any]], subject: Subject, *, mask_secrets: str = "sensitive"
-) -> None:
+def run(rules: Iterable[JsonView], subject: Subject, *, mask_secrets: str = "sensitive") -> None:
     """Apply rules in their order: all actions of each rule whose conditions all hold.
 
     Each rule sees the changes of the previous ones.
@@ -35,8 +34,8 @@ def run(
 
 def _done(
     act: Callable[..., Any],
-    rule: Mapping[str, Any],
-    one: Mapping[str, Any],
+    rule: JsonView,
+    one: JsonView,
     *args: Any,
     **more: Any,
 ) -> Any:

@@ -10,10 +10,9 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import fields, names
 from ironic_lite.domain.inspection_rules.calls import Call
-
-Json = dict[str, Any]
 
 PHASES = ("main",)
 """Phases in which rules are applied: after all hooks, before the inspection ends."""
@@ -71,7 +70,7 @@ class Subject:
     """
 
     node: Json
-    inventory: Mapping[str, Any]
+    inventory: JsonView
     plugin_data: Json
     ports: dict[str, Json] = dataclasses.field(default_factory=dict)
     traits: set[str] = dataclasses.field(default_factory=set)
@@ -79,7 +78,7 @@ class Subject:
     said: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     call: Callable[[Call], None] | None = None
 
-    def view(self, *, secrets: bool) -> dict[str, Any]:
+    def view(self, *, secrets: bool) -> Json:
         """Return the names for templates: ``node``, ``inventory``, ``plugin_data``.
 
         :param secrets: False masks them, as everywhere.

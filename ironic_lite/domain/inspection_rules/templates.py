@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 
 _FIELD = (
     r"\{(?P<root>node|inventory|plugin_data|item)(?P<rest>(?:\.[\w-]+|\[[^\[\]{}]+\])*)"
@@ -24,7 +25,7 @@ _AS: Mapping[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
 _WIDE = re.compile(r"\d{4}")  # a format that makes a text of megabytes
 
 
-def fill(value: Any, view: Mapping[str, Any]) -> Any:
+def fill(value: Any, view: JsonView) -> Any:
     """Return a JSON value with all texts in it filled in.
 
     A text of exactly one field becomes the field's value, a number or a list too. A missing field
@@ -42,7 +43,7 @@ def fill(value: Any, view: Mapping[str, Any]) -> Any:
     return value
 
 
-def pattern(value: Any, view: Mapping[str, Any]) -> str:
+def pattern(value: Any, view: JsonView) -> str:
     """Return a regular expression with its fields filled in; other braces stay.
 
     :raises errors.InvalidParameter: as `fill`.
@@ -50,14 +51,14 @@ def pattern(value: Any, view: Mapping[str, Any]) -> str:
     return _FIELD_ALONE.sub(lambda token: _shown(token, view), str(value))
 
 
-def _text(text: str, view: Mapping[str, Any]) -> Any:
+def _text(text: str, view: JsonView) -> Any:
     whole = _FIELD_ALONE.fullmatch(text)
     if whole is not None and whole["as"] is None and whole["form"] is None:
         return _found(whole, view)
     return _TOKEN.sub(lambda token: _shown(token, view), text)
 
 
-def _shown(token: re.Match[str], view: Mapping[str, Any]) -> str:
+def _shown(token: re.Match[str], view: JsonView) -> str:
     if token[0] in _BRACES:
         return _BRACES[token[0]]
     value = _found(token, view)
@@ -75,7 +76,7 @@ def _shown(token: re.Match[str], view: Mapping[str, Any]) -> str:
         raise errors.InvalidParameter(path="args", reason=reason) from None
 
 
-def _found(token: re.Match[str], view: Mapping[str, Any]) -> Any:
+def _found(token: re.Match[str], view: JsonView) -> Any:
     value: Any = view.get(token["root"])
     for dotted, bracketed in _PART.findall(token["rest"]):
         key = dotted or bracketed

@@ -6,14 +6,11 @@ The erasing options of [deploy] and the requested volumes are put where the agen
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
 from ironic_lite.core import config, masking
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import modes
-
-Json = dict[str, Any]
 
 _LEFT_OUT = frozenset({"driver_notes", "agent_verify_ca", "agent_url"})
 _OURS = frozenset({"lock_token", "lock_expires", "reservation", "generation", "wake_at"})

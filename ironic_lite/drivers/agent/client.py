@@ -21,6 +21,7 @@ import orjson
 
 from ironic_lite import errors
 from ironic_lite.core import bounded_http, config, masking
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import allowed_networks, base, deadline
 from ironic_lite.drivers.agent import results
 from ironic_lite.drivers.agent.results import Result, Status
@@ -113,7 +114,7 @@ class Client:
     # -- commands ----------------------------------------------------------------------------
 
     def start(
-        self, name: str, params: Mapping[str, Any], *, before: Sequence[Result] | None = None
+        self, name: str, params: JsonView, *, before: Sequence[Result] | None = None
     ) -> Result:
         """Start a command, and return it as soon as it runs.
 
@@ -127,9 +128,7 @@ class Client:
         known = self.commands() if before is None else before
         return self._order(name, params, wait=False, known=known)
 
-    def call(
-        self, name: str, params: Mapping[str, Any], *, timeout: float | None = None
-    ) -> Mapping[str, Any]:
+    def call(self, name: str, params: JsonView, *, timeout: float | None = None) -> JsonView:
         """Run a short command, and return its result.
 
         :param timeout: seconds it may take, None for [agent]command_timeout.
@@ -140,7 +139,7 @@ class Client:
         found = self._order(name, params, wait=True, known=(), timeout=timeout)
         return self.value(found)
 
-    def value(self, found: Result) -> Mapping[str, Any]:
+    def value(self, found: Result) -> JsonView:
         """Return the result value of a command that has ended.
 
         :raises errors.AgentCommandFailed, errors.AgentChanged: as `call`.
@@ -158,7 +157,7 @@ class Client:
     def _order(
         self,
         name: str,
-        params: Mapping[str, Any],
+        params: JsonView,
         *,
         wait: bool,
         known: Sequence[Result],

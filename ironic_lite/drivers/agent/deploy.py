@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import fast_track
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
@@ -24,7 +24,7 @@ class AgentDeploy(InBand, base.Deploy):
         """Return ``{driver_info key: description}``."""
         return {**super().get_properties(), fast_track.KEY: standby.DESCRIPTION}
 
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+    def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values in driver_info.
 
         :raises errors.InvalidParameter: naming ``driver_info/fast_track``.

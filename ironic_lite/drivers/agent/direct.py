@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import image_info, logs, ramdisk, serving, steps
 from ironic_lite.drivers.agent.client import Client
@@ -21,8 +22,6 @@ from ironic_lite.drivers.agent.deploy import AgentDeploy
 from ironic_lite.drivers.boot import modes
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 _UNTIL = "agent_power_off_until"  # epoch seconds; then the power is forced off
 _SOFT_SECONDS = 30.0

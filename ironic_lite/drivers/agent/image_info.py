@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import settings
 from ironic_lite.images import checksums, sources
-
-Json = dict[str, Any]
 
 WHERE = "instance_info"
 WHOLE_DISK, PARTITION = "whole-disk", "partition"
@@ -126,7 +125,7 @@ class Image:
     checksum: checksums.Checksum | None
     checksum_source: sources.Source | None
     algorithm: str | None
-    told: Mapping[str, Any]
+    told: JsonView
 
     @property
     def kind(self) -> str:
@@ -141,7 +140,7 @@ class Image:
         return bool(self.told.get(DOWNLOAD) == "local")
 
 
-def download_source(driver_info: Mapping[str, Any]) -> str | None:
+def download_source(driver_info: JsonView) -> str | None:
     """Return which side fetches a node's images by its driver_info: ``http``, ``local`` or None.
 
     :raises errors.InvalidParameter: naming ``driver_info/image_download_source``.
@@ -149,7 +148,7 @@ def download_source(driver_info: Mapping[str, Any]) -> str | None:
     return settings.values({DOWNLOAD: FIELDS[DOWNLOAD]}, driver_info).get(DOWNLOAD)
 
 
-def read(instance_info: Mapping[str, Any], *, md5: bool = False) -> Image:
+def read(instance_info: JsonView, *, md5: bool = False) -> Image:
     """Parse the image of an instance.
 
     :param md5: whether the operator accepts md5 ([agent]allow_md5_checksum).
@@ -181,7 +180,7 @@ def read(instance_info: Mapping[str, Any], *, md5: bool = False) -> Image:
     return found
 
 
-def check_hints(holder: Mapping[str, Any], where: str) -> None:
+def check_hints(holder: JsonView, where: str) -> None:
     """Reject root device hints that no agent supports.
 
     :param holder: ``instance_info`` or ``properties``; ``where`` is its name.
@@ -252,7 +251,7 @@ def _sum(image: Image) -> Json:
     return {"os_hash_algo": image.algorithm, "os_hash_value": image.checksum_source.url}
 
 
-def _partitions(told: Mapping[str, Any]) -> Json:
+def _partitions(told: JsonView) -> Json:
     return {
         "root_mb": told["root_gb"] * 1024,
         "swap_mb": told.get("swap_mb", 0),

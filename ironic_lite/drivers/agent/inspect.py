@@ -7,11 +7,11 @@ already runs on fast track is asked instead.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import inspection
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import logs, ramdisk, standby
@@ -19,8 +19,6 @@ from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.boot import sources
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 MODE = "inspect"
 CALLBACK = "ipa-inspection-callback-url"
@@ -53,7 +51,7 @@ class AgentInspect(base.Inspect):
         return base.WAIT
 
     def continue_inspection(
-        self, task: base.Task, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]
+        self, task: base.Task, inventory: JsonView, plugin_data: JsonView
     ) -> base.Outcome:
         """Run ``[inspector]hooks`` on the report, and take the ramdisk away.
 
@@ -104,7 +102,7 @@ def _parameters(task: base.Task) -> dict[str, str]:
     return {CALLBACK: url, **more}
 
 
-def _judged(task: base.Task, inventory: Mapping[str, Any], plugin_data: Json) -> inspection.Case:
+def _judged(task: base.Task, inventory: JsonView, plugin_data: Json) -> inspection.Case:
     """Run the hooks.
 
     :raises errors.HardwareError: a hook fails, or there is no inventory.

@@ -6,10 +6,10 @@ restarts the machine. Such a machine is never switched off.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import fast_track
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import standby
@@ -27,7 +27,7 @@ class AgentPower(base.Power):
         """Return ``{driver_info key: description}``."""
         return {fast_track.KEY: standby.DESCRIPTION}
 
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+    def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values in driver_info.
 
         :raises errors.InvalidParameter: naming ``driver_info/fast_track``.

@@ -8,15 +8,13 @@ it. The node shows the volumes that the agent reports.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import history, raid
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import software_raid, steps
-
-Json = dict[str, Any]
 
 CREATE, APPLY, DELETE = "create_configuration", "apply_configuration", "delete_configuration"
 _TARGET = "target_raid_config"
@@ -33,7 +31,7 @@ class AgentRAID(steps.InBand, base.RAID):
         if task.node.target_raid_config:
             software_raid.check(task.node.target_raid_config, _TARGET)
 
-    def validate_raid_config(self, task: base.Task, config: Mapping[str, Any]) -> None:
+    def validate_raid_config(self, task: base.Task, config: JsonView) -> None:
         """Reject a configuration that no agent can build.
 
         :raises errors.InvalidParameter: naming the path.

@@ -8,11 +8,10 @@ instead of waiting for an agent that never answers again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import logs, ramdisk
@@ -107,9 +106,7 @@ def _boot(task: base.Task, boots: int) -> base.Outcome:
     return base.WAIT
 
 
-def _once_more(
-    task: base.Task, note: Mapping[str, Any], why: errors.AgentUnreachable
-) -> base.Outcome:
+def _once_more(task: base.Task, note: JsonView, why: errors.AgentUnreachable) -> base.Outcome:
     """Boot another ramdisk, because it is unknown whether the agent has the password."""
     if note["boots"] >= MOST_BOOTS:
         raise why

@@ -11,8 +11,8 @@ import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain.steps import StepKind
 
 MARK = "ironic_lite_step_id"
@@ -52,7 +52,7 @@ class Result:
     id: str
     name: str
     status: Status
-    value: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    value: JsonView = dataclasses.field(default_factory=dict, repr=False)
     kind: str = ""
     reason: str = ""
 

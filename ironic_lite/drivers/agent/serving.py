@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import capabilities
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import image_info
 from ironic_lite.drivers.boot import modes
 from ironic_lite.images import cache, checksums, configdrive, published, verification
-
-Json = dict[str, Any]
 
 FOLDER = published.IMAGES
 """Below http_root."""
@@ -172,7 +169,7 @@ def _check_boot_loader(image: image_info.Image) -> None:
         raise errors.InvalidParameter(path=f"{image_info.WHERE}/image_type", reason=reason)
 
 
-def check_drive(info: Mapping[str, Any]) -> None:
+def check_drive(info: JsonView) -> None:
     """Reject a configuration drive that cannot be delivered to the machine.
 
     :param info: the node's ``instance_info``.

@@ -6,13 +6,12 @@ machine has lost its volumes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import raid
-
-Json = dict[str, Any]
 
 SOFTWARE = "software"
 """The ``controller`` of software RAID volumes."""
@@ -38,7 +37,7 @@ def check(config: Any, root: str = "") -> list[Json]:
     return disks
 
 
-def faults(disks: Sequence[Mapping[str, Any]]) -> Iterator[raid.Fault]:
+def faults(disks: Sequence[JsonView]) -> Iterator[raid.Fault]:
     """Yield faults of software RAID; volumes of hardware controllers have none."""
     if not any(disk.get("controller") == SOFTWARE for disk in disks):
         return
@@ -54,7 +53,7 @@ def faults(disks: Sequence[Mapping[str, Any]]) -> Iterator[raid.Fault]:
         yield from _of_further(f"logical_disks/{place}", disk, disks[:place])
 
 
-def _of_disk(path: str, disk: Mapping[str, Any]) -> Iterator[raid.Fault]:
+def _of_disk(path: str, disk: JsonView) -> Iterator[raid.Fault]:
     if disk.get("controller") != SOFTWARE:
         reason = f'must be "{SOFTWARE}" for all volumes or for none'
         yield raid.Fault(f"{path}/controller", reason)
@@ -72,9 +71,7 @@ def _of_disk(path: str, disk: Mapping[str, Any]) -> Iterator[raid.Fault]:
             yield raid.Fault(f"{path}/{name}", reason)
 
 
-def _of_further(
-    path: str, disk: Mapping[str, Any], before: Sequence[Mapping[str, Any]]
-) -> Iterator[raid.Fault]:
+def _of_further(path: str, disk: JsonView, before: Sequence[JsonView]) -> Iterator[raid.Fault]:
     if disk["raid_level"] not in SECOND:
         reason = f"{disk['raid_level']} is not one of {', '.join(SECOND)}, for software RAID"
         yield raid.Fault(f"{path}/raid_level", reason)

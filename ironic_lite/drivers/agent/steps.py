@@ -14,6 +14,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base
@@ -22,8 +23,6 @@ from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import LISTED, Result, Status
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 COMMAND = "agent_command"
 """Key of the running command: ``step`` (its ``Task.step_id``), ``id`` (None while the agent is
@@ -158,9 +157,7 @@ def _arguments(task: base.Task, kind: base.StepKind, step: base.StoredStep) -> J
     }
 
 
-def order(
-    task: base.Task, name: str, params: Callable[[Client], Mapping[str, Any]]
-) -> base.Outcome:
+def order(task: base.Task, name: str, params: Callable[[Client], JsonView]) -> base.Outcome:
     """Let the agent start an idempotent command that is not one of its steps.
 
     A command already started by a dead conductor continues.

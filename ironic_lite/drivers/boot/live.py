@@ -7,19 +7,16 @@ images that are written to a disk.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite.core import config
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.images import cache, checksums, sources, verification
 
 WHERE = "instance_info"
 PATH = f"{WHERE}/boot_iso"
 
-Info = Mapping[str, Any]
 
-
-def check(info: Info) -> None:
+def check(info: JsonView) -> None:
     """Reject an invalid URL or checksum without any request.
 
     :param info: the node's ``instance_info``, with ``boot_iso``.
@@ -29,13 +26,13 @@ def check(info: Info) -> None:
     _sum(info)
 
 
-def handed_on(info: Info) -> bool:
+def handed_on(info: JsonView) -> bool:
     """Return whether the BMC may read the owner's URL itself, without a check by this service."""
     local = sources.read(info["boot_iso"], PATH).file is not None
     return not local and checksums.wanted(info) is None
 
 
-def fetch(info: Info) -> pathlib.Path:
+def fetch(info: JsonView) -> pathlib.Path:
     """Return a local file with the verified image.
 
     :raises errors.Error: the image is not available, or its checksum differs.
@@ -50,7 +47,9 @@ def fetch(info: Info) -> pathlib.Path:
     return file
 
 
-def _sum(info: Info) -> tuple[checksums.Checksum | None, sources.Source | None, str | None, str]:
+def _sum(
+    info: JsonView,
+) -> tuple[checksums.Checksum | None, sources.Source | None, str | None, str]:
     """Return the checksum or the source of its file, its algorithm, and its place."""
     algorithm, value = checksums.wanted(info, WHERE) or (None, None)
     path = f"{WHERE}/{'image_checksum' if algorithm is None else 'image_os_hash_value'}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import capabilities
 from ironic_lite.drivers import base
 
@@ -18,7 +17,7 @@ PLACES = ("instance_info", "properties")
 """Fields with capabilities, in order of precedence."""
 
 
-def capability(values: Mapping[str, Any], name: str) -> str | None:
+def capability(values: JsonView, name: str) -> str | None:
     """Return a capability of ``instance_info`` or ``properties``, in lower case.
 
     Capabilities are an object, the JSON text of one, or ``key:value,key:value``.
@@ -53,7 +52,7 @@ def wanted(node: base.Node) -> str:
     return first or second or recorded or str(config.CONF.deploy.default_boot_mode)
 
 
-def _said(place: str, values: Mapping[str, Any]) -> str | None:
+def _said(place: str, values: JsonView) -> str | None:
     mode = capability(values, "boot_mode")
     secure = capability(values, "secure_boot") == "true"
     if mode is None:

@@ -10,10 +10,11 @@ import abc
 import logging
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import dnsmasq, live, modes, parameters, sources
 from ironic_lite.images import cache, published
@@ -75,7 +76,7 @@ class NetworkBoot(base.Boot):
         """Return ``{driver_info key: description}``."""
         return dict(sources.DESCRIPTIONS)
 
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+    def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values in driver_info.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
@@ -168,7 +169,7 @@ class NetworkBoot(base.Boot):
     # -- details --------------------------------------------------------------------------
 
     @cache.holding()
-    def _put(self, task: base.Task, params: Mapping[str, str], mode: str) -> dict[str, Any]:
+    def _put(self, task: base.Task, params: Mapping[str, str], mode: str) -> Json:
         """Write all files; return the note about them."""
         node, addresses = task.node, _cards(task)
         parts = self._parts(node, mode)
@@ -188,7 +189,7 @@ class NetworkBoot(base.Boot):
         dnsmasq.invite(node, addresses, self.boot_files(node))
         return note
 
-    def _texts(self, task: base.Task, note: Mapping[str, Any]) -> Mapping[str, str]:
+    def _texts(self, task: base.Task, note: JsonView) -> Mapping[str, str]:
         node, addresses = task.node, _cards(task)
         if note.get("iso"):
             return self.texts_of_iso(node, addresses)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import parameters
 from ironic_lite.images import sources
@@ -92,7 +92,7 @@ def parts(node: base.Node, mode: str, *, whole: bool = False) -> Parts:
     return Parts(f"{place}{prefix}_", kernel=kernel, ramdisk=ramdisk)
 
 
-def _of_instance(told: Mapping[str, Any], *, whole: bool) -> Parts:
+def _of_instance(told: JsonView, *, whole: bool) -> Parts:
     if whole and told.get("boot_iso"):
         return Parts("instance_info/boot_", iso=_url(told["boot_iso"], "instance_info/boot_iso"))
     names = ("kernel", "ramdisk")
@@ -124,7 +124,7 @@ def bootloader(node: base.Node) -> str:
     return _url(configured, "[conductor]bootloader")
 
 
-def check(driver_info: Mapping[str, Any], names: Sequence[str]) -> None:
+def check(driver_info: JsonView, names: Sequence[str]) -> None:
     """Reject invalid URLs and kernel parameters when they are written.
 
     :param names: the keys that hold URLs.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import raid
 from ironic_lite.domain.steps import Outcome
 from ironic_lite.drivers.contract.interface import Interface
@@ -22,7 +22,7 @@ class RAID(Interface):
 
     kind = "raid"
 
-    def validate_raid_config(self, task: Task, config: Mapping[str, Any]) -> None:
+    def validate_raid_config(self, task: Task, config: JsonView) -> None:
         """Reject an impossible ``target_raid_config`` without touching hardware.
 
         :raises errors.InvalidParameter: naming the path, ``logical_disks/0/raid_level``.
@@ -34,7 +34,7 @@ class RAID(Interface):
         """Return ``{key of a logical disk: description}``."""
         return raid.properties()
 
-    def show_raid(self, task: Task, disks: Sequence[dict[str, Any]]) -> None:
+    def show_raid(self, task: Task, disks: Sequence[Json]) -> None:
         """Write the machine's current volumes to its node: ``raid_config``, and the ``properties``
         that depend on them (``local_gb``, ``root_device``, ``raid_level``).
         """
@@ -74,7 +74,7 @@ class BIOS(Interface):
 
     kind = "bios"
 
-    def apply_configuration(self, task: Task, settings: list[dict[str, Any]]) -> Outcome | None:
+    def apply_configuration(self, task: Task, settings: list[Json]) -> Outcome | None:
         """Change these settings, ``[{"name": ..., "value": ...}]``, and leave the others.
 
         :raises errors.InvalidParameter: naming ``settings``.
@@ -109,7 +109,7 @@ class Firmware(Interface):
 
     kind = "firmware"
 
-    def update(self, task: Task, settings: list[dict[str, Any]]) -> Outcome | None:
+    def update(self, task: Task, settings: list[Json]) -> Outcome | None:
         """Write firmware: ``[{"component": ..., "url": ..., "wait": seconds}]``, in this order.
 
         :raises errors.InvalidParameter: naming ``settings``.

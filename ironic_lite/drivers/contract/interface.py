@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import steps
 from ironic_lite.domain.steps import DONE, Outcome, StepKind
 from ironic_lite.drivers.contract.task import Task
@@ -48,7 +48,7 @@ class Interface:
         :raises errors.InvalidParameter, errors.MissingParameter: naming ``driver_info/<key>``.
         """
 
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+    def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values when they are written (node create and PATCH); keys may be missing.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.

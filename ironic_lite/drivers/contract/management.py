@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Task
 
@@ -22,7 +22,7 @@ class Management(Interface):
         """Set the device of the next boot, or of all boots if ``persistent``."""
         raise self.unsupported(task, "set_boot_device")
 
-    def get_boot_device(self, task: Task) -> dict[str, Any]:
+    def get_boot_device(self, task: Task) -> Json:
         """Return ``{"boot_device": str | None, "persistent": bool | None}``."""
         raise self.unsupported(task, "get_boot_device")
 
@@ -55,7 +55,7 @@ class Management(Interface):
 
     def get_supported_indicators(
         self, task: Task, component: str | None = None
-    ) -> dict[str, dict[str, dict[str, Any]]]:
+    ) -> dict[str, dict[str, Json]]:
         """Return the lamps: ``{component: {indicator: {"readonly": bool, "states": [str]}}}``.
 
         :param component: one of ``COMPONENTS``, to list only its lamps; None for all. A missing
@@ -78,7 +78,7 @@ class Management(Interface):
         """
         raise self.unsupported(task, "set_indicator_state")
 
-    def get_sensors_data(self, task: Task) -> dict[str, dict[str, dict[str, Any]]]:
+    def get_sensors_data(self, task: Task) -> dict[str, dict[str, Json]]:
         """Return the sensor values: ``{type: {sensor: {fact: JSON value}}}``.
 
         :raises errors.HardwareError: no answer, or an unusable one.
@@ -93,7 +93,7 @@ class Management(Interface):
         """Return the addresses of the machine's network cards, ``aa:bb:cc:dd:ee:ff``."""
         raise self.unsupported(task, "get_mac_addresses")
 
-    def get_virtual_media(self, task: Task) -> list[dict[str, Any]]:
+    def get_virtual_media(self, task: Task) -> list[Json]:
         """Return the virtual drives with all facts of the BMC.
 
         Each is ``{"media_types": [str], "inserted": bool, "image": str | None, ...}``, with keys in

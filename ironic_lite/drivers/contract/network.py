@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Task
 
@@ -20,11 +18,11 @@ class Network(Interface):
     def unconfigure_tenant_networks(self, task: Task) -> None:
         """Disconnect the machine from them after its instance has stopped; repeatable."""
 
-    def vif_list(self, task: Task) -> list[dict[str, Any]]:
+    def vif_list(self, task: Task) -> list[Json]:
         """Return the attached virtual interfaces, each with its ``id``."""
         return []
 
-    def vif_attach(self, task: Task, vif: Mapping[str, Any]) -> None:
+    def vif_attach(self, task: Task, vif: JsonView) -> None:
         """Attach a virtual interface to a port or portgroup.
 
         :param vif: its ``id``, a UUID or name; ``port_uuid`` or ``portgroup_uuid`` to demand a

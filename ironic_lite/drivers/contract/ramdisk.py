@@ -5,8 +5,9 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain.steps import DONE, Outcome, StepKind
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Task
@@ -23,7 +24,7 @@ class AgentReport:
     ``version`` maps its hardware managers to their versions.
     """
 
-    steps: Mapping[StepKind, Mapping[str, Sequence[Mapping[str, Any]]]]
+    steps: Mapping[StepKind, Mapping[str, Sequence[JsonView]]]
     version: Mapping[str, str]
 
 
@@ -187,7 +188,7 @@ class Inspect(Interface, abc.ABC):
         """
 
     def continue_inspection(
-        self, task: Task, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]
+        self, task: Task, inventory: JsonView, plugin_data: JsonView
     ) -> Outcome:
         """Process a ramdisk's report for a waiting inspection; WAIT if more reports must come.
 

@@ -7,6 +7,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.records import Node, Port, Portgroup
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Task(Protocol):
         Source: S5.8.
         """
 
-    def keep_inventory(self, inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> None:
+    def keep_inventory(self, inventory: JsonView, plugin_data: JsonView) -> None:
         """Store the result of an inspection, replacing the previous one.
 
         The engine writes it with its next save; ``GET /v1/nodes/{node}/inventory`` shows it.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain.passthru import Call
 from ironic_lite.drivers.contract.interface import Interface
 from ironic_lite.drivers.contract.task import Task
@@ -76,7 +77,7 @@ class Console(Interface):
         """Stop the console; a stopped console stays so."""
         raise self.unsupported(task, self.kind)
 
-    def get_console(self, task: Task) -> dict[str, Any]:
+    def get_console(self, task: Task) -> Json:
         """Return the address of a started console: ``{"type": str, "url": str}``."""
         raise self.unsupported(task, self.kind)
 

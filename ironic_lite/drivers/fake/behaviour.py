@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.drivers import base
 
@@ -138,7 +139,7 @@ class Behaviour:
         return {steps.title(step) for listed in lists for step in listed}
 
 
-def parse(driver_info: Mapping[str, Any]) -> Behaviour:
+def parse(driver_info: JsonView) -> Behaviour:
     """Parse the ``fake_`` keys of a node; other keys are ignored.
 
     Only the interfaces know their steps: see ``check``.
@@ -153,7 +154,7 @@ def parse(driver_info: Mapping[str, Any]) -> Behaviour:
     return Behaviour(**found) if found else _PLAIN
 
 
-def check(driver_info: Mapping[str, Any], interface: str, own: Callable[[], set[str]]) -> None:
+def check(driver_info: JsonView, interface: str, own: Callable[[], set[str]]) -> None:
     """Reject typing errors: unknown keys, and steps that an interface does not have.
 
     :param interface: the kind whose steps are checked; other kinds check theirs.
@@ -290,7 +291,7 @@ def _ramdisk(key: str, place: int, entry: object) -> Ramdisk:
     return Ramdisk(_message(key, entry.get("version", str(place + 1))), at, listed)
 
 
-def _listed(key: str, place: str, entry: Mapping[str, Any], name: str) -> list[base.StoredStep]:
+def _listed(key: str, place: str, entry: JsonView, name: str) -> list[base.StoredStep]:
     given = entry.get(name, [])
     if not isinstance(given, list):
         raise _refuse(key, f"{place}: {_shown(given)} is not a list of steps")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.fake import stage
 
@@ -16,7 +15,7 @@ class FakeBIOS(stage.Staged, base.BIOS):
     @base.clean_step(priority=0, argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False)
     @base.deploy_step(priority=0, argsinfo=arguments.BIOS_ARGS, rerunnable=True)
     @base.service_step(argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False, rerunnable=True)
-    def apply_configuration(self, task: base.Task, settings: list[dict[str, Any]]) -> None:
+    def apply_configuration(self, task: base.Task, settings: list[Json]) -> None:
         """Change the given settings and leave the others as they are.
 
         :raises errors.InvalidParameter: naming ``settings``.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
@@ -17,6 +16,6 @@ class FakeConsole(stage.Staged, base.Console):
     def stop_console(self, task: base.Task) -> None:
         """Succeed."""
 
-    def get_console(self, task: base.Task) -> dict[str, Any]:
+    def get_console(self, task: base.Task) -> Json:
         """Return an empty address."""
         return {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import posixpath
 import urllib.parse
-from typing import Any
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.fake import stage
 
@@ -21,7 +21,7 @@ class FakeFirmware(stage.Staged, base.Firmware):
     @base.clean_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False)
     @base.deploy_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, rerunnable=True)
     @base.service_step(argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False, rerunnable=True)
-    def update(self, task: base.Task, settings: list[dict[str, Any]]) -> None:
+    def update(self, task: base.Task, settings: list[Json]) -> None:
         """Take the images, in their order.
 
         :raises errors.InvalidParameter: naming ``settings``.

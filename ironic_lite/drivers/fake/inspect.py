@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
-FOUND: Mapping[str, Any] = {"cpu_arch": "x86_64", "cpus": 8, "memory_mb": 16384, "local_gb": 100}
+FOUND: JsonView = {"cpu_arch": "x86_64", "cpus": 8, "memory_mb": 16384, "local_gb": 100}
 """Properties of every fake machine."""
 
 
@@ -40,7 +38,7 @@ class FakeInspect(stage.Staged, base.Inspect):
         return base.DONE
 
 
-def _inventory(cards: list[str]) -> dict[str, Any]:
+def _inventory(cards: list[str]) -> Json:
     """Return the inventory in the format of ironic-python-agent."""
     names = ((f"eth{number}", address) for number, address in enumerate(cards))
     size, memory = FOUND["local_gb"] * 1024**3, FOUND["memory_mb"]

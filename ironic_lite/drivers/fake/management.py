@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
@@ -18,7 +18,7 @@ SECURE = "fake_secure_boot"
 NMIS = "fake_nmis"
 LAMPS = "fake_indicators"
 MEDIA = "fake_virtual_media"
-INDICATORS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+INDICATORS: Mapping[str, Mapping[str, JsonView]] = {
     "chassis": {"led-0": {"readonly": True, "states": ["off", "on"]}},
     "system": {"led": {"readonly": False, "states": ["blinking", "off", "on"]}},
 }
@@ -40,7 +40,7 @@ class FakeManagement(stage.Staged, base.Management):
         _one_of("boot_device", device, DEVICES)
         task.keep(DEVICE, {"boot_device": device, "persistent": persistent})
 
-    def get_boot_device(self, task: base.Task) -> dict[str, Any]:
+    def get_boot_device(self, task: base.Task) -> Json:
         """Return what was set last."""
         return dict(task.recall(DEVICE) or {"boot_device": "pxe", "persistent": False})
 
@@ -85,7 +85,7 @@ class FakeManagement(stage.Staged, base.Management):
 
     def get_supported_indicators(
         self, task: base.Task, component: str | None = None
-    ) -> dict[str, dict[str, dict[str, Any]]]:
+    ) -> dict[str, dict[str, Json]]:
         """Return a lamp that can be switched, and one that cannot."""
         return {
             part: {name: dict(facts) for name, facts in lamps.items()}
@@ -118,7 +118,7 @@ class FakeManagement(stage.Staged, base.Management):
         stage.play_call(task, "management.set_indicator_state")
         task.keep(LAMPS, {**(task.recall(LAMPS) or {}), f"{indicator}@{component}": state})
 
-    def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, dict[str, Any]]]:
+    def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, Json]]:
         """Return one temperature.
 
         :raises errors.HardwareError: driver_info/fake_fail_calls says so.
@@ -134,7 +134,7 @@ class FakeManagement(stage.Staged, base.Management):
         """Return what an inspection would find, too: driver_info/fake_ports."""
         return sorted(stage.told(task).ports)
 
-    def get_virtual_media(self, task: base.Task) -> list[dict[str, Any]]:
+    def get_virtual_media(self, task: base.Task) -> list[Json]:
         """Return one drive of each type, and what is in it."""
         held = task.recall(MEDIA) or {}
         return [
@@ -178,7 +178,7 @@ class FakeManagement(stage.Staged, base.Management):
         stage.fail_verb(task, "verify")
 
 
-def _lamp(component: str, indicator: str) -> Mapping[str, Any]:
+def _lamp(component: str, indicator: str) -> JsonView:
     _one_of("component", component, INDICATORS)
     _one_of("indicator", indicator, INDICATORS[component])
     return INDICATORS[component][indicator]

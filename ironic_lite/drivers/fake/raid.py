@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
@@ -58,7 +57,7 @@ class FakeRAID(stage.Staged, base.RAID):
         self,
         task: base.Task,
         *,
-        raid_config: dict[str, Any],
+        raid_config: Json,
         create_root_volume: bool = True,
         create_nonroot_volumes: bool = True,
         delete_existing: bool = False,

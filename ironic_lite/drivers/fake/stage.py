@@ -7,10 +7,10 @@ restart and is the same on every conductor.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import steps
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import behaviour
@@ -109,7 +109,7 @@ class Staged(base.Interface):
         """
         self.check_driver_info(task.node.driver_info)
 
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+    def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values of the ``fake_`` keys.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.fake import stage
 
@@ -30,7 +30,7 @@ class FakeVendor(stage.Staged, base.Vendor):
     @base.passthru(
         methods=("GET", "POST"), lock=False, description="Return what the call was made with."
     )
-    def echo(self, task: base.Task, call: base.Call) -> dict[str, Any]:
+    def echo(self, task: base.Task, call: base.Call) -> Json:
         """Return it."""
         return {"verb": call.verb, "info": dict(call.info)}
 
@@ -43,7 +43,7 @@ class FakeVendor(stage.Staged, base.Vendor):
         methods=("POST", "PUT", "PATCH", "DELETE"),
         description="Keep the JSON value of the key value on the node, or forget it (DELETE).",
     )
-    def remember(self, task: base.Task, call: base.Call) -> dict[str, Any]:
+    def remember(self, task: base.Task, call: base.Call) -> Json:
         """Keep it; return what was kept before."""
         before = task.recall(REMEMBERED)
         task.keep(REMEMBERED, None if call.verb == "DELETE" else call.info["value"])
@@ -59,7 +59,7 @@ class FakeVendor(stage.Staged, base.Vendor):
         task.keep(BLINKS, task.recall(BLINKS, 0) + 1)
 
     @base.driver_passthru(methods=("GET", "POST"), description="Return what the call brings.")
-    def repeat(self, call: base.Call) -> dict[str, Any]:
+    def repeat(self, call: base.Call) -> Json:
         """Return it."""
         return dict(call.info)
 

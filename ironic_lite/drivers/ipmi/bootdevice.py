@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import modes
 from ironic_lite.drivers.ipmi import flags, tool, vendors
@@ -53,7 +53,7 @@ def spend(task: base.Task) -> None:
         task.keep(NOTE, None if always is None else {"always": always})
 
 
-def read(task: base.Task) -> dict[str, Any]:
+def read(task: base.Task) -> Json:
     """Return ``{"boot_device": str | None, "persistent": bool | None}``."""
     kept: Mapping[str, str] = task.recall(NOTE, {})
     if kept and tool.settings(task).force_boot_device:

@@ -14,10 +14,10 @@ import shutil
 import socket
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import command, info, interface, socat, tool
 
@@ -72,7 +72,7 @@ class IpmiSocatConsole(interface.IpmiInterface, base.Console):
         self.let_go(task.node.uuid)
         _deactivate(task)
 
-    def get_console(self, task: base.Task) -> dict[str, Any]:
+    def get_console(self, task: base.Task) -> Json:
         """Return the address of the console.
 
         :raises errors.Unavailable: the console is about to be restarted.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+
+from ironic_lite.core.json_types import Json
 
 VALID, PERSISTENT, UEFI = 0x80, 0x40, 0x20
 """Bits of the first byte."""
@@ -76,7 +77,7 @@ def write(device: str, *, mode: str, persistent: bool, vendor: str | None) -> li
     return [*SET_FLAGS, f"0x{first:02x}", f"0x{code:02x}", "0x00", "0x00", "0x00"]
 
 
-def read(answer: str) -> dict[str, Any]:
+def read(answer: str) -> Json:
     """Return ``{"boot_device": str | None, "persistent": bool | None}`` from the answer to READ.
 
     BMCs differ in when they clear the flags, so the result shows what was last written.

@@ -6,9 +6,9 @@ import dataclasses
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import settings
 from ironic_lite.drivers.settings import Field
 
@@ -77,7 +77,7 @@ class Info:
     terminal_port: int | None = None
 
 
-def parse(driver_info: Mapping[str, Any]) -> Info:
+def parse(driver_info: JsonView) -> Info:
     """Parse driver_info.
 
     :raises errors.MissingParameter: naming all missing keys at once.
@@ -101,7 +101,7 @@ def parse(driver_info: Mapping[str, Any]) -> Info:
     )
 
 
-def check(driver_info: Mapping[str, Any]) -> None:
+def check(driver_info: JsonView) -> None:
     """Reject invalid values; missing values are accepted here.
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.
@@ -114,7 +114,7 @@ def properties() -> dict[str, str]:
     return settings.properties(FIELDS)
 
 
-def _refuse_missing(driver_info: Mapping[str, Any]) -> None:
+def _refuse_missing(driver_info: JsonView) -> None:
     bridging = driver_info.get("ipmi_bridging")
     kind = bridging.strip().lower() if isinstance(bridging, str) else "no"
     needed = ("ipmi_address", *BRIDGING.get(kind, ()))
@@ -123,13 +123,13 @@ def _refuse_missing(driver_info: Mapping[str, Any]) -> None:
         raise errors.MissingParameter(path=", ".join(f"driver_info/{name}" for name in missing))
 
 
-def _values(driver_info: Mapping[str, Any]) -> dict[str, Any]:
+def _values(driver_info: JsonView) -> Json:
     found = settings.values(FIELDS, driver_info)
     _check_version(found)
     return found
 
 
-def _check_version(values: Mapping[str, Any]) -> None:
+def _check_version(values: JsonView) -> None:
     """Reject values that the protocol version does not support."""
     version = values.get("ipmi_protocol_version", "2.0")
     for name in ("ipmi_cipher_suite", "ipmi_hex_kg_key") if version == "1.5" else ():
@@ -144,7 +144,7 @@ def _invalid(name: str, reason: str) -> errors.InvalidParameter:
     return errors.InvalidParameter(path=f"driver_info/{name}", reason=reason)
 
 
-def _bridge(values: Mapping[str, Any]) -> Bridge | None:
+def _bridge(values: JsonView) -> Bridge | None:
     kind = values.get("ipmi_bridging", "no")
     if kind == "no":
         return None

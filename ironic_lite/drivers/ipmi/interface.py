@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import info, tool
 
@@ -20,6 +18,6 @@ class IpmiInterface(base.Interface):
         """Check driver_info; raises the errors of `info.parse`."""
         tool.settings(task)
 
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+    def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values in driver_info; see `info.check`."""
         info.check(driver_info)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.ipmi import bootdevice, flags, interface, reset, sensors, tool, vendors
 
@@ -36,13 +35,13 @@ class IpmiManagement(interface.IpmiInterface, bmc_reset.RestartingManagement):
             raise errors.InvalidParameter(path="boot_device", reason=reason)
         bootdevice.choose(task, device, persistent=persistent)
 
-    def get_boot_device(self, task: base.Task) -> dict[str, Any]:
+    def get_boot_device(self, task: base.Task) -> Json:
         """Return the last chosen device; for a forgetful BMC, the stored one."""
         return bootdevice.read(task)
 
     # -- reports of the machine -----------------------------------------------------------
 
-    def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, dict[str, Any]]]:
+    def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, Json]]:
         """Return the sensors by type, in ipmitool's words."""
         return sensors.parse(tool.run(task, ("sdr",), seconds=SENSOR_SECONDS))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+
+from ironic_lite.core.json_types import Json
 
 _LINE = re.compile(r"^ ?(?P<name>[A-Z][^:]*?)\s*:\s*(?P<value>.*?)\s*$")
 _MORE = re.compile(r"^ {2,}\[?(?P<text>[^:\]]+?)\]?\s*$")
@@ -12,13 +13,13 @@ _TYPE = re.compile(r"^(?P<type>.+?)(?: \(0x[0-9A-Fa-f]+\))?$")
 _TYPES = ("Sensor Type (Threshold)", "Sensor Type (Discrete)")
 
 
-def parse(text: str) -> dict[str, dict[str, dict[str, Any]]]:
+def parse(text: str) -> dict[str, dict[str, Json]]:
     """Return the sensors by type: ``{type: {sensor: {fact: value}}}``, in ipmitool's words.
 
     Other records, and sensors without a type, are left out. The current states of a discrete sensor
     are in ``"States Asserted"``, separated by commas.
     """
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, Json]] = {}
     for facts in _records(text):
         sensor, kind = facts.get("Sensor ID"), next((facts[t] for t in _TYPES if t in facts), "")
         named = _TYPE.match(kind)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.ipmi import info, interface, reset, tool
 
@@ -85,7 +84,7 @@ def _words(given: object) -> list[str]:
     return words
 
 
-def _warm(values: Mapping[str, Any]) -> bool:
+def _warm(values: JsonView) -> bool:
     try:
         return info.flag(values.get("warm", True))
     except ValueError as why:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base, vif_attachment
 
 
@@ -64,7 +62,7 @@ class NoInspect(Absent, base.Inspect):
 class NoRAID(Absent, base.RAID):
     """Volumes cannot be built."""
 
-    def validate_raid_config(self, task: base.Task, config: Mapping[str, Any]) -> None:
+    def validate_raid_config(self, task: base.Task, config: JsonView) -> None:
         """Refuse.
 
         :raises errors.UnsupportedDriverExtension: always.
@@ -111,7 +109,7 @@ class NoopManagement(base.Management):
     def set_boot_device(self, task: base.Task, device: str, *, persistent: bool = False) -> None:
         """Leave the machine alone; its boot order already does what is needed."""
 
-    def get_boot_device(self, task: base.Task) -> dict[str, Any]:
+    def get_boot_device(self, task: base.Task) -> Json:
         """Return that the device is unknown."""
         return {"boot_device": None, "persistent": None}
 
@@ -127,12 +125,12 @@ class NoopNetwork(base.Network):
     nothing.
     """
 
-    def vif_list(self, task: base.Task) -> list[dict[str, Any]]:
+    def vif_list(self, task: base.Task) -> list[Json]:
         """Return the attached VIFs, those of ports first."""
         found = [vif_attachment.held(card) for card in _cards(task)]
         return [{"id": vif} for vif in (*found, *task.recall(_LOOSE, ())) if vif]
 
-    def vif_attach(self, task: base.Task, vif: Mapping[str, Any]) -> None:
+    def vif_attach(self, task: base.Task, vif: JsonView) -> None:
         """Record a VIF."""
         loose = task.recall(_LOOSE) or []
         if vif["id"] in loose or vif_attachment.find(_cards(task), vif["id"]) is not None:

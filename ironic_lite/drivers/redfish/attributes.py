@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import resources
-
-Json = dict[str, Any]
 
 _WORDS = {
     True: frozenset({"true", "yes", "on", "1"}),
@@ -36,7 +35,7 @@ def registry(document: Json) -> dict[str, Json]:
     }
 
 
-def settings(values: Mapping[str, Any], known: Mapping[str, Json]) -> list[base.BiosSetting]:
+def settings(values: JsonView, known: Mapping[str, Json]) -> list[base.BiosSetting]:
     """Return the attributes of a machine, with the registry's facts about each."""
     return [_setting(name, values[name], known.get(name, {})) for name in sorted(values)]
 
@@ -58,15 +57,15 @@ def _setting(name: str, value: Any, entry: Json) -> base.BiosSetting:
 
 
 def convert(
-    wanted: Mapping[str, Any], values: Mapping[str, Any], known: Mapping[str, Json]
-) -> tuple[dict[str, Any], list[str]]:
+    wanted: JsonView, values: JsonView, known: Mapping[str, Json]
+) -> tuple[Json, list[str]]:
     """Return the requested values in the machine's types, and a sentence for each invalid one.
 
     No requested value is repeated in a sentence, because it may be a password.
 
     :param values: the machine's attributes; :param known: its registry, empty if it has none.
     """
-    good: dict[str, Any] = {}
+    good: Json = {}
     faults = []
     for name, value in wanted.items():
         try:
@@ -76,7 +75,7 @@ def convert(
     return good, faults
 
 
-def _converted(name: str, value: Any, values: Mapping[str, Any], known: Mapping[str, Json]) -> Any:
+def _converted(name: str, value: Any, values: JsonView, known: Mapping[str, Json]) -> Any:
     entry = known.get(name)
     if name not in values and entry is None:
         raise ValueError("is no setting of this machine")
@@ -171,7 +170,7 @@ _BY_TYPE = {
 }
 
 
-def differing(wanted: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+def differing(wanted: JsonView, values: JsonView) -> list[str]:
     """Return the names of requested values that the machine does not show.
 
     Values that are never shown, such as passwords, cannot be compared and do not count.

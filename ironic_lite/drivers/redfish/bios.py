@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import steps
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import attributes, interface
 from ironic_lite.drivers.redfish.bmc import connection, jobs, resources
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 NOTE = "redfish_bios"
 """Key of the state of a running step: ``until``, ``tasks``, the number of polls (``looks``), the
@@ -43,7 +41,7 @@ class RedfishBIOS(interface.RedfishInterface, base.BIOS):
     @base.clean_step(priority=0, argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False)
     @base.deploy_step(priority=0, argsinfo=arguments.BIOS_ARGS, rerunnable=True)
     @base.service_step(argsinfo=arguments.BIOS_ARGS, requires_ramdisk=False, rerunnable=True)
-    def apply_configuration(self, task: base.Task, settings: list[dict[str, Any]]) -> base.Outcome:
+    def apply_configuration(self, task: base.Task, settings: list[Json]) -> base.Outcome:
         """Change these settings, restart the machine, and check that it has applied them.
 
         :raises errors.InvalidParameter: the machine lacks a setting or does not allow its value.

@@ -6,10 +6,10 @@ import datetime
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain.steps import Arg
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import resources
@@ -47,7 +47,7 @@ def set_time(task: base.Task, target: object, offset: object) -> None:
     moment = moment or clock.now().replace(tzinfo=datetime.UTC)
     # A BMC without fractions of seconds refuses them.
     exact = "microseconds" if "." in shown else "seconds"
-    body: dict[str, Any] = {"DateTime": moment.astimezone(zone).isoformat(timespec=exact)}
+    body: Json = {"DateTime": moment.astimezone(zone).isoformat(timespec=exact)}
     if offset is not None:
         body["DateTimeLocalOffset"] = offset
     path = str(manager["@odata.id"])
@@ -56,7 +56,7 @@ def set_time(task: base.Task, target: object, offset: object) -> None:
     _check(task, path, moment, sent)
 
 
-def _with_clock(task: base.Task) -> resources.Json:
+def _with_clock(task: base.Task) -> Json:
     """Return the first manager of the system that shows a time."""
     for manager in resources.managers(task, resources.system(task)):
         if resources.text(manager, "DateTime") and resources.text(manager, "@odata.id"):
@@ -81,7 +81,7 @@ def _check(task: base.Task, path: str, moment: datetime.datetime, sent: float) -
     )
 
 
-def _shown(manager: resources.Json) -> datetime.datetime | None:
+def _shown(manager: Json) -> datetime.datetime | None:
     try:
         found = datetime.datetime.fromisoformat(resources.text(manager, "DateTime") or "")
     except ValueError:
@@ -89,7 +89,7 @@ def _shown(manager: resources.Json) -> datetime.datetime | None:
     return found if found.tzinfo else found.replace(tzinfo=_known_zone(manager))
 
 
-def _known_zone(manager: resources.Json) -> datetime.tzinfo:
+def _known_zone(manager: Json) -> datetime.tzinfo:
     """Return the zone in which the BMC shows its time; UTC if it does not say."""
     for text in (
         resources.text(manager, "DateTime"),

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import live, medium, modes, sources
 from ironic_lite.drivers.redfish import interface, override
@@ -39,7 +40,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         """Return ``{driver_info key: description}``."""
         return {**super().get_properties(), **sources.DESCRIPTIONS, **sources.MEDIA}
 
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+    def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values in driver_info.
 
         :raises errors.InvalidParameter: naming ``driver_info/<key>``.
@@ -162,13 +163,11 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         task.keep(NOTE, note)
         self._insert(task, note)
 
-    def _publish(
-        self, task: base.Task, params: dict[str, str], mode: str, name: str
-    ) -> dict[str, Any]:
+    def _publish(self, task: base.Task, params: dict[str, str], mode: str, name: str) -> Json:
         """Publish the medium for the BMC; return the note about it."""
         node = task.node
         parts = sources.parts(node, mode, whole=True)
-        note: dict[str, Any] = {"params": params, "mode": mode, "name": name, "device": self.device}
+        note: Json = {"params": params, "mode": mode, "name": name, "device": self.device}
         note["drive"] = None
         if medium.handed_on(node, parts):
             return {**note, "name": None, "url": parts.iso}
@@ -178,7 +177,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
             medium.publish(task, parts, name)
         return {**note, "url": published.url(name, node.driver_info)}
 
-    def _insert(self, task: base.Task, note: dict[str, Any]) -> None:
+    def _insert(self, task: base.Task, note: Json) -> None:
         """Fill a virtual CD, or a stick where there is no CD, and boot from it next."""
         if note["drive"]:
             self._fill_both(task, note)
@@ -195,7 +194,7 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         virtual_drives.attach(task, "disk", note["url"], seen)
         override.choose_stick(task)
 
-    def _fill_both(self, task: base.Task, note: dict[str, Any]) -> None:
+    def _fill_both(self, task: base.Task, note: Json) -> None:
         """Fill a virtual CD with the image, and a stick with the configuration drive."""
         configdrive_media.check(virtual_drives.drives(task))
         virtual_drives.detach(task, configdrive_media.BOTH)
@@ -204,6 +203,6 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
         configdrive_media.insert(task, note["drive"]["url"], disc)
 
 
-def _beside(note: Mapping[str, Any]) -> tuple[str, ...]:
+def _beside(note: JsonView) -> tuple[str, ...]:
     """Return the drives that hold more than the boot medium."""
     return configdrive_media.BOTH if note.get("drive") else ()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import bmc_vocabulary
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import resources
@@ -48,9 +49,7 @@ class Lamp:
         return words.get(self.now, bmc_vocabulary.UNKNOWN)
 
 
-def supported(
-    task: base.Task, component: str | None = None
-) -> dict[str, dict[str, dict[str, Any]]]:
+def supported(task: base.Task, component: str | None = None) -> dict[str, dict[str, Json]]:
     """Return the lamps by component, see `base.Management.get_supported_indicators`.
 
     If all components are requested, unreadable ones are left out: some BMCs answer 500 for drives.
@@ -90,7 +89,7 @@ def switch(task: base.Task, component: str, indicator: str, wanted: str) -> None
     resources.change(task, lamp.path, {lamp.key: value})
 
 
-def _facts(lamps: Iterator[Lamp]) -> dict[str, dict[str, Any]]:
+def _facts(lamps: Iterator[Lamp]) -> dict[str, Json]:
     return {lamp.name: {"readonly": False, "states": sorted(lamp.words.values())} for lamp in lamps}
 
 
@@ -117,7 +116,7 @@ def _lamps(task: base.Task, component: str) -> Iterator[Lamp]:
             yield lamp
 
 
-def _lamp(name: str, document: resources.Json) -> Lamp | None:
+def _lamp(name: str, document: Json) -> Lamp | None:
     """Return the lamp of a document, None if it has none."""
     key = next((key for key in (LED, LOCATION) if document.get(key) is not None), None)
     path = resources.text(document, "@odata.id")
@@ -128,7 +127,7 @@ def _lamp(name: str, document: resources.Json) -> Lamp | None:
     return Lamp(name, path, key, document[key], words)
 
 
-_Found = Iterator[tuple[str, resources.Json]]
+_Found = Iterator[tuple[str, Json]]
 
 
 def _of_system(task: base.Task) -> _Found:
@@ -149,7 +148,7 @@ def _of_disks(task: base.Task) -> _Found:
             yield f"{storage.get('Id')}:{drive.get('Id')}", drive
 
 
-def _name(document: resources.Json) -> str:
+def _name(document: Json) -> str:
     return resources.text(document, "UUID") or str(document.get("Id"))
 
 

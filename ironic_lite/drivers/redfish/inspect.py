@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import capabilities, inspection
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import interface
@@ -54,7 +54,7 @@ class RedfishInspect(interface.RedfishInterface, base.Inspect):
         return base.DONE
 
 
-def _describe(properties: dict[str, Any], inventory: dict[str, Any], local_gb: int | None) -> None:
+def _describe(properties: Json, inventory: Json, local_gb: int | None) -> None:
     """Write the BMC's facts; the boot mode only if the node has none."""
     told = {
         "memory_mb": inventory["memory"].get("physical_mb"),
@@ -69,14 +69,14 @@ def _describe(properties: dict[str, Any], inventory: dict[str, Any], local_gb: i
         properties["capabilities"] = capabilities.put(known, "boot_mode", mode)
 
 
-def _without_disks(task: base.Task, properties: dict[str, Any], *, disks_told: bool) -> None:
+def _without_disks(task: base.Task, properties: Json, *, disks_told: bool) -> None:
     """Set local_gb to 0 if the BMC lists its disks and has none."""
     if disks_told and inspection.lacking(properties, ["local_gb"]):
         LOG.warning("Node %s: its BMC shows no disk; local_gb is set to 0.", task.node.uuid)
         properties["local_gb"] = 0
 
 
-def _refuse(properties: dict[str, Any], faults: list[str]) -> None:
+def _refuse(properties: Json, faults: list[str]) -> None:
     missing = inspection.lacking(properties, ESSENTIAL)
     if missing:
         why = f" It could not be read: {'; '.join(faults)}." if faults else ""

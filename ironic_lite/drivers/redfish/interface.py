@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from ironic_lite.core import config
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, info
 
@@ -28,6 +26,6 @@ class RedfishInterface(base.Interface):
         """Check driver_info; raises the errors of `info.parse`."""
         connection.settings(task)
 
-    def check_driver_info(self, driver_info: Mapping[str, Any]) -> None:
+    def check_driver_info(self, driver_info: JsonView) -> None:
         """Reject invalid values in driver_info; see `info.check`."""
         info.check(driver_info, ca_folder=config.CONF.redfish.ca_folder)

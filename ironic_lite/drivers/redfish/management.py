@@ -9,6 +9,7 @@ import sushy
 import sushy.exceptions
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base, bmc_reset
 from ironic_lite.drivers.redfish import bmc_clock, indicators, interface, override, secure_boot
 from ironic_lite.drivers.redfish.bmc import connection, faults, pending_settings, resources
@@ -38,7 +39,7 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
             raise errors.InvalidParameter(path="boot_device", reason=reason)
         override.choose(task, device, persistent=persistent)
 
-    def get_boot_device(self, task: base.Task) -> dict[str, Any]:
+    def get_boot_device(self, task: base.Task) -> Json:
         """Return device and persistence; a device set again before each boot is persistent."""
         found = connection.call(task, override.read)
         kept = task.recall(override.NOTE)
@@ -105,7 +106,7 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
 
     def get_supported_indicators(
         self, task: base.Task, component: str | None = None
-    ) -> dict[str, dict[str, dict[str, Any]]]:
+    ) -> dict[str, dict[str, Json]]:
         """Return the lamps of system, chassis and disks, named by UUID or ``storage:drive``."""
         return indicators.supported(task, component)
 
@@ -119,7 +120,7 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
         """Switch a lamp, see `indicators.switch`."""
         indicators.switch(task, component, indicator, state)
 
-    def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, dict[str, Any]]]:
+    def get_sensors_data(self, task: base.Task) -> dict[str, dict[str, Json]]:
         """Return fans, temperatures, power supplies and drives, see `sensors.get`."""
         return reading.get(task)
 
@@ -142,7 +143,7 @@ class RedfishManagement(interface.RedfishInterface, bmc_reset.RestartingManageme
 
     # -- virtual media --------------------------------------------------------------------
 
-    def get_virtual_media(self, task: base.Task) -> list[dict[str, Any]]:
+    def get_virtual_media(self, task: base.Task) -> list[Json]:
         """Return the virtual drives, see `virtual_drives.get`."""
         return virtual_drives.get(task)
 

@@ -10,6 +10,7 @@ import sushy
 import sushy.exceptions
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources
 
@@ -44,7 +45,7 @@ def devices(link: connection.Link) -> list[str]:
     return list(_offered(_system(link)))
 
 
-def read(link: connection.Link) -> dict[str, Any]:
+def read(link: connection.Link) -> Json:
     """Return ``{"boot_device": str | None, "persistent": bool | None}`` from the BMC.
 
     It is the device of the next boot, also if the change waits in the settings resource.
@@ -124,7 +125,7 @@ def modes(link: connection.Link) -> list[str]:
     return _modes(_next_boot(link, _system(link)))
 
 
-def _modes(boot: Mapping[str, Any]) -> list[str]:
+def _modes(boot: JsonView) -> list[str]:
     allowed = boot.get("BootSourceOverrideMode@Redfish.AllowableValues")
     if not isinstance(allowed, list):
         return list(MODES) if "BootSourceOverrideMode" in boot else []
@@ -184,7 +185,7 @@ def _send(
     system.set_system_boot_options(**{**rest, "target": target})
 
 
-def _rest(boot: Mapping[str, Any]) -> dict[str, Any]:
+def _rest(boot: JsonView) -> Json:
     """Return the values of a Boot object that must accompany any change of it.
 
     A BMC that shows no mode gets UEFI, unless it offers only another mode.
@@ -211,7 +212,7 @@ def _quirks(link: connection.Link, system: Any) -> quirks.Quirk:
     return quirks.of(system.manufacturer, link.root_document.get("Vendor"))
 
 
-def _boot(system: Any) -> dict[str, Any]:
+def _boot(system: Any) -> Json:
     """Return the Boot object, completed from the BMC's pending settings (sushy reads both)."""
     boot = dict(system.json.get("Boot") or {})
     seen = system.boot
@@ -225,7 +226,7 @@ def _boot(system: Any) -> dict[str, Any]:
     return boot
 
 
-def _next_boot(link: connection.Link, system: Any) -> dict[str, Any]:
+def _next_boot(link: connection.Link, system: Any) -> Json:
     """Return the Boot object of the next boot: what waits in the settings resource comes first."""
     boot = _boot(system)
     place = resources.link(system.json, "@Redfish.Settings", "SettingsObject")

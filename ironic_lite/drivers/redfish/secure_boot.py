@@ -6,6 +6,7 @@ import sushy
 import sushy.exceptions
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, faults, pending_settings, quirks, resources
 
@@ -65,7 +66,7 @@ def reset_keys(task: base.Task, how: str) -> None:
     )
 
 
-def _document(task: base.Task, method: str) -> resources.Json | None:
+def _document(task: base.Task, method: str) -> Json | None:
     """Return the SecureBoot resource, None if reading it needs a licence.
 
     :raises errors.UnsupportedDriverExtension: the resource does not exist.
@@ -77,7 +78,7 @@ def _document(task: base.Task, method: str) -> resources.Json | None:
     return None if found is None else {"@odata.id": path, **found}
 
 
-def _read(link: connection.Link, path: str) -> tuple[bool, resources.Json | None]:
+def _read(link: connection.Link, path: str) -> tuple[bool, Json | None]:
     """Return whether the document exists, and its content; None if reading it needs a licence."""
     try:
         return True, link.wire.document(path)

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import interface
 from ironic_lite.drivers.redfish.bmc import connection, resources
 from ironic_lite.drivers.redfish.media import virtual_drives
-
-Json = dict[str, Any]
 
 _SHOWN = ("Id", "Context", "Protocol", "Destination", "EventTypes")
 _NUMBER = re.compile(r"[\w.:~-]{1,255}")
@@ -125,7 +124,7 @@ class RedfishVendor(interface.RedfishInterface, base.Vendor):
 # -- arguments -------------------------------------------------------------------------------
 
 
-def _payload(info: Mapping[str, Any]) -> Json:
+def _payload(info: JsonView) -> Json:
     """Return the body of the request to the BMC (DSP0266, EventDestination)."""
     if info.get("Destination") is None:
         raise errors.MissingParameter(path="Destination")
@@ -165,7 +164,7 @@ def _address(value: Any) -> bool:
         return False
 
 
-def _number(info: Mapping[str, Any]) -> str:
+def _number(info: JsonView) -> str:
     if info.get("id") in (None, ""):
         raise errors.MissingParameter(path="id")
     number = str(info["id"])
@@ -174,7 +173,7 @@ def _number(info: Mapping[str, Any]) -> str:
     return number
 
 
-def _devices(info: Mapping[str, Any]) -> list[str] | None:
+def _devices(info: JsonView) -> list[str] | None:
     named = info.get("boot_device")
     if not named:
         return None
@@ -203,11 +202,11 @@ def _collection(service: Json, task: base.Task) -> str:
     return place.rstrip("/")
 
 
-def _member(task: base.Task, info: Mapping[str, Any]) -> str:
+def _member(task: base.Task, info: JsonView) -> str:
     return f"{_collection(_service(task), task)}/{_number(info)}"
 
 
-def _absent(info: Mapping[str, Any]) -> errors.NotFound:
+def _absent(info: JsonView) -> errors.NotFound:
     return errors.NotFound(what="Subscription", ident=_number(info))
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from ironic_lite.core.context import Context
+from ironic_lite.core.json_types import Json, JsonView
 
 KEY = "call"
 """Key of the deadline in a context on the wire; conductors that do not know it ignore it."""
@@ -53,7 +53,7 @@ class CallDeadline:
     asked: float | None = None
 
     @classmethod
-    def of(cls, context: Mapping[str, Any]) -> CallDeadline | None:
+    def of(cls, context: JsonView) -> CallDeadline | None:
         """Return the deadline in a context on the wire, None if missing or unreadable."""
         found: Any = context.get(KEY)
         try:
@@ -74,7 +74,7 @@ class DeadlineContext:
     context: Context
     note: CallDeadline
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Json:
         """Return both as plain JSON types."""
         return {**self.context.as_dict(), KEY: dataclasses.asdict(self.note)}
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import encoding
 from ironic_lite.rpc.local import transport_errors
 
-Body = dict[str, Any]
+Body = Json
 
 HEADER = struct.Struct("!I")
 _CHUNK = 64 * 1024

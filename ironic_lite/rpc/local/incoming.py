@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc.local import frames, remote, sockets, transport_errors
 
 LOG = logging.getLogger(__name__)
@@ -142,8 +143,8 @@ class Incoming:
     """One message, with the interface of oslo.messaging's servers; see `driver`."""
 
     def __init__(self, line: Line, body: frames.Body) -> None:
-        self.ctxt: dict[str, Any] = body["ctxt"]
-        self.message: dict[str, Any] = body["msg"]
+        self.ctxt: Json = body["ctxt"]
+        self.message: Json = body["msg"]
         self.msg_id = str(body["id"])
         monitor = body.get("monitor")
         self.client_timeout = monitor if isinstance(monitor, int | float) else None

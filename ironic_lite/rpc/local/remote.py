@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Collection
 from types import TracebackType
-from typing import Any
 
 import oslo_messaging
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.rpc import encoding
 
 Raised = tuple[type[BaseException], BaseException, TracebackType | None]
@@ -26,7 +26,7 @@ def dump(raised: Raised) -> str:
         contains the keyword arguments to rebuild it with.
     """
     error = raised[1]
-    data: dict[str, Any] = {
+    data: Json = {
         "class": type(error).__name__,
         "module": type(error).__module__,
         "message": str(error),
@@ -47,7 +47,7 @@ def load(text: str, modules: Collection[str]) -> Exception:
     :param modules: names of the modules whose exceptions are rebuilt.
     :returns: the exception itself, or an ``oslo_messaging.RemoteError`` with its class and message.
     """
-    data: dict[str, Any] = encoding.loads(text.encode())
+    data: Json = encoding.loads(text.encode())
     name, module = data.get("class"), data.get("module")
     unknown: Exception = oslo_messaging.RemoteError(name, data.get("message"), data.get("tb"))
     if module not in modules:

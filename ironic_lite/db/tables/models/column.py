@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
+from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine import encryption
 
 metadata = sa.MetaData(
@@ -32,8 +33,8 @@ LongText = (
     .with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
     .with_variant(sa.Text(collation="C"), "postgresql")
 )
-Json = sa.JSON(none_as_null=True)
-OPTIONS: dict[str, Any] = {
+JsonColumn = sa.JSON(none_as_null=True)
+OPTIONS: Row = {
     "mysql_engine": "InnoDB",
     "mysql_charset": "utf8mb4",
     "mysql_collate": "utf8mb4_bin",
@@ -71,7 +72,7 @@ def flag(name: str, **more: Any) -> sa.Column[bool]:
 
 def json(name: str, **more: Any) -> sa.Column[Any]:
     """Return a column of JSON values."""
-    return sa.Column(name, Json, **more)
+    return sa.Column(name, JsonColumn, **more)
 
 
 def encrypted_json(name: str, **more: Any) -> sa.Column[Any]:

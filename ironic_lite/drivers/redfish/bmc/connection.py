@@ -24,6 +24,7 @@ from sushy.resources.system import system
 
 from ironic_lite import errors
 from ironic_lite.core import bmc_metrics, config
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import allowed_networks, base, deadline
 from ironic_lite.drivers.redfish.bmc import (
     faults,
@@ -180,7 +181,7 @@ class Link:
             raise transport.NotJson(f"PowerState of {self.system_path()} is {type(word).__name__}")
         return word
 
-    def system_document(self) -> dict[str, Any]:
+    def system_document(self) -> Json:
         """Return the system as JSON; sends one GET."""
         path = self.system_path()
         try:
@@ -189,9 +190,9 @@ class Link:
             raise self._no_system(path) from None
 
     @property
-    def root_document(self) -> dict[str, Any]:
+    def root_document(self) -> Json:
         """Return the service root as read at the login."""
-        found: dict[str, Any] = self._root.json
+        found: Json = self._root.json
         return found
 
     def system(self) -> system.System:

@@ -8,9 +8,9 @@ import re
 import ssl
 import urllib.parse
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.drivers import settings
 from ironic_lite.drivers.redfish.bmc import ca_files
 from ironic_lite.drivers.settings import Field
@@ -54,9 +54,7 @@ class Info:
     unresponsive_wait: int | None = None
 
 
-def parse(
-    driver_info: Mapping[str, Any], *, auth_type: str = "auto", ca_folder: str = "/nowhere"
-) -> Info:
+def parse(driver_info: JsonView, *, auth_type: str = "auto", ca_folder: str = "/nowhere") -> Info:
     """Parse driver_info.
 
     :param auth_type: default for nodes that do not set one.
@@ -91,7 +89,7 @@ def parse(
     )
 
 
-def check(driver_info: Mapping[str, Any], *, ca_folder: str = "/nowhere") -> None:
+def check(driver_info: JsonView, *, ca_folder: str = "/nowhere") -> None:
     """Reject invalid values; missing values are accepted here.
 
     :raises errors.InvalidParameter: naming ``driver_info/<key>``.

@@ -5,13 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable, Sequence
 from http import HTTPStatus
-from typing import Any
 
 import sushy.exceptions
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers.redfish.bmc import connection, faults, resources, transport
-
-Json = dict[str, Any]
 
 DONE, FORGOTTEN = "Done", "Forgotten"
 FAILED = frozenset({"Exception", "Killed", "Cancelled", "Interrupted"})

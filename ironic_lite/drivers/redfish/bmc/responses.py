@@ -10,6 +10,7 @@ import orjson
 import sushy.exceptions
 
 from ironic_lite.core import bounded_http
+from ironic_lite.core.json_types import Json
 from ironic_lite.errors import unicode_text
 
 _NAMES = frozenset({"@odata.type", "MessageId", "RelatedProperties", "code"})
@@ -47,7 +48,7 @@ class Response:
             self._document = bounded_http.json_value(self.content)
         return self._document
 
-    def mapping(self) -> dict[str, Any]:
+    def mapping(self) -> Json:
         """Return the JSON object.
 
         The error does not quote the body: if the address is not a BMC's, the body may have secrets.

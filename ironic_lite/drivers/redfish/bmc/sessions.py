@@ -17,6 +17,7 @@ import sushy.auth
 import sushy.exceptions
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers.redfish.bmc import info, transport
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Login(sushy.auth.AuthBase):  # type: ignore[misc]  # sushy ships no types
         """Path and token of the session, if the BMC returned its path."""
         self.tried_session = False
         self._node, self._wire = node, wire
-        self._root: dict[str, Any] = {}
+        self._root: Json = {}
 
     def set_context(self, root_resource: Any, connector: Any) -> None:
         """Take the service root from sushy."""

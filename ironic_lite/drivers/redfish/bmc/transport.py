@@ -23,6 +23,7 @@ from typing import Any, cast
 import sushy.exceptions
 
 from ironic_lite.core import bmc_metrics, bounded_http
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import allowed_networks, deadline
 from ironic_lite.drivers.redfish.bmc import ca_files, info
 from ironic_lite.drivers.redfish.bmc.responses import NotJson, Response
@@ -143,7 +144,7 @@ class Wire:
 
     # -- reading --------------------------------------------------------------------------
 
-    def document(self, path: str) -> dict[str, Any]:
+    def document(self, path: str) -> Json:
         """Return the JSON object at ``path``; sends one GET and parses its answer once.
 
         :raises sushy.exceptions.SushyError: no answer, or an invalid one (NotJson).

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import steps
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import interface
@@ -21,7 +21,7 @@ class RedfishFirmware(interface.RedfishInterface, base.Firmware):
     @base.clean_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False)
     @base.deploy_step(priority=0, argsinfo=arguments.FIRMWARE_ARGS, rerunnable=True)
     @base.service_step(argsinfo=arguments.FIRMWARE_ARGS, requires_ramdisk=False, rerunnable=True)
-    def update(self, task: base.Task, settings: list[dict[str, Any]]) -> base.Outcome:
+    def update(self, task: base.Task, settings: list[Json]) -> base.Outcome:
         """Let the BMC fetch and write firmware, one component after another.
 
         This method only reads. The first poll sends the first request, after the intent was saved.

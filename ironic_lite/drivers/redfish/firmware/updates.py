@@ -23,14 +23,13 @@ import sushy.exceptions
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.arguments import Image
 from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, resources
 from ironic_lite.drivers.redfish.firmware import versions
 
 LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 FIRST_PAUSE = 10.0
 """Seconds before the first poll of a task, which may have failed at once."""

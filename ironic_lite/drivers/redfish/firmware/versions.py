@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish.bmc import resources
-
-Json = dict[str, Any]
 
 
 def components(task: base.Task) -> list[base.FirmwareComponent]:

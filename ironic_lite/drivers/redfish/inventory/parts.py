@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.domain import inspection
 from ironic_lite.drivers.redfish import override
 from ironic_lite.drivers.redfish.bmc import resources
-
-Json = dict[str, Any]
 
 GIB = 1024**3
 

@@ -11,14 +11,12 @@ import ipaddress
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, resources
 from ironic_lite.drivers.redfish.inventory import parts
-
-Json = dict[str, Any]
 
 MOST = 2000
 """Document limit of one inspection; a larger number is a fault of the BMC."""

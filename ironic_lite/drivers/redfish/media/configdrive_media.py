@@ -6,9 +6,9 @@ The machine sees a USB stick, which the instance finds by its label.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.boot import medium
 from ironic_lite.drivers.redfish.media import virtual_drives
@@ -38,7 +38,7 @@ def check(drives: Sequence[virtual_drives.Drive]) -> None:
     raise errors.InvalidParameter(path=configdrive.PATH, reason=reason)
 
 
-def publish(task: base.Task, name: str) -> dict[str, Any] | None:
+def publish(task: base.Task, name: str) -> Json | None:
     """Publish the drive for the BMC; return the note about it, None without a drive.
 
     :param name: from `medium.new_name`.

@@ -20,6 +20,7 @@ from sushy.resources.manager import virtual_media
 
 from ironic_lite import errors
 from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, faults, quirks, resources
 
@@ -70,7 +71,7 @@ class Drive:
     """A virtual drive as it was read."""
 
     path: str
-    document: resources.Json
+    document: Json
 
     @property
     def types(self) -> list[str]:
@@ -117,7 +118,7 @@ class Drive:
         return [str(word) for word in found] if isinstance(found, list) else None
 
 
-def get(task: base.Task) -> list[resources.Json]:
+def get(task: base.Task) -> list[Json]:
     """Return the drives, see `base.Management.get_virtual_media`."""
     return [
         {

@@ -6,18 +6,17 @@ changing anything. Each later poll does the next part of the plan: see `volume_c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish import interface
 from ironic_lite.drivers.redfish.bmc import connection, jobs
 from ironic_lite.drivers.redfish.raid import selection, storage, volume_changes
-
-Json = dict[str, Any]
 
 NOTE = "redfish_raid"
 """Key of the plan on the node while a step is running."""
@@ -37,7 +36,7 @@ class RedfishRAID(interface.RedfishInterface, base.RAID):
         if task.node.target_raid_config:
             _checked(task.node.target_raid_config, "target_raid_config")
 
-    def validate_raid_config(self, task: base.Task, config: Mapping[str, Any]) -> None:
+    def validate_raid_config(self, task: base.Task, config: JsonView) -> None:
         """Reject a configuration that no Redfish controller can build.
 
         :raises errors.InvalidParameter: naming the path.

@@ -11,14 +11,13 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import raid
 
 GIB = 1024**3
 _SHOWN = 8
-Json = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class Choice:
     ``last``: it takes the rest of disks that it shares, so the other volumes are built before it.
     """
 
-    wanted: Json
+    wanted: JsonView
     controller: Controller
     disks: tuple[Disk, ...]
     size: int | None
@@ -101,7 +100,9 @@ class _Group:
     left: int
 
 
-def choose(wanted: Sequence[tuple[str, Json]], controllers: Sequence[Controller]) -> list[Choice]:
+def choose(
+    wanted: Sequence[tuple[str, JsonView]], controllers: Sequence[Controller]
+) -> list[Choice]:
     """Return the place of each volume, in the order given.
 
     :param wanted: (path for errors, logical disk) pairs; the disks have passed ``raid.check``.
@@ -118,7 +119,7 @@ def capacity(level: str, count: int, least: int) -> int:
     return LEVELS[level].data(count) * least
 
 
-def _turn(disk: Json) -> tuple[bool, bool]:
+def _turn(disk: JsonView) -> tuple[bool, bool]:
     return ("physical_disks" not in disk, disk["size_gb"] == raid.MAX)
 
 
@@ -130,7 +131,7 @@ class _Plan:
         self._taken: set[str] = set()
         self._groups: list[_Group] = []
 
-    def place(self, path: str, disk: Json) -> Choice:
+    def place(self, path: str, disk: JsonView) -> Choice:
         """Return the place of a volume and reserve it.
 
         :raises errors.InvalidParameter: there is no place.
@@ -152,7 +153,7 @@ class _Plan:
         best = min(enumerate(offers), key=lambda each: (_rank(disk, each[1]), each[0]))[1]
         return self._take(disk, best)
 
-    def _able(self, path: str, disk: Json) -> list[Controller]:
+    def _able(self, path: str, disk: JsonView) -> list[Controller]:
         """Return the requested controllers that support the level, preferably those reporting
         it."""
         level, name = disk["raid_level"], disk.get("controller")
@@ -176,7 +177,7 @@ class _Plan:
             raise _no(f"{path}/raid_level", f"{level} is not possible: {told}")
         return able
 
-    def _named(self, path: str, disk: Json, controller: Controller) -> tuple[Disk, ...]:
+    def _named(self, path: str, disk: JsonView, controller: Controller) -> tuple[Disk, ...]:
         """Return the disks that an operator named.
 
         :raises errors.InvalidParameter: a disk is missing or not free, or there are too few.
@@ -203,7 +204,9 @@ class _Plan:
             raise _no(f"{path}/size_gb", f"these disks have room for {room} GiB only")
         return group.disks
 
-    def _pools(self, controller: Controller, disk: Json) -> Iterator[tuple[Controller, list[Disk]]]:
+    def _pools(
+        self, controller: Controller, disk: JsonView
+    ) -> Iterator[tuple[Controller, list[Disk]]]:
         """Yield the usable free disks of a controller, each kind separately."""
         pools: dict[tuple[str, str], list[Disk]] = {}
         for one in controller.disks:
@@ -213,10 +216,10 @@ class _Plan:
             yield controller, sorted(pool, key=lambda one: (one.size, _natural(one.name), one.path))
 
     @staticmethod
-    def _group(disk: Json, controller: Controller, disks: tuple[Disk, ...]) -> _Group:
+    def _group(disk: JsonView, controller: Controller, disks: tuple[Disk, ...]) -> _Group:
         return _Group(disk["raid_level"], controller, disks, min(one.size for one in disks))
 
-    def _take(self, disk: Json, group: _Group) -> Choice:
+    def _take(self, disk: JsonView, group: _Group) -> Choice:
         room = capacity(group.level, len(group.disks), group.left)
         size = None if disk["size_gb"] == raid.MAX else disk["size_gb"] * GIB
         group.left -= group.left if size is None else _need(disk, len(group.disks))
@@ -226,7 +229,7 @@ class _Plan:
         return Choice(disk, group.controller, group.disks, size, room)
 
 
-def _offers(disk: Json, controller: Controller, pool: Sequence[Disk]) -> Iterator[_Group]:
+def _offers(disk: JsonView, controller: Controller, pool: Sequence[Disk]) -> Iterator[_Group]:
     """Yield the best place for each sufficient number of disks, from a pool sorted by size."""
     level = disk["raid_level"]
     for count in _counts(disk, len(pool)):
@@ -239,7 +242,7 @@ def _offers(disk: Json, controller: Controller, pool: Sequence[Disk]) -> Iterato
                 break
 
 
-def _counts(disk: Json, available: int) -> Iterable[int]:
+def _counts(disk: JsonView, available: int) -> Iterable[int]:
     """Return the numbers of disks to try, fewest first."""
     level, asked = LEVELS[disk["raid_level"]], disk.get("number_of_physical_disks")
     if asked is not None:
@@ -252,14 +255,14 @@ def _allowed(level: Level, count: int) -> bool:
     return count >= level.least and not (level.even and count % 2)
 
 
-def _rank(disk: Json, group: _Group) -> tuple[int, int]:
+def _rank(disk: JsonView, group: _Group) -> tuple[int, int]:
     """Return the sort key of offers: fewest disks, least space used; for MAX, most space first."""
     if disk["size_gb"] == raid.MAX:
         return (-capacity(group.level, len(group.disks), group.left), len(group.disks))
     return (len(group.disks), sum(one.size for one in group.disks))
 
 
-def _need(disk: Json, count: int) -> int:
+def _need(disk: JsonView, count: int) -> int:
     """Return the bytes that a volume takes on each of its disks; 1 for MAX."""
     if disk["size_gb"] == raid.MAX:
         return 1
@@ -267,12 +270,12 @@ def _need(disk: Json, count: int) -> int:
     return -(-size // LEVELS[disk["raid_level"]].data(count))
 
 
-def _fits(wanted: Json, disk: Disk) -> bool:
+def _fits(wanted: JsonView, disk: Disk) -> bool:
     kind, interface = wanted.get("disk_type"), wanted.get("interface_type")
     return kind in {None, disk.kind} and interface in {None, disk.interface}
 
 
-def _joins(wanted: Json, group: _Group, controllers: Sequence[Controller]) -> bool:
+def _joins(wanted: JsonView, group: _Group, controllers: Sequence[Controller]) -> bool:
     """Return whether a volume that shares disks fits beside the volumes already placed."""
     count = len(group.disks)
     names = wanted.get("physical_disks")
@@ -297,7 +300,7 @@ def _unknown_level(level: str, known: Iterable[str]) -> str:
     return f"{level} is not possible by Redfish; possible are {', '.join(known)}"
 
 
-def _check_count(path: str, disk: Json, count: int) -> None:
+def _check_count(path: str, disk: JsonView, count: int) -> None:
     level, asked = LEVELS[disk["raid_level"]], disk.get("number_of_physical_disks", count)
     if asked != count:
         raise _no(f"{path}/number_of_physical_disks", f"{asked}, but {count} disks are named")
@@ -311,7 +314,9 @@ def _least(name: str) -> str:
 
 
 def _why(
-    disk: Json, controllers: Sequence[Controller], pools: Sequence[tuple[Controller, list[Disk]]]
+    disk: JsonView,
+    controllers: Sequence[Controller],
+    pools: Sequence[tuple[Controller, list[Disk]]],
 ) -> str:
     """Return why no place was found (number or size of disks), and the disks that are not free."""
     name, asked = disk["raid_level"], disk.get("number_of_physical_disks")

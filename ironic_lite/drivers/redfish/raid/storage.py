@@ -12,10 +12,9 @@ from typing import Any
 
 import sushy.exceptions
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers.redfish.bmc import connection, quirks, resources, transport
 from ironic_lite.drivers.redfish.raid import selection
-
-Json = dict[str, Any]
 
 RAID_TYPES: Mapping[str, str] = {
     "0": "RAID0",

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from http import HTTPStatus
-from typing import Any
 
 import sushy.exceptions
 
 from ironic_lite import errors
 from ironic_lite.core import clock, config
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import connection, faults, jobs, quirks, resources, transport
 from ironic_lite.drivers.redfish.raid import storage
-
-Json = dict[str, Any]
 
 CREATE, DELETE = "create", "delete"
 NEW, SENT, DONE = "new", "sent", "done"
@@ -79,7 +77,7 @@ class Work:
         return dataclasses.asdict(self)
 
     @classmethod
-    def of(cls, saved: Mapping[str, Any]) -> Work:
+    def of(cls, saved: JsonView) -> Work:
         """Return the saved state."""
         return cls(**{**saved, "orders": [Order(**one) for one in saved["orders"]]})
 

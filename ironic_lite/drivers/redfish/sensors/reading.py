@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 
 from ironic_lite import errors
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
 from ironic_lite.drivers.redfish.bmc import resources
 from ironic_lite.drivers.redfish.sensors import values
@@ -17,7 +18,7 @@ from ironic_lite.drivers.redfish.sensors import values
 LOG = logging.getLogger(__name__)
 
 _Found = dict[str, values.Sensors]
-_Part = Callable[[base.Task, resources.Json], _Found]
+_Part = Callable[[base.Task, Json], _Found]
 
 
 def get(task: base.Task) -> _Found:
@@ -46,7 +47,7 @@ class _Gathered:
         self.found: _Found = {kind: {} for kind in values.KINDS}
         self.faults: list[errors.HardwareError] = []
 
-    def take(self, part: _Part, document: resources.Json) -> None:
+    def take(self, part: _Part, document: Json) -> None:
         """Read a part; if the BMC does not answer at all, raise instead of trying the next part."""
         try:
             for kind, sensors in part(self.task, document).items():
@@ -65,7 +66,7 @@ class _Gathered:
 # -- parts ----------------------------------------------------------------------------------------
 
 
-def _cooling(task: base.Task, chassis: resources.Json) -> _Found:
+def _cooling(task: base.Task, chassis: Json) -> _Found:
     """Read fans and temperatures from the source that takes the fewest requests."""
     name = _id(chassis)
     old = _read(task, chassis, "Thermal")
@@ -82,7 +83,7 @@ def _cooling(task: base.Task, chassis: resources.Json) -> _Found:
     return values.sensors(resources.members(task, resources.link(chassis, "Sensors")), name)
 
 
-def _supplies(task: base.Task, chassis: resources.Json) -> _Found:
+def _supplies(task: base.Task, chassis: Json) -> _Found:
     name = _id(chassis)
     old = _read(task, chassis, "Power")
     if old is not None:
@@ -93,13 +94,13 @@ def _supplies(task: base.Task, chassis: resources.Json) -> _Found:
     return {"Power": values.supplies(_measured(task, new), f"{_id(new)}@{name}")}
 
 
-def _measured(task: base.Task, subsystem: resources.Json) -> Iterator[resources.Json]:
+def _measured(task: base.Task, subsystem: Json) -> Iterator[Json]:
     """Yield the power supplies with their metrics."""
     for supply in resources.members(task, resources.link(subsystem, "PowerSupplies")):
         yield {**(_read(task, supply, "Metrics") or {}), **supply}
 
 
-def _drives(task: base.Task, system: resources.Json) -> _Found:
+def _drives(task: base.Task, system: Json) -> _Found:
     """Read the drives; SimpleStorage lists them in one document, but also lists backplanes."""
     name = _id(system)
     found: values.Sensors = {}
@@ -114,10 +115,10 @@ def _drives(task: base.Task, system: resources.Json) -> _Found:
     return {"Drive": found}
 
 
-def _read(task: base.Task, document: resources.Json, name: str) -> resources.Json | None:
+def _read(task: base.Task, document: Json, name: str) -> Json | None:
     path = resources.link(document, name)
     return resources.read(task, path) if path else None
 
 
-def _id(document: resources.Json) -> str:
+def _id(document: Json) -> str:
     return str(document.get("Id"))

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ironic_lite.core.json_types import Json
 from ironic_lite.drivers.redfish.bmc import resources
 
-Json = dict[str, Any]
 Sensors = dict[str, Json]
 """Facts by sensor name."""
 
