@@ -83,7 +83,7 @@ class Service:
         self._conf = conf
         settings = conf.conductor
         workers = Workers(settings.workers_pool_size, settings.reserved_workers_pool_percentage)
-        self._alarm = Timers()
+        self.timers = Timers()
         stopping = threading.Event()
         database = db_retry.retrying(database, conf.host, stopping)
         self.runtime = Runtime(
@@ -92,7 +92,7 @@ class Service:
             database,
             registry,
             workers,
-            self._alarm,
+            self.timers,
             Fence(settings.heartbeat_timeout),
             clean_priorities=Settings.read(conf).clean_priorities,
             verify_priorities=config.priorities(settings.verify_step_priority_override),
@@ -102,14 +102,14 @@ class Service:
         )
         self.tasks = Tasks(self.runtime)
         self.endpoints = Endpoints(self.tasks)
-        self._fleet = Ownership(self.runtime)
-        self._keepalive = keepalive.Keepalive(self.tasks, self._in_hand, displaced)
-        self._orphans = Orphans(self.tasks, self._fleet)
-        self.power = PowerSync(self.tasks, self._fleet)
+        self.ownership = Ownership(self.runtime)
+        self.keepalive = keepalive.Keepalive(self.tasks, self._in_hand, displaced)
+        self.orphans = Orphans(self.tasks, self.ownership)
+        self.power = PowerSync(self.tasks, self.ownership)
         self.hung = HungWork(self.tasks)
-        self._metrics = notifier.metrics(conf, "ironic-conductor")
-        self.sensors = Sensors(self.tasks, self._fleet, self._metrics)
-        self._sweeps = Sweeps(self.runtime.draining, self._plan())
+        self.metrics = notifier.metrics(conf, "ironic-conductor")
+        self.sensors = Sensors(self.tasks, self.ownership, self.metrics)
+        self.sweeps = Sweeps(self.runtime.draining, self._plan())
         self.files = file_server(conf)
         self._server = self._serve(transport) if transport else None
 
@@ -124,15 +124,15 @@ class Service:
         """Return the periodic sweeps: name, interval in seconds, function."""
         settings = self._conf.conductor
         seldom, often = settings.check_provision_state_interval, pace(settings.heartbeat_timeout)
-        timeouts = Timeouts(self.tasks, self._fleet)
-        trimming = Retention(self.tasks, self._fleet)
-        moved = LocalState(self.tasks, self._fleet)
-        old_files = FileCleanup(self.tasks, self._fleet)
-        consoles = Consoles(self.tasks, self._fleet)
-        searches = AllocationRecovery(self.tasks, self._fleet, self.endpoints.allocator)
+        timeouts = Timeouts(self.tasks, self.ownership)
+        trimming = Retention(self.tasks, self.ownership)
+        moved = LocalState(self.tasks, self.ownership)
+        old_files = FileCleanup(self.tasks, self.ownership)
+        consoles = Consoles(self.tasks, self.ownership)
+        searches = AllocationRecovery(self.tasks, self.ownership, self.endpoints.allocator)
         return [
             Sweep("time-outs", settings.check_provision_state_interval, timeouts.sweep),
-            Sweep("orphans", seldom and min(seldom, often), self._orphans.sweep),
+            Sweep("orphans", seldom and min(seldom, often), self.orphans.sweep),
             Sweep("allocations", seldom and min(seldom, often), searches.sweep),
             Sweep("power sync", settings.sync_power_state_interval, self.power.sweep),
             Sweep("power recovery", settings.power_failure_recovery_interval, self.power.recover),
@@ -174,13 +174,13 @@ class Service:
             self._server.start()
         self.runtime.database.write(functools.partial(keepalive.register, runtime=self.runtime))
         self.tasks.leases.renewed()  # the row is the first heartbeat
-        self._keepalive.start()
+        self.keepalive.start()
 
     def begin(self) -> None:
         """Take back nodes of earlier lives of this host, start timers and sweeps."""
-        self._alarm.start(self.tasks, self._fleet)
-        self.recovery = self._orphans.take_back()
-        self._sweeps.start()
+        self.timers.start(self.tasks, self.ownership)
+        self.recovery = self.orphans.take_back()
+        self.sweeps.start()
         LOG.info("Conductor %s is up", self.runtime.host)
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -199,18 +199,18 @@ class Service:
             self._stay()
             self._server.stop()
             self._server.wait(_CALLS_END)
-        self._alarm.stop()
+        self.timers.stop()
         finished = self._finish(end)
         self.runtime.stopping.set()  # sleeping steps leave their nodes to the next owner
         finished = self.runtime.workers.wait_idle(_GRACE) and finished
         self.runtime.registry.close()
-        self._keepalive.stop()
+        self.keepalive.stop()
         self._let_go()
         if self.files is not None:
             self.files.stop()
         self.runtime.workers.close()
         self.runtime.notifier.close()
-        self._metrics.close()
+        self.metrics.close()
         LOG.info("Conductor %s has stopped%s", host, "" if finished else ", work was left over")
         return finished
 
@@ -224,7 +224,7 @@ class Service:
         Returns at once if there is no other conductor.
         """
         try:
-            others = [one for one in self._fleet.members() if one.host != self.runtime.host]
+            others = [one for one in self.ownership.members() if one.host != self.runtime.host]
         except errors.Error:
             return
         if others:

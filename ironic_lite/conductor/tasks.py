@@ -286,7 +286,7 @@ class Tasks:
             unlock = functools.partial(nodes.unlock, uuid=node_uuid, token=token)
             db_retry.write_idempotent(self.runtime.database, unlock)
         if task is not None and task.timer_at is not None:
-            self.runtime.alarm.set(node_uuid, task.timer_at)
+            self.runtime.timers.set(node_uuid, task.timer_at)
 
     def _hand_over(self, task: Task, held: locks.Held) -> None:
         token = held.token

@@ -37,7 +37,7 @@ def test_a_call_takes_its_time_and_fails_if_told_to(call: str) -> None:
     with pytest.raises(errors.HardwareError, match="out of order"):
         CALLS[call](task.driver.management, task)
     assert task.pauses == [7]
-    assert task._notes == {}
+    assert task.notes == {}
     CALLS[call](task.driver.management, FakeTask())
 
 

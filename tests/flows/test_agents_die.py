@@ -108,7 +108,7 @@ class Stage:
         rig.database = self._database
         self._machine.service = rig.service
         if host != "here":
-            rig.service._orphans.sweep()
+            rig.service.orphans.sweep()
         return rig
 
     def die(self, case: Case, what: str, n: int, heir: str) -> tuple[ConductorFixture, str, bool]:
@@ -126,7 +126,7 @@ class Stage:
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
         again = self.start(crashes.Life(), heir)
-        wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
+        wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again.about(node))
         return again, node, True
 
 

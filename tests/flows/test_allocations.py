@@ -219,7 +219,7 @@ def test_who_deletes_a_node_removes_its_allocation(rig: ConductorFixture) -> Non
 
 
 def sweep(rig: ConductorFixture) -> None:
-    AllocationRecovery(rig.tasks, rig.service._fleet, rig.endpoints.allocator).sweep()
+    AllocationRecovery(rig.tasks, rig.service.ownership, rig.endpoints.allocator).sweep()
 
 
 def mortal_rig(build: Build, database: Database, life: crashes.Life, host: str) -> ConductorFixture:

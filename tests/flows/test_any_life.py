@@ -250,7 +250,7 @@ class AnyLife(Truths):
         self.world.act(self.node, lambda: self.world.age(self.node))
         if not self._died():
             self.model.waits_too_long()
-            self.world.rig.service._orphans.sweep()
+            self.world.rig.service.orphans.sweep()
 
     # -- death ---------------------------------------------------------------------------------
 

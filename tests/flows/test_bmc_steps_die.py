@@ -102,7 +102,7 @@ class Stage:
         )
         rig.database = self._database
         if host != "here":
-            rig.service._orphans.sweep()
+            rig.service.orphans.sweep()
         return rig
 
     def die(
@@ -115,14 +115,14 @@ class Stage:
         life.arm(**{what: n})
         with contextlib.suppress(crashes.Died):
             rig.ask(case.method, node, **case.args)
-        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig._about(node))
+        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.about(node))
         if not life.dead:
             life.disarm()
             return rig, node, False
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
         again = self.start(crashes.Life(), heir)
-        wait_for(lambda: at_rest(again, node), lambda: again._about(node))
+        wait_for(lambda: at_rest(again, node), lambda: again.about(node))
         return again, node, True
 
 

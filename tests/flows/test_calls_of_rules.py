@@ -140,6 +140,6 @@ def test_a_conductor_that_stops_leaves_the_inspection_to_another(
     rig.service.stop(timeout=0.01)
     assert rig.get(node)["provision_state"] == "inspecting"
     other = build(DEFAULT__host="there")
-    other.service._orphans.sweep()
+    other.service.orphans.sweep()
     assert other.reaches(node, "manageable")["last_error"] is None
     assert len(cmdb.asked) == 2

@@ -345,7 +345,7 @@ def test_after_a_crash_every_child_has_had_its_step(
         deaths += 1
         _forget(sqlite_database, home, host)
         again = build(sqlite_database, DEFAULT__host=host, conductor__node_locked_retry_attempts=10)
-        again.service._orphans.sweep()
+        again.service.orphans.sweep()
         row = again.reaches(home.parent, "manageable")
         if again.runs(home.parent):  # else it died before the verb was accepted
             assert row["last_error"] is None

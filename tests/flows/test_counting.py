@@ -17,7 +17,7 @@ def test_the_sign_of_life_carries_the_counts(
     made.note("ipmi", "power", bmc_metrics.OK, 0.1)
     monkeypatch.setattr(bmc_metrics, "BMCS", made)
     with count_statements(rig.database) as sent:
-        rig.service._keepalive.beat()
+        rig.service.keepalive.beat()
     assert len(sent) == 1, str(sent)
     told = rig.database.read(lambda conn: conductors.counters(conn, "here"))
     assert made.snapshot().items() <= told["counters"].items()  # beside what this process counts

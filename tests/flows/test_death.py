@@ -139,7 +139,7 @@ class Theatre:
             return self.restart()
         self.forget()
         other = self._build(DEFAULT__host=host)
-        other.service._orphans.sweep()
+        other.service.orphans.sweep()
         return other
 
     def forget(self) -> None:
@@ -231,7 +231,7 @@ def test_another_conductor_brings_every_flow_to_its_end(
             break
         deaths += 1
         other, node = build(DEFAULT__host="there"), died[1]
-        other.service._orphans.sweep()
+        other.service.orphans.sweep()
         rests(other, node)
         check(other, node, case)
         runs = other.runs(node)

@@ -67,7 +67,7 @@ def times_out(rig: ConductorFixture, node: str) -> None:
     old = {"provision_updated_at": clock.after(-24 * 3600), "wake_at": None}
     change = models.nodes.update().where(models.nodes.c.uuid == node)
     rig.database.write(lambda conn: conn.execute(change, old))
-    Timeouts(rig.tasks, rig.service._fleet).sweep()
+    Timeouts(rig.tasks, rig.service.ownership).sweep()
 
 
 class Case(NamedTuple):
@@ -141,7 +141,7 @@ class Stage:
         life.arm(**{what: n})
         with contextlib.suppress(crashes.Died):
             case.act(rig, node)
-        wait_for(lambda: life.dead or settled(rig, node), lambda: rig._about(node))
+        wait_for(lambda: life.dead or settled(rig, node), lambda: rig.about(node))
         life.disarm()
         rig.bury()
         return node, life.dead
@@ -152,7 +152,7 @@ class Stage:
             return self._theatre.restart()
         self._theatre.forget()
         other = self._build(DEFAULT__host=host)
-        other.service._orphans.sweep()
+        other.service.orphans.sweep()
         return other
 
 
@@ -181,10 +181,10 @@ def test_whenever_a_conductor_dies_it_comes_to_its_end(
             break
         deaths += 1
         rig = stage.heir(host)
-        wait_for(functools.partial(settled, rig, node), functools.partial(rig._about, node))
+        wait_for(functools.partial(settled, rig, node), functools.partial(rig.about, node))
         if rig.get(node)["provision_state"] == case.start:  # not begun, or to be done again
             case.act(rig, node)
-        wait_for(functools.partial(settled, rig, node), functools.partial(rig._about, node))
+        wait_for(functools.partial(settled, rig, node), functools.partial(rig.about, node))
         check(rig, node, case)
         rig.bury()
     assert what == "call" or deaths >= case.deaths
@@ -193,7 +193,7 @@ def test_whenever_a_conductor_dies_it_comes_to_its_end(
 def check(rig: ConductorFixture, node: str, case: Case) -> None:
     """Check what no death may damage."""
     row = rig.get(node)
-    assert row["provision_state"] == case.end, rig._about(node)
+    assert row["provision_state"] == case.end, rig.about(node)
     assert (row["lock_token"], row["run_uuid"], row["wake_at"]) == (None, None, None)
     assert row["target_power_state"] is None
     assert not {"untidied", "begun", "order"} & row["driver_internal_info"].keys()

@@ -81,13 +81,13 @@ class Heirs:
         rig = self._start(host, crashes.database(self._database, life), life)
         life.taking = True
         with contextlib.suppress(crashes.Died):
-            rig.service._orphans.sweep()
+            rig.service.orphans.sweep()
         return rig, life
 
     def live(self, host: str) -> ConductorFixture:
         """Let one take over for good."""
         rig = self._start(host, self._database, crashes.Life())
-        rig.service._orphans.sweep()
+        rig.service.orphans.sweep()
         return rig
 
     def _start(self, host: str, database: Database, life: crashes.Life) -> ConductorFixture:
@@ -154,7 +154,7 @@ def test_work_is_gone_on_with_though_its_recovery_dies_too(
         first, node = killed(stage, state, moment, what)
         run = first.get(node)["run_uuid"]
         rig, life = heirs.die(second, again, m)
-        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig._about(node))  # noqa: B023
+        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.about(node))  # noqa: B023
         dead = life.dead
         heirs.bury(rig)
         last = heirs.live(third) if dead else rig
@@ -189,11 +189,11 @@ def test_what_an_abort_has_left_is_put_away_though_its_recovery_dies_too(
             first.ask(ACT, node, action="abort")
         assert stage.ended(first, life, node)
         rig, short = heirs.die(second, again, m)
-        wait_for(lambda: short.dead or tidied(rig, node), lambda: rig._about(node))  # noqa: B023
+        wait_for(lambda: short.dead or tidied(rig, node), lambda: rig.about(node))  # noqa: B023
         dead = short.dead
         heirs.bury(rig)
         last = heirs.live(third) if dead else rig
-        wait_for(lambda: tidied(last, node), lambda: last._about(node))  # noqa: B023
+        wait_for(lambda: tidied(last, node), lambda: last.about(node))  # noqa: B023
         row = rests(last, node)
         assert row["provision_state"] == ("active" if state is S.SERVICEWAIT else failed)
         assert last.run(node)["state"] == "aborted"

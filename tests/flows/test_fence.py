@@ -87,7 +87,7 @@ def test_the_keepalive_of_who_has_lost_a_lock_does_not_vouch_for_it(
         with monkeypatch.context() as patch:
             later = fence.steady() + HOUR
             patch.setattr(fence, "steady", lambda: later)
-            rig.service._keepalive.beat()
+            rig.service.keepalive.beat()
 
     _, _, pause = paused(build, monkeypatch, meanwhile)
     assert pause.called == ["rescue.clean_up"]
@@ -100,7 +100,7 @@ def test_a_clock_that_stood_still_is_found_out_by_the_keepalive(
 
     def meanwhile(rig: ConductorFixture) -> None:
         seize(rig)
-        rig.service._keepalive.beat()
+        rig.service.keepalive.beat()
 
     _, _, pause = paused(build, monkeypatch, meanwhile, seconds=0)
     assert pause.called == ["rescue.clean_up"]

@@ -207,7 +207,7 @@ def test_a_flow_without_steps_begins_and_ends(build: Callable[..., ConductorFixt
 def test_a_time_out_ends_the_flow_at_the_step_that_waited(rig: ConductorFixture) -> None:
     node = started(rig, FLOWS["manual clean"], **HOUR)
     rig.edit(node, provision_updated_at=clock.after(-7200), wake_at=clock.after(-7200))
-    next(one for one in rig.service._plan() if one.name == "time-outs").act()
+    rig.sweep("time-outs")
     rig.reaches(node, "clean failed")
     _, ended, error = told(rig, node)
     assert ended["event"] == f"Manual cleaning failed at the step {STEP}."
@@ -301,7 +301,7 @@ def test_a_power_change_cut_short_is_an_error(rig: ConductorFixture) -> None:
     node = rig.node("active", target_power_state="power on", power_state="power off")
     ended = nodes.ENDED
     rig.database.write(lambda conn: nodes.lock(conn, node, host="gone", token="its", expires=ended))
-    next(one for one in rig.service._plan() if one.name == "orphans").act()
+    rig.sweep("orphans")
     [error] = told(rig, node)
     assert (error["event_type"], error["severity"]) == ("power", "ERROR")
     assert error["event"] == rig.get(node)["last_error"]
@@ -321,10 +321,9 @@ def test_a_list_that_is_made_anew_says_so(rig: ConductorFixture) -> None:
 def test_a_machine_lost_and_found_is_told(build: Callable[..., ConductorFixture]) -> None:
     rig = build(conductor__power_state_sync_max_retries=0)
     node = rig.node("active", power_state="power on", fake_fail_power="smoke")
-    plan = {one.name: one for one in rig.service._plan()}
-    plan["power sync"].act()
+    rig.sweep("power sync")
     rig.edit(node, driver_info={})
-    plan["power recovery"].act()
+    rig.sweep("power recovery")
     lost, found = told(rig, node)
     assert (lost["event_type"], lost["severity"]) == ("monitoring", "ERROR")
     assert "smoke" in lost["event"]
@@ -334,7 +333,7 @@ def test_a_machine_lost_and_found_is_told(build: Callable[..., ConductorFixture]
 
 def test_work_of_a_dead_conductor_that_is_taken_over_is_told(rig: ConductorFixture) -> None:
     node = rig.node("inspecting", target_provision_state="manageable")
-    next(one for one in rig.service._plan() if one.name == "orphans").act()
+    rig.sweep("orphans")
     rig.reaches(node, "manageable")
     (taken,) = told(rig, node)
     assert (taken["event_type"], taken["severity"]) == ("takeover", "INFO")

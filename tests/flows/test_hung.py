@@ -216,7 +216,7 @@ def test_a_database_that_is_away_is_no_fault_of_the_work(
     trapped: ConductorFixture, trap: Trap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trap.method = "execute_clean_step"
-    trapped.service._keepalive.stop()
+    trapped.service.keepalive.stop()
     later = fence.steady() + 3600
     monkeypatch.setattr(fence, "steady", lambda: later)
     node = trapped.node()
@@ -237,10 +237,10 @@ def test_hung_work_whose_lock_was_lost_hides_no_other_that_hangs(
     clean(trapped, lost)
     wait_for(lambda: len(trap.caught) == 1)
     seize(trapped.database, lost, "theirs")
-    trapped.service._keepalive.beat()
+    trapped.service.keepalive.beat()
     clean(trapped, other)
     row = trapped.reaches(other, "clean failed")
     assert "[conductor]work_timeout" in row["last_error"]
     assert trapped.get(lost)["lock_token"] == "theirs"
-    trapped.service._keepalive.beat()
+    trapped.service.keepalive.beat()
     assert trapped.service.runtime.fence.holds(0)

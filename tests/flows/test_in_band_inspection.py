@@ -258,7 +258,7 @@ def test_a_machine_that_never_reports_is_given_up(
     with rig.tasks.lock(rig.who, node) as task:
         task.node.provision_updated_at = task.node.provision_updated_at.replace(year=2020)
         task.save()
-    Timeouts(rig.tasks, rig.service._fleet).sweep()
+    Timeouts(rig.tasks, rig.service.ownership).sweep()
     row = rig.reaches(node, "inspect failed")
     assert "Timeout reached while inspecting" in row["last_error"]
     assert (row["power_state"], booted[-1]) == ("power off", ("inspect", None))
@@ -361,7 +361,7 @@ def test_a_conductor_may_die_at_any_moment(
         if heir != "here":
             sqlite_database.write(forget)
         again = build(sqlite_database, DEFAULT__host=heir)
-        again.service._orphans.sweep()
+        again.service.orphans.sweep()
         row = again.settled(node)
         if row["provision_state"] == "inspect wait":
             row = reports(again, node, inventory(mac))

@@ -49,8 +49,7 @@ def aged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def sweep(conductor: conductor_fixture.ConductorFixture) -> None:
-    (act,) = (one.act for one in conductor.service._plan() if one.name == "old files")
-    act()
+    conductor.sweep("old files")
 
 
 def medium(root: pathlib.Path, node: str, folder: str = "media") -> pathlib.Path:

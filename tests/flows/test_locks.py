@@ -321,7 +321,7 @@ def test_the_keepalive_renews_leases_and_keeps_the_row_alive(
     rig.ask("do_node_clean", node, clean_steps=listed("power.cycle"))
     assert gate.reached.wait(10)
     before = rig.get(node)["lock_expires"]
-    rig.service._keepalive.beat()
+    rig.service.keepalive.beat()
     assert rig.get(node)["lock_expires"] > before
     gate.opened.set()
     rig.reaches(node, "manageable")
@@ -336,7 +336,7 @@ def test_a_conductor_that_renews_in_the_last_moment_keeps_its_lock(
     node = slow.node()
     slow.ask("do_node_clean", node, clean_steps=listed("bios.factory_reset"))
     assert gate.reached.wait(10)
-    taken = lease_ends(slow, other, monkeypatch, slow.service._keepalive.beat)
+    taken = lease_ends(slow, other, monkeypatch, slow.service.keepalive.beat)
     assert taken == [node]
     row = slow.get(node)
     assert (row["reservation"], row["provision_state"]) == ("here", "cleaning")
@@ -355,7 +355,7 @@ def test_a_conductor_that_renews_too_late_has_lost_its_lock(
     assert gate.reached.wait(10)
     assert lease_ends(slow, other, monkeypatch, lambda: None) == [node]
     assert slow.events(node, "taken_over") != [] or slow.get(node)["reservation"] == "there"
-    slow.service._keepalive.beat()
+    slow.service.keepalive.beat()
     gate.opened.set()
     assert slow.reaches(node, "manageable")["last_error"] is None
     assert slow.started(node) == ["bios.factory_reset"] * 2
@@ -392,16 +392,16 @@ def lease_ends(
     monkeypatch.setattr(
         other.tasks.leases, "_pulses", FailureDetector(timeout / 4, lambda: passed[0])
     )
-    monkeypatch.setattr(other.service._fleet, "mine", lambda _row: True)
-    adopt = other.service._orphans._adopt
+    monkeypatch.setattr(other.service.ownership, "mine", lambda _row: True)
+    adopt = other.service.orphans._adopt
 
     def late(row: Any) -> None:
         tried.append(row["uuid"])
         meanwhile()
         adopt(row)
 
-    monkeypatch.setattr(other.service._orphans, "_adopt", late)
+    monkeypatch.setattr(other.service.orphans, "_adopt", late)
     for _ in range(6):  # it looks often enough to believe what it sees
-        other.service._orphans.sweep()
+        other.service.orphans.sweep()
         passed[0] += timeout / 5
     return tried[:1]

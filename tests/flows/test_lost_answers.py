@@ -176,8 +176,8 @@ def test_who_is_told_that_nobody_knows_leaves_no_lock_and_nothing_half_done(
         losing.heal()
         if away:
             sqlite_database.write(end_leases)
-        rig.service._orphans.sweep()
-        row = wait_for(lambda: settled(rig, node, case), lambda: rig._about(node))  # noqa: B023
+        rig.service.orphans.sweep()
+        row = wait_for(lambda: settled(rig, node, case), lambda: rig.about(node))  # noqa: B023
         at_rest(rig, node, row)
         if not losing.begun:
             assert row["provision_state"] == case.end

@@ -111,7 +111,7 @@ def test_a_timer_that_rings_ends_the_wait(rig: ConductorFixture) -> None:
     node = rig.node(
         "clean wait", target_provision_state="available", deploy_interface=GONE, wake_at=clock.now()
     )
-    rig.service._alarm.set(node, clock.now())
+    rig.service.timers.set(node, clock.now())
     ended = rig.reaches(node, "clean failed")
     assert WAY in ended["last_error"]
     assert (
@@ -129,7 +129,7 @@ def test_a_wait_that_takes_too_long_ends(build: Build) -> None:
         deploy_interface=GONE,
         provision_updated_at=clock.after(-60),
     )
-    timeouts.Timeouts(rig.tasks, rig.service._fleet).sweep()
+    timeouts.Timeouts(rig.tasks, rig.service.ownership).sweep()
     assert "Timeout reached" in rig.reaches(node, "clean failed")["last_error"]
 
 
@@ -137,10 +137,10 @@ def test_no_sweep_stumbles_over_it(build: Build, caplog: pytest.LogCaptureFixtur
     rig = build(conductor__force_power_state_during_sync=False)
     gone = rig.node("available", power_interface=GONE, power_state="power off")
     there = rig.node("available", power_state="power on", driver_info={})
-    power = power_sync.PowerSync(rig.tasks, rig.service._fleet)
+    power = power_sync.PowerSync(rig.tasks, rig.service.ownership)
     power.sweep()
     assert power.settle(30)  # on a slow machine, what was slow is compared apart
-    orphans.Orphans(rig.tasks, rig.service._fleet).sweep()
+    orphans.Orphans(rig.tasks, rig.service.ownership).sweep()
     assert rig.get(there)["power_state"] == "power off"
     assert rig.get(gone)["maintenance"] is False
     assert not [record for record in caplog.records if record.exc_info]

@@ -75,8 +75,7 @@ def waiting(
 
 
 def sweep(conductor: conductor_fixture.ConductorFixture) -> None:
-    (act,) = (one.act for one in conductor.service._plan() if one.name == "moved nodes")
-    act()
+    conductor.sweep("moved nodes")
     idle(conductor)
 
 
@@ -120,15 +119,14 @@ def test_a_leave_is_followed_at_once_and_otherwise_nothing_is_done(
     tmp_path: pathlib.Path,
 ) -> None:
     here, there = start("here"), start("there")
-    (follow,) = (one.act for one in here.service._plan() if one.name == "joins and leaves")
-    follow()
+    here.sweep("joins and leaves")
     idle(here)
     nodes = [waiting(here, tmp_path) for _ in range(8)]
-    follow()
+    here.sweep("joins and leaves")
     idle(here)
     assert scripts(root) == [], "nobody has come or gone"
     assert there.service.stop()
-    follow()
+    here.sweep("joins and leaves")
     idle(here)
     assert {node for node in nodes if (root / node / "kernel").exists()} == set(nodes)
 
@@ -153,7 +151,7 @@ def test_each_conductor_looks_after_its_own(
 ) -> None:
     one, _ = start("one"), start("two")
     nodes = {waiting(one, tmp_path) for _ in range(8)}
-    members = one.service._fleet.members()
+    members = one.service.ownership.members()
     mine = {n for n in nodes if ring.owner(members, "", "fake-hardware", n) == "one"}
     assert 0 < len(mine) < 8
     sweep(one)
@@ -167,7 +165,7 @@ def test_what_cannot_be_rebuilt_now_is_tried_again(
 ) -> None:
     conductor = start("here")
     node, other = waiting(conductor, tmp_path), waiting(conductor, tmp_path)
-    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
     with conductor.tasks.lock(conductor.who, node):
         look(watch, conductor)
         assert [path.name for path in root.iterdir() if path.name in {node, other}] == [other]
@@ -202,7 +200,7 @@ def test_a_node_is_looked_at_once_per_owner(
 ) -> None:
     conductor = start("here")
     waiting(conductor, tmp_path)
-    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
     look(watch, conductor)
     (script,) = scripts(root)
     (root / "pxelinux.cfg" / script).unlink()
@@ -219,7 +217,7 @@ def test_a_node_that_another_one_has_moved_is_looked_at_again(
     conductor, stand_in = start("here"), start("there")
     assert stand_in.service.stop(), "the ring knows one owner all the time"
     node = waiting(conductor, tmp_path)
-    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
     look(watch, conductor)
     (script,) = scripts(root)
     with stand_in.tasks.lock(stand_in.who, node) as task:
@@ -248,7 +246,7 @@ def test_a_console_that_was_started_is_started_by_the_new_owner(
     node = conductor.node(state, console_interface="fake", console_enabled=True)
     conductor.node(state, console_interface="fake")
     conductor.node(state, console_interface="no-console", console_enabled=True)
-    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
     for _ in range(3):
         look(watch, conductor)
     assert asked == [node, node], "once in vain, and no more than once well"
@@ -261,7 +259,7 @@ def test_a_console_that_was_started_is_started_by_the_new_owner(
         conductor.edit(node, console_enabled=enabled)
         look(watch, conductor)
     assert asked == [node] * 3, "it was started anew, perhaps elsewhere"
-    look(local_state.LocalState(conductor.tasks, conductor.service._fleet), conductor)
+    look(local_state.LocalState(conductor.tasks, conductor.service.ownership), conductor)
     assert asked == [node] * 4, "another one knows nothing of that"
 
 
@@ -300,7 +298,7 @@ def test_a_slow_machine_holds_up_neither_the_sweep_nor_the_others(
     conductor = start("here")
     slow, *others = (waiting(conductor, tmp_path) for _ in range(4))
     machines = Slow(monkeypatch, slow)
-    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
     watch.sweep()
     conductor_fixture.wait_for(lambda: set(machines.begun) == {slow, *others})
     conductor_fixture.wait_for(
@@ -324,7 +322,7 @@ def test_who_may_boot_soonest_comes_first(
     nodes = {state: waiting(conductor, tmp_path, state) for state in given}
     machines = Slow(monkeypatch)
     machines.go_on.set()
-    look(local_state.LocalState(conductor.tasks, conductor.service._fleet), conductor)
+    look(local_state.LocalState(conductor.tasks, conductor.service.ownership), conductor)
     order = ("clean wait", "service wait", "clean hold", "active", "rescue")
     assert machines.begun == [nodes[state] for state in order]
     assert machines.most == 1
@@ -339,7 +337,7 @@ def test_so_many_at_once_and_no_more(
     conductor = start("here", conductor__periodic_max_workers=3)
     nodes = {waiting(conductor, tmp_path) for _ in range(9)}
     machines = Slow(monkeypatch)
-    watch = local_state.LocalState(conductor.tasks, conductor.service._fleet)
+    watch = local_state.LocalState(conductor.tasks, conductor.service.ownership)
     watch.sweep()
     conductor_fixture.wait_for(lambda: len(machines.begun) == 3)
     watch.sweep()

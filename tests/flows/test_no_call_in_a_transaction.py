@@ -78,7 +78,7 @@ def lead_a_life(rig: ConductorFixture) -> None:
     rig.ask("get_boot_device", node)
     rig.ask("inject_nmi", node)
     rig.ask("validate_driver_interfaces", node)
-    next(one for one in rig.service._plan() if one.name == "power sync").act()
+    rig.sweep("power sync")
     assert rig.service.power.settle(10)
     assert rig.call("do_node_tear_down", node)["provision_state"] == "available"
     rig.act("manage", node)

@@ -194,10 +194,8 @@ def test_an_order_whose_conductor_died_ends_in_last_error(rig: ConductorFixture)
         driver_internal_info={"order": "set the boot mode to uefi"},
     )
     assert rig.tasks.left(rig.tasks.look(rig.who, node).node) is None  # not to be taken over
-    for sweep in rig.service._plan():
-        if sweep.name == "orphans":
-            sweep.act()
-    rig.service._orphans.take_back().join(10)
+    rig.sweep("orphans")
+    rig.service.orphans.take_back().join(10)
     row = rig.settled(node)
     assert row["last_error"] == (
         "Failed to set the boot mode to uefi: the conductor here was lost. "

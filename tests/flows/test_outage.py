@@ -113,7 +113,7 @@ def test_who_lost_the_node_meanwhile_stops_without_a_word(
         gone = models.conductors.delete().where(models.conductors.c.hostname != f"there-{n}")
         for act in (ended, gone):
             sqlite_database.write(functools.partial(sa.Connection.execute, statement=act))
-        other.service._orphans.sweep()
+        other.service.orphans.sweep()
         row = rests(other, node)
         told, calls = other.events(node), list(stage.calls)
         sickness.heal()

@@ -210,7 +210,7 @@ class Stage:
             self._theatre.forget()
         registry = machine.drivers(crashes.Life())
         rig = self._build(registry=registry, DEFAULT__host=host, **options)
-        rig.service._orphans.sweep()
+        rig.service.orphans.sweep()
         return rig
 
     def clear(self) -> None:
@@ -231,7 +231,7 @@ def rests(rig: ConductorFixture, node: str) -> dict[str, Any]:
     def at_rest() -> bool:
         return workers.busy == 0 and rig.get(node)["reservation"] is None
 
-    wait_for(at_rest, lambda: rig._about(node))
+    wait_for(at_rest, lambda: rig.about(node))
     return rig.get(node)
 
 
@@ -274,7 +274,7 @@ def test_whenever_a_conductor_dies_in_a_sweep_the_next_one_ends_it(
 def check(rig: ConductorFixture, node: str, machine: Machine, case: Sync) -> None:
     """Check what no death may damage."""
     row = rests(rig, node)
-    assert {key: row[key] for key in case.end} == case.end, rig._about(node)
+    assert {key: row[key] for key in case.end} == case.end, rig.about(node)
     assert (row["provision_state"], row["lock_token"]) == ("active", None)
     assert (row["run_uuid"], row["wake_at"], row["target_power_state"]) == (None, None, None)
     assert row["power_state"] in (machine.power, None)

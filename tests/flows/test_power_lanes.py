@@ -153,7 +153,7 @@ def lanes_of(rig: ConductorFixture, bmcs: Bmcs, node: str, rounds: int = 3) -> l
     """Return, for each of some sweeps, which lane asked a node."""
     power, found = rig.service.power, []
     for _ in range(rounds):
-        doubtful = power._records.doubtful(node)
+        doubtful = power.records.doubtful(node)
         before = bmcs.asked[node]
         power.sweep()
         assert power.settle(10)
@@ -171,7 +171,7 @@ def test_a_flapping_machine_stays_doubtful_and_out_of_maintenance(
         bmcs.refusing = set(told)
         few.service.power.sweep()
         assert few.service.power.settle(10)
-        assert few.service.power._records.doubtful(node)
+        assert few.service.power.records.doubtful(node)
     assert not few.get(node)["maintenance"]
     bmcs.refusing = {node}
     for _ in range(2):
@@ -181,7 +181,7 @@ def test_a_flapping_machine_stays_doubtful_and_out_of_maintenance(
     bmcs.refusing = set()
     few.service.power.recover()
     assert not few.get(node)["maintenance"]
-    assert few.service.power._records.doubtful(node)
+    assert few.service.power.records.doubtful(node)
 
 
 def lost(rig: ConductorFixture) -> str:

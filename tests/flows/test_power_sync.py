@@ -25,7 +25,7 @@ def machine(
 
 def act(rig: ConductorFixture, name: str = "power sync") -> None:
     """Run one sweep of the conductor's plan once, with what it leaves to the doubtful lane."""
-    next(one for one in rig.service._plan() if one.name == name).act()
+    rig.sweep(name)
     assert rig.service.power.settle(10)
 
 
@@ -195,10 +195,9 @@ def test_many_nodes_that_agree_cost_one_statement_a_page(
     monkeypatch.setattr("ironic_lite.conductor.watch.power_sync._PAGE", 20)
     for _ in range(50):
         machine(rig, ON, ON)
-    rig.service._fleet.members()
-    plan = rig.service._plan()
+    rig.service.ownership.members()
     with count_statements(rig.database) as sent:
-        next(one for one in plan if one.name == "power sync").act()
+        rig.sweep("power sync")
     asked = [text for text in sent if "conductors" not in text]
     assert len(asked) == 3, str(sent)
 

@@ -103,7 +103,7 @@ def ended(rig: ConductorFixture, node: str) -> Json | None:
 
 
 def end(rig: ConductorFixture, node: str) -> Json:
-    found: Json = wait_for(lambda: ended(rig, node), lambda: rig._about(node))
+    found: Json = wait_for(lambda: ended(rig, node), lambda: rig.about(node))
     return found
 
 
@@ -158,7 +158,7 @@ class Stage:
         life.arm(**{what: n})
         with contextlib.suppress(crashes.Died):
             rig.ask("do_node_clean", node, clean_steps=[STEP])
-        wait_for(lambda: life.dead or ended(rig, node), lambda: rig._about(node))
+        wait_for(lambda: life.dead or ended(rig, node), lambda: rig.about(node))
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
         return node if life.dead else None

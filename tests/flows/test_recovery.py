@@ -133,7 +133,7 @@ class Stage:
 
     def ended(self, rig: ConductorFixture, life: crashes.Life, node: str) -> bool:
         """Wait until it is dead, or the node rests; tell whether it is dead."""
-        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig._about(node))
+        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.about(node))
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
         return bool(life.dead)
@@ -150,7 +150,7 @@ class Stage:
         registry: Any = crashes.Drivers(drivers(), around)
         rig = self._build(registry=registry, DEFAULT__host=host)
         if host != "here":
-            rig.service._orphans.sweep()
+            rig.service.orphans.sweep()
         return rig
 
 
@@ -175,7 +175,7 @@ def at_rest(rig: ConductorFixture, node: str) -> bool:
 
 def rests(rig: ConductorFixture, node: str) -> dict[str, Any]:
     """Wait until the node rests, and return it."""
-    wait_for(lambda: at_rest(rig, node), lambda: rig._about(node))
+    wait_for(lambda: at_rest(rig, node), lambda: rig.about(node))
     assert rig.service.runtime.workers.wait_idle(5)
     return rig.get(node)
 
@@ -286,7 +286,7 @@ def test_what_no_conductor_outlives_fails_in_the_end(rig: ConductorFixture, stat
     """It may be this work that kills them: it is not begun for ever."""
     begun = {"work": f"None/{state}", "times": recovery.MOST_ATTEMPTS}
     node = rig.node(state, driver_internal_info={"begun": begun})
-    rig.service._orphans.sweep()
+    rig.service.orphans.sweep()
     row = rests(rig, node)
     assert row["provision_state"] == states.follow(state, "fail")
     assert f"{recovery.MOST_ATTEMPTS} times a conductor" in row["last_error"]
@@ -318,7 +318,7 @@ def test_where_nobody_works_the_lock_goes_and_what_was_under_way_is_told(
     for state in sorted(set(State) - recovery.WORKED_IN):
         waits = {"wake_at": timer} if states.kind(state) is Kind.WAIT else {}
         found[state] = locked(rig, state, **waits, **LEFT[moment])
-    rig.service._orphans.sweep()
+    rig.service.orphans.sweep()
     assert rig.service.runtime.workers.wait_idle(5)
     for state, node in found.items():
         row, act = rig.get(node), recovery.TABLE[state].at(moment)

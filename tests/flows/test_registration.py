@@ -43,7 +43,7 @@ def test_it_registers_again_with_all_it_can_drive_and_says_so_once(
     before, drives = known(rig)["here"], offered(rig)
     remove(rig)
     for _ in range(3):
-        rig.service._keepalive.beat()
+        rig.service.keepalive.beat()
     after = known(rig)["here"]
     same = ("conductor_group", "online", "hardware_types")
     assert [after[name] for name in same] == [before[name] for name in same]
@@ -57,7 +57,7 @@ def test_one_that_drains_does_not_come_back(build: Build) -> None:
     rig = build()
     remove(rig)
     rig.service.runtime.draining.set()
-    rig.service._keepalive.beat()
+    rig.service.keepalive.beat()
     assert known(rig) == {}
 
 
@@ -70,10 +70,10 @@ def test_what_it_works_on_stays_its_own(build: Build) -> None:
     token = rig.get(node)["lock_token"]
     remove(rig)
     other = build(DEFAULT__host="other")
-    other.service._orphans.sweep()
+    other.service.orphans.sweep()
     assert rig.get(node)["lock_token"] == token, "its lease lives"
     expires = rig.get(node)["lock_expires"]
-    rig.service._keepalive.beat()
+    rig.service.keepalive.beat()
     assert rig.get(node)["lock_token"] == token
     assert rig.get(node)["lock_expires"] > expires
     step.opened.set()
@@ -86,9 +86,9 @@ def test_it_asks_for_its_locks_before_it_goes_on(build: Build) -> None:
     fence = rig.service.runtime.fence
     assert fence.holds(0)
     remove(rig)
-    rig.service._keepalive.beat()
+    rig.service.keepalive.beat()
     assert not fence.holds(0), "who removes rows may have removed locks"
-    rig.service._keepalive.beat()
+    rig.service.keepalive.beat()
     assert fence.holds(0)
 
 
@@ -97,10 +97,10 @@ def test_one_whose_name_another_process_has_writes_and_sends_nothing_more(build:
     node = first.node()
     with first.tasks.lock(first.who, node) as task:
         second = build()
-        first.service._keepalive.beat()
+        first.service.keepalive.beat()
         with pytest.raises(errors.Stopping):
             task.confirm_lock()
     first.service.stop(timeout=5)
     assert known(second)["here"]["online"]
-    second.service._keepalive.beat()
+    second.service.keepalive.beat()
     assert second.service.runtime.fence.holds(0)

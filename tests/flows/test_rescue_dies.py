@@ -110,7 +110,7 @@ class Stage:
         rig.database = self._database
         self._machine.service = rig.service
         if host != "here":
-            rig.service._orphans.sweep()
+            rig.service.orphans.sweep()
         return rig
 
     def die(self, what: str, n: int, heir: str) -> tuple[ConductorFixture, str, bool]:
@@ -123,14 +123,14 @@ class Stage:
         life.arm(**{what: n})
         with contextlib.suppress(crashes.Died):
             rig.ask("do_node_rescue", node, rescue_password="sesame")
-        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig._about(node))
+        wait_for(lambda: life.dead or at_rest(rig, node), lambda: rig.about(node))
         if not life.dead:
             life.disarm()
             return rig, node, False
         rig.bury()
         assert rig.service.runtime.workers.wait_idle(5)
         again = self.start(crashes.Life(), heir)
-        wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again._about(node))
+        wait_for(lambda: at_rest(again, node) or self._machine.lost, lambda: again.about(node))
         return again, node, True
 
 

@@ -103,7 +103,7 @@ def test_a_held_node_stays_held_over_a_restart(
     rig.call(method, node, **steps(kind, "hold"))
     rig.bury()
     again = build()
-    again.service._orphans.sweep()
+    again.service.orphans.sweep()
     assert again.settled(node)["provision_state"] == held
     again.act("unhold", node)
     again.reaches(node, end)

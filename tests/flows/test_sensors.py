@@ -40,7 +40,7 @@ class Ear:
 def listening(build: Build, **values: Any) -> tuple[ConductorFixture, sensors.Sensors, Ear]:
     settings = {f"sensor_data__{name}": value for name, value in values.items()}
     rig, ear = build(**settings), Ear()
-    return rig, sensors.Sensors(rig.tasks, rig.service._fleet, ear), ear
+    return rig, sensors.Sensors(rig.tasks, rig.service.ownership, ear), ear
 
 
 def test_a_round_tells_what_each_machine_in_use_measures(build: Build) -> None:
@@ -118,7 +118,7 @@ def test_a_machine_that_fails_is_asked_apart_next_time(
 
     def read(self: FakeManagement, task: Any) -> Any:
         if task.node.uuid == dead:
-            if rounds._records.doubtful(dead):
+            if rounds.records.doubtful(dead):
                 answered.wait(30)
             raise errors.BmcUnreachable(address="bmc", reason="silence")
         return plain(self, task)
@@ -143,15 +143,15 @@ def test_silent_machines_are_read_as_they_are_when_their_turn_comes(
 
     def read(self: FakeManagement, task: Any) -> Any:
         asked.append((task.node.uuid, task.node.driver_info.get("place")))
-        if rounds._records.doubtful(first):
+        if rounds.records.doubtful(first):
             begun.set()
             assert go_on.wait(30)
         raise errors.BmcUnreachable(address="bmc", reason="silence")
 
     monkeypatch.setattr(FakeManagement, "get_sensors_data", read)
-    rounds._records.failed(first)
+    rounds.records.failed(first)
     for node in (moved, gone, spared):
-        rounds._records.failed(node)
+        rounds.records.failed(node)
     rounds.sweep()
     assert begun.wait(30)
     rig.edit(moved, driver_info={"place": "elsewhere"})
@@ -200,7 +200,7 @@ def test_a_round_without_time_for_all_is_gone_on_with(
     monkeypatch.setattr(FakeManagement, "get_sensors_data", read)
     rounds.sweep()
     assert ear.nodes == machines[:2]
-    rounds._records.forget(0)
+    rounds.records.forget(0)
     rounds.sweep()
     rounds.settle(30)
     assert ear.nodes[:3] == machines
@@ -211,10 +211,10 @@ def test_a_round_without_time_for_all_is_gone_on_with(
 
 def test_there_are_no_rounds_unless_asked_for(build: Build) -> None:
     rig, _, _ = listening(build)
-    (plan,) = (one for one in rig.service._plan() if one.name == "sensors")
+    plan = rig.service.sweeps.plan["sensors"]
     assert plan.interval == 0
     rig, _, _ = listening(build, send_sensor_data=True, interval=77)
-    (plan,) = (one for one in rig.service._plan() if one.name == "sensors")
+    plan = rig.service.sweeps.plan["sensors"]
     assert plan.interval == 77
 
 
@@ -222,7 +222,7 @@ def test_readings_go_out_as_notifications_of_oslo_messaging(
     build: Build, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = build(sensor_data__send_sensor_data=True, oslo_messaging_notifications__driver=["log"])
-    sender = rig.service._metrics
+    sender = rig.service.metrics
     assert isinstance(sender, notifier.Sender)
     node = rig.node("active", **USED)
     with caplog.at_level("INFO", "oslo.messaging.notification"):

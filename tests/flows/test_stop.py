@@ -78,7 +78,7 @@ def test_stop_waits_for_short_work(build: Callable[..., ConductorFixture]) -> No
     stopping = threading.Thread(target=lambda: ended.append(rig.service.stop(timeout=10)))
     stopping.start()
     wait_for(lambda: not online(rig))
-    rig.service._keepalive.beat()  # its locks live on, but no calls are drawn again
+    rig.service.keepalive.beat()  # its locks live on, but no calls are drawn again
     assert not online(rig)
     assert rig.get(node)["reservation"] == "here"
     step.opened.set()
@@ -122,7 +122,7 @@ def test_what_will_not_end_is_left_to_others_at_once(
     wait_for(lambda: rig.started(node))
     assert rig.service.stop(timeout=0.01) is False
     other = build(DEFAULT__host="there")
-    other.service._orphans.sweep()
+    other.service.orphans.sweep()
     assert other.reaches(node, "manageable")["last_error"] is None
     opened.set()
     assert rig.service.runtime.workers.wait_idle(10)

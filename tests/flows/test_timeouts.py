@@ -86,8 +86,7 @@ def waiting(rig: ConductorFixture, state: str, target: str | None = None, **valu
 
 def sweep(rig: ConductorFixture) -> None:
     """Look at all waits once, and let the workers finish."""
-    plan = {one.name: one for one in rig.service._plan()}
-    plan["time-outs"].act()
+    rig.sweep("time-outs")
     assert rig.service.runtime.workers.wait_idle(10)
 
 
@@ -226,11 +225,11 @@ def test_no_wait_times_out_because_the_clock_was_set_forward(
     node = rig.node("clean wait", clean_step=STEP, provision_updated_at=clock.now())
     for hours in (1, 24, -1):
         wrong.set(hours)
-        timeouts.Timeouts(rig.tasks, rig.service._fleet).sweep()
+        timeouts.Timeouts(rig.tasks, rig.service.ownership).sweep()
         assert rig.settled(node)["provision_state"] == "clean wait"
     wrong.let_pass(1801)
-    rig.service._keepalive.beat()
-    timeouts.Timeouts(rig.tasks, rig.service._fleet).sweep()
+    rig.service.keepalive.beat()
+    timeouts.Timeouts(rig.tasks, rig.service.ownership).sweep()
     assert rig.reaches(node, "clean failed")["last_error"].startswith("Timeout reached")
 
 

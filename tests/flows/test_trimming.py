@@ -24,7 +24,7 @@ Build = Callable[..., ConductorFixture]
 
 def sweep(rig: ConductorFixture) -> None:
     """Run the sweep once."""
-    next(one for one in rig.service._plan() if one.name == "old history").act()
+    rig.sweep("old history")
 
 
 def cleaned(rig: ConductorFixture, times: int, **more: Any) -> str:

@@ -125,8 +125,8 @@ def test_many_bells_for_one_node_are_one_poll(build: Callable[..., ConductorFixt
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "bios.factory_reset")
     rig.ring(node)
-    at_once(4, lambda: rig.service._alarm._wake(rig.tasks, node))
-    at_once(4, lambda: other.service._alarm._wake(other.tasks, node))
+    at_once(4, lambda: rig.service.timers.wake(rig.tasks, node))
+    at_once(4, lambda: other.service.timers.wake(other.tasks, node))
     rig.reaches(node, "manageable")
     assert calls["poll_step"] == 1
     assert calls["execute_clean_step"] == 1
@@ -159,7 +159,7 @@ def test_an_orphan_is_taken_over_once(build: Callable[..., ConductorFixture]) ->
         for _ in range(9)
     ]
     for each in (*hosts, *hosts):
-        each.service._orphans.sweep()
+        each.service.orphans.sweep()
     for node in orphans:
         rig.reaches(node, "manageable")
         assert rig.started(node) == ["bios.factory_reset", "power.cycle"]

@@ -151,7 +151,7 @@ def test_at_start_a_conductor_goes_on_with_what_its_earlier_life_held(
 )
 def test_no_busy_state_stays_without_an_owner(rig: ConductorFixture, state: str, end: str) -> None:
     node = rig.node(state)
-    rig.service._orphans.sweep()
+    rig.service.orphans.sweep()
     row = rig.reaches(node, end)
     assert row["last_error"] is None
     assert "begun" not in row["driver_internal_info"]
@@ -166,7 +166,7 @@ def test_a_step_whose_end_is_recorded_is_not_done_again(
         patched.setattr(stepper, "run", dies)
         rig.ring(node)
         rig.reaches(node, "deploying")
-    rig.service._orphans.sweep()
+    rig.service.orphans.sweep()
     rig.reaches(node, "active")
     assert rig.started(node) == ["deploy.deploy", "deploy.write_image", "deploy.boot_instance"]
 
@@ -182,7 +182,7 @@ def test_a_stale_lock_at_rest_is_cleared_with_its_power_change(rig: ConductorFix
     waiting = rig.node("clean wait", clean_step={})
     for each in (node, quiet, waiting):
         hold(rig, each, "gone", nodes.ENDED)
-    rig.service._orphans.sweep()
+    rig.service.orphans.sweep()
     row = rig.get(node)
     assert (row["reservation"], row["lock_token"], row["target_power_state"]) == (None, None, None)
     assert "gone was lost" in row["last_error"]
@@ -197,7 +197,7 @@ def test_a_living_lock_is_not_touched(rig: ConductorFixture) -> None:
     node = stranded(rig)
     hold(rig, node, "there")
     with rig.tasks.lock(rig.who, rig.node()) as task:
-        rig.service._orphans._take_back()
+        rig.service.orphans._take_back()
         assert rig.get(task.node.uuid)["lock_token"] == task._token
     assert rig.get(node)["reservation"] == "there"
 
@@ -219,11 +219,11 @@ def test_a_full_pool_ends_the_sweep_for_orphans(rig: ConductorFixture) -> None:
     workers = rig.service.runtime.workers
     for _ in range(20):
         workers.claim(reserved=True)
-    rig.service._orphans.sweep()
+    rig.service.orphans.sweep()
     assert {rig.get(node)["provision_state"] for node in left} == {"cleaning"}
     for _ in range(20):
         workers.leave()
-    rig.service._orphans.sweep()
+    rig.service.orphans.sweep()
     for node in left:
         rig.reaches(node, "manageable")
 
@@ -232,11 +232,11 @@ def test_each_orphan_belongs_to_one_of_the_living(build: Callable[..., Conductor
     here, there = build(), build(DEFAULT__host="there")
     left = [stranded(here) for _ in range(20)]
     assert there.service.recovery is not None
-    here.service._orphans.sweep()
+    here.service.orphans.sweep()
     assert here.service.runtime.workers.wait_idle(10)
     mine = [node for node in left if here.get(node)["provision_state"] == "manageable"]
     assert 0 < len(mine) < len(left)
-    there.service._orphans.sweep()
+    there.service.orphans.sweep()
     for node in left:
         there.reaches(node, "manageable")
 
@@ -322,7 +322,7 @@ def test_timers_that_ring_while_the_database_is_away_ring_when_it_is_back(
 ) -> None:
     rig = build()
     clockwork, woken = timers.Timers(), list[str]()
-    monkeypatch.setattr(clockwork, "_wake", lambda _tasks, node, _when: woken.append(node))
+    monkeypatch.setattr(clockwork, "wake", lambda _tasks, node, _when: woken.append(node))
     looked: list[bool] = []
 
     def listed(*_: Any) -> dict[str, Any]:
@@ -334,7 +334,7 @@ def test_timers_that_ring_while_the_database_is_away_ring_when_it_is_back(
     monkeypatch.setattr(timers, "_listed", listed)
     clockwork.set("n1", clock.after(-1))
     with caplog.at_level("INFO", "ironic_lite.conductor.watch.timers"):
-        clockwork.start(rig.service.tasks, rig.service._fleet)
+        clockwork.start(rig.service.tasks, rig.service.ownership)
         wait_for(lambda: woken and len(caplog.records) > 1)
         clockwork.stop()
     assert woken == ["n1"]

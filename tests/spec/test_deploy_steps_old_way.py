@@ -92,7 +92,7 @@ def test_s3_19_an_interface_whose_steps_are_all_disabled_has_no_old_way(
 def test_s3_19_nobody_deploys_the_old_way_twice_after_a_crash(outside: Outside) -> None:
     operator = outside()
     node = operator.rig.node("deploying", deploy_interface="old", target_provision_state="active")
-    operator.rig.service._orphans.sweep()
+    operator.rig.service.orphans.sweep()
     operator.rig.reaches(node, "deploy failed")
     shown = operator.shows(node)
     assert "went away" in shown["last_error"]

@@ -112,7 +112,7 @@ def test_the_sweep_for_orphans_knows_every_busy_state() -> None:
 @pytest.mark.parametrize("state", sorted(states.of_kind(Kind.BUSY)))
 def test_a_busy_node_without_an_owner_is_brought_to_rest(operator: Operator, state: State) -> None:
     node = parked(operator.rig, state)
-    operator.rig.service._orphans.sweep()
+    operator.rig.service.orphans.sweep()
     assert operator.rig.service.runtime.workers.wait_idle(10)
     shown = operator.shows(node)
     assert states.kind(State(shown["provision_state"])) in (Kind.STABLE, Kind.FAIL)

@@ -104,7 +104,7 @@ def befall(operator: Operator, node: str, act: str | Json) -> None:
         wait_for(lambda: rig.get(node)["provision_state"] != before)
     elif act == "late":
         rig.edit(node, provision_updated_at=clock.after(-7200), wake_at=clock.after(-7200))
-        {one.name: one for one in rig.service._plan()}["time-outs"].act()
+        rig.sweep("time-outs")
     elif act == "mended":
         assert operator.api.delete(f"/v1/nodes/{node}/maintenance").status == 202
     else:

@@ -277,8 +277,7 @@ def test_a_machine_whose_power_cannot_be_read_goes_into_maintenance(
 
 
 def sweep(operator: Operator, name: str) -> None:
-    (found,) = [one for one in operator.rig.service._plan() if one.name == name]
-    found.act()
+    operator.rig.sweep(name)
 
 
 # -- nodes, ports, chassis -------------------------------------------------------------------

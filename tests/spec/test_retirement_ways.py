@@ -165,7 +165,7 @@ def _settled(operator: Operator, uuid: str) -> Json | None:
 
 
 def test_s4_14_every_round_of_the_conductor_is_one_of_these(operator: Operator) -> None:
-    rounds = {one.name for one in operator.rig.service._plan()}
+    rounds = set(operator.rig.service.sweeps.plan)
     leave_it_out = {"power sync", "power recovery", "sensors", "allocations"}
     see_it = {"time-outs", "orphans", "consoles", "moved nodes", "joins and leaves", "hanging work"}
     assert rounds - {"old history", "old files"} == leave_it_out | see_it

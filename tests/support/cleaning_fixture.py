@@ -80,10 +80,9 @@ def ring(operator: Operator, node: str) -> None:
 
 
 def sweep(operator: Operator, *names: str) -> None:
-    """Let the conductor do its rounds of these names now; without any, all of them."""
-    for one in operator.rig.service._plan():
-        if not names or one.name in names:
-            one.act()
+    """Run the conductor's sweeps of these names now; without names, all of them."""
+    for name in names or operator.rig.service.sweeps.plan:
+        operator.rig.sweep(name)
     assert operator.rig.service.power.settle(10)
 
 

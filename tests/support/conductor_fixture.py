@@ -109,7 +109,7 @@ class ConductorFixture:
     def settled(self, node_uuid: str) -> dict[str, Any]:
         """Wait until nobody holds the node, and return it."""
         found: dict[str, Any] = wait_for(
-            lambda: self._free(node_uuid), lambda: self._about(node_uuid)
+            lambda: self._free(node_uuid), lambda: self.about(node_uuid)
         )
         return found
 
@@ -117,7 +117,7 @@ class ConductorFixture:
         """Wait until the node rests in ``state``, and return it."""
         found: dict[str, Any] = wait_for(
             lambda: (row := self._free(node_uuid)) and row["provision_state"] == state and row,
-            lambda: self._about(node_uuid),
+            lambda: self.about(node_uuid),
         )
         return found
 
@@ -125,11 +125,11 @@ class ConductorFixture:
         """Wait until the node is in ``state``, worked on or not, and return it."""
         found: dict[str, Any] = wait_for(
             lambda: (row := self.get(node_uuid))["provision_state"] == state and row,
-            lambda: self._about(node_uuid),
+            lambda: self.about(node_uuid),
         )
         return found
 
-    def _about(self, node_uuid: str) -> dict[str, Any]:
+    def about(self, node_uuid: str) -> dict[str, Any]:
         row = self.get(node_uuid)
         told = ("provision_state", "reservation", "last_error", "wake_at", "clean_step")
         return {name: row[name] for name in told} | {"path": self.path(node_uuid)}
@@ -145,6 +145,10 @@ class ConductorFixture:
             task.node.driver_info = {k: told[k] for k in told if k != "fake_step_seconds"}
             task.wake_after(0)
             task.save()
+
+    def sweep(self, name: str) -> None:
+        """Run a periodic sweep now, in this thread."""
+        self.service.sweeps.plan[name].act()
 
     # -- history -----------------------------------------------------------------------------
 
@@ -186,8 +190,8 @@ class ConductorFixture:
         """End the threads of a conductor that died: without a word to the database."""
         self.service.runtime.draining.set()
         self.service.runtime.stopping.set()
-        self.service._keepalive.stop()
-        self.service._alarm.stop()
+        self.service.keepalive.stop()
+        self.service.timers.stop()
         self.service.runtime.workers.close()
 
 

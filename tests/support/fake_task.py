@@ -87,6 +87,7 @@ class FakeTask:
     ``timers`` and ``pauses`` list the seconds asked for; no test sleeps. ``added`` are the
     addresses of ports, ``inventory`` is the last one with its plug-in data. ``agent`` is set by a
     test, ``token`` is the one made before a boot. ``confirmed`` counts questions for the lock.
+    ``notes`` has what `keep` stored, as JSON by key.
     """
 
     def __init__(
@@ -98,9 +99,9 @@ class FakeTask:
         **driver_info: Any,
     ) -> None:
         self.node = node_ if node_ is not None else node(driver_info=driver_info)
-        self._driver = driver
+        self.driver = driver
         self._ports = ports
-        self._notes: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
         self.version: Mapping[str, str] | None = None
         self.failing = False
         self.agent: base.Agent | None = None
@@ -110,10 +111,6 @@ class FakeTask:
         self.confirmed = 0
         self.added: list[str] = []
         self.inventory: tuple[Mapping[str, Any], Mapping[str, Any]] | None = None
-
-    @property
-    def driver(self) -> base.Driver:
-        return self._driver
 
     @property
     def ports(self) -> Sequence[base.Port]:
@@ -130,13 +127,13 @@ class FakeTask:
         self.inventory = (inventory, plugin_data)
 
     def recall(self, key: str, default: Any = None) -> Any:
-        return json.loads(self._notes[key]) if key in self._notes else default
+        return json.loads(self.notes[key]) if key in self.notes else default
 
     def keep(self, key: str, value: Any) -> None:
         if value is None:
-            self._notes.pop(key, None)
+            self.notes.pop(key, None)
         else:
-            self._notes[key] = json.dumps(value)
+            self.notes[key] = json.dumps(value)
 
     def new_agent_token(self) -> str:
         self.token = f"token-{uuid.uuid4()}"
@@ -171,8 +168,8 @@ class FakeTask:
     def elsewhere(self) -> FakeTask:
         """Return the task another conductor has on this node: only what is saved comes along."""
         saved = json.loads(json.dumps(self.node.as_dict()))
-        other = FakeTask(base.Node(saved), driver=self._driver)
-        other._notes = dict(self._notes)
+        other = FakeTask(base.Node(saved), driver=self.driver)
+        other.notes = dict(self.notes)
         return other
 
 

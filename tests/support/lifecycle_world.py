@@ -74,7 +74,7 @@ class World:
         if elsewhere:
             self._forget()
         self.begin(next(self.names) if elsewhere else self.host)
-        self.rig.service._orphans.sweep()
+        self.rig.service.orphans.sweep()
 
     def _forget(self) -> None:
         past = clock.after(-200_000)
@@ -124,7 +124,7 @@ class World:
     def age(self, node: str) -> None:
         """Let so much time pass that no wait is in time any more, and no timer is left."""
         self.write(node, provision_updated_at=clock.after(-_LONG * 24), wake_at=None)
-        Timeouts(self.rig.tasks, self.rig.service._fleet).sweep()
+        Timeouts(self.rig.tasks, self.rig.service.ownership).sweep()
 
     def remove(self, node: str) -> None:
         """Forget a node."""

@@ -93,9 +93,9 @@ class Operator:
     # -- time --------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Do once all that conductors do by themselves now and then, and wait for its end."""
-        for one in self.rig.service._plan():
-            one.act()
+        """Run each periodic sweep of the conductor once, and wait for its work to end."""
+        for name in self.rig.service.sweeps.plan:
+            self.rig.sweep(name)
         assert self.rig.service.runtime.workers.wait_idle(10)
 
     # -- the ramdisk -------------------------------------------------------------------------

@@ -56,7 +56,7 @@ def finish(task: BmcTask, outcome: base.Outcome | None, polls: int = 60) -> BmcT
 
 def elsewhere(task: BmcTask) -> BmcTask:
     other = BmcTask(base.Node(copy.deepcopy(task.node.as_dict())), driver=task.driver)
-    other._notes = dict(task._notes)
+    other.notes = dict(task.notes)
     other.timers = task.timers
     return other
 

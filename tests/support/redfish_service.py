@@ -51,9 +51,5 @@ class RedfishOperator(Operator):
 
         Machines that are silent or slow are asked apart: they are waited for, too.
         """
-        self._plan[name].act()
+        self.rig.sweep(name)
         assert self.rig.service.power.settle(30)
-
-    @functools.cached_property
-    def _plan(self) -> dict[str, Any]:
-        return {one.name: one for one in self.rig.service._plan()}

@@ -58,7 +58,7 @@ class PowerSync:
         self._fleet = fleet
         self._who = context.internal("power sync")
         self._hanging: set[str] = set()
-        self._records = node_queue.Records(CALM)
+        self.records = node_queue.Records(CALM)
         self._count = 0  # nodes of the last sweep
         settings, halted = tasks.runtime.conf.conductor, tasks.runtime.draining
         self._most = settings.sync_power_state_workers
@@ -83,7 +83,7 @@ class PowerSync:
         node_queue.go_through(
             queue, act, most=self._most, halted=halted, pace=pace, hanging=self._hanging
         )
-        self._records.forget(_FORGOTTEN)
+        self.records.forget(_FORGOTTEN)
 
     def settle(self, timeout: float) -> bool:
         """Wait until the background queues are empty; return False if that takes longer."""
@@ -137,7 +137,7 @@ class PowerSync:
 
     def _compare_quickly(self, node: Node) -> None:
         """Compare a trusted node; move a slow one to the background queue."""
-        if self._records.doubtful(node.uuid):
+        if self.records.doubtful(node.uuid):
             self._doubtful.put(node)
             return
         begun = time.monotonic()
@@ -148,7 +148,7 @@ class PowerSync:
             self._count_failure(node.uuid, why)
             return
         # With more time it might have answered, so no failure is counted yet.
-        self._records.slow(node.uuid)
+        self.records.slow(node.uuid)
         self._doubtful.put(node)
 
     def _compare_patiently(self, old: Node) -> None:
@@ -173,11 +173,11 @@ class PowerSync:
                 actual = task.driver.power.get_power_state(task)
         except Exception as why:  # a driver's fault counts like the machine's
             return error_text.as_error(why)
-        self._records.answered(node.uuid, quick=time.monotonic() - begun < QUICK)
+        self.records.answered(node.uuid, quick=time.monotonic() - begun < QUICK)
         if actual is None:
             return None  # between on and off, or unknown: nothing to compare
         if actual == node.power_state:
-            self._records.settled(node.uuid)
+            self.records.settled(node.uuid)
         else:
             self._differing.put(node)
         return None
@@ -199,7 +199,7 @@ class PowerSync:
             LOG.warning("Node %s: its power is %s, not %s", node_uuid, actual, wanted)
             task.node.power_state = actual
             task.save()
-            self._records.settled(node_uuid)
+            self.records.settled(node_uuid)
 
     def _forced(self, task: Task, wanted: str, actual: str) -> bool:
         """Switch the machine to the stored state; return False if forbidden or failed."""
@@ -207,7 +207,7 @@ class PowerSync:
         spared = wanted == base.POWER_OFF and node.disable_power_off
         if spared or not settings.force_power_state_during_sync:
             return False
-        if self._records.reset(node.uuid) > settings.power_state_sync_max_retries:
+        if self.records.reset(node.uuid) > settings.power_state_sync_max_retries:
             return False
         # Before the request to the machine: if this conductor dies, history shows who switched it.
         task.journal.event("power", event="start", before=actual, after=wanted)
@@ -227,7 +227,7 @@ class PowerSync:
         return True
 
     def _count_failure(self, node_uuid: str, why: errors.Error) -> None:
-        count = self._records.failed(node_uuid)
+        count = self.records.failed(node_uuid)
         limit = self._tasks.runtime.conf.conductor.power_state_sync_max_retries
         said = "Node %s: power cannot be read (failure %d in a row, maintenance after %d): %s"
         LOG.warning(said, node_uuid, count, limit, why)
@@ -245,7 +245,7 @@ class PowerSync:
             task.journal.event("fault", event=FAULT, data={"error": reason})
             task.save()
         LOG.warning("Node %s: in maintenance until its power can be read again", node_uuid)
-        self._records.given_up(node_uuid)
+        self.records.given_up(node_uuid)
 
     # -- recovering --------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class Sensors:
         self._settings = tasks.runtime.conf.sensor_data
         self._after = 0  # the last node of a round that ran out of time
         self._hanging: set[str] = set()
-        self._records = node_queue.Records(_CALM)
+        self.records = node_queue.Records(_CALM)
         halted = tasks.runtime.draining
         self._silent = node_queue.BackgroundQueue(self._read_silent, most=1, halted=halted)
 
@@ -62,7 +62,7 @@ class Sensors:
         node_queue.go_through(
             self._in_time(), self._read_or_put_off, most=most, halted=halted, hanging=self._hanging
         )
-        self._records.forget(_FORGOTTEN)
+        self.records.forget(_FORGOTTEN)
 
     def settle(self, timeout: float) -> bool:
         """Wait until the queue of silent machines is empty; return False after the limit."""
@@ -108,7 +108,7 @@ class Sensors:
     # -- reading -----------------------------------------------------------------------------
 
     def _read_or_put_off(self, node: Node) -> None:
-        if self._records.doubtful(node.uuid):
+        if self.records.doubtful(node.uuid):
             self._silent.put(node)
         else:
             self._read(node)
@@ -136,13 +136,13 @@ class Sensors:
         except errors.UnsupportedDriverExtension:
             LOG.debug("Node %s has no sensors", node.uuid)
         except errors.Error as why:
-            self._records.failed(node.uuid)
+            self.records.failed(node.uuid)
             LOG.info("Node %s: its sensors will be read again later: %s", node.uuid, why)
         except Exception:  # a driver may raise anything
             LOG.exception("Node %s: reading its sensors failed", node.uuid)
         else:
             quick = time.monotonic() - begun < PATIENCE
-            self._records.answered(node.uuid, quick=quick)
+            self.records.answered(node.uuid, quick=quick)
 
     def _tell(self, node: Node) -> None:
         task = self._tasks.view(self._who, node)

@@ -25,10 +25,13 @@ class Sweep:
 
 
 class Sweeps:
-    """Runs sweeps on time until halted; a failed sweep is logged and run again."""
+    """Runs sweeps on time until halted; a failed sweep is logged and run again.
+
+    ``plan`` has all sweeps by name, those without an interval too.
+    """
 
     def __init__(self, halted: threading.Event, plan: Sequence[Sweep]) -> None:
-        self._plan = [one for one in plan if one.interval > 0]
+        self.plan = {one.name: one for one in plan}
         self._halted = halted
 
     def start(self) -> None:
@@ -38,7 +41,7 @@ class Sweeps:
         started together do not run in step. A daily sweep first runs within the hour, because a
         service may not run for a day.
         """
-        for sweep in self._plan:
+        for sweep in (one for one in self.plan.values() if one.interval > 0):
             threading.Thread(
                 target=self._run, args=(sweep,), name=f"sweep {sweep.name}", daemon=True
             ).start()

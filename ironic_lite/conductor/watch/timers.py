@@ -59,7 +59,7 @@ class Timers:
     def start(self, tasks: Tasks, fleet: Ownership) -> None:
         """Start."""
         args = (tasks, fleet)
-        threading.Thread(target=self._run, args=args, name="alarm", daemon=True).start()
+        threading.Thread(target=self._run, args=args, name="timers", daemon=True).start()
 
     def stop(self) -> None:
         """Stop; no more timers fire."""
@@ -99,7 +99,7 @@ class Timers:
             if not self._to_come(node_uuid, when):
                 due.setdefault(node_uuid, when)
         for node_uuid, when in due.items():
-            self._wake(tasks, node_uuid, when)
+            self.wake(tasks, node_uuid, when)
 
     def _rung(self) -> dict[str, datetime.datetime]:
         """Return the nodes whose timers of this process are due, each with its wake_at."""
@@ -118,7 +118,7 @@ class Timers:
             known = self._set.get(node_uuid)
         return known is not None and known[1] == when
 
-    def _wake(self, tasks: Tasks, node_uuid: str, when: datetime.datetime | None = None) -> None:
+    def wake(self, tasks: Tasks, node_uuid: str, when: datetime.datetime | None = None) -> None:
         """Poll one node in a worker, if it is still due.
 
         :param when: the wake_at that is due, even if a clock that was set back says otherwise.

@@ -44,7 +44,7 @@ class Runtime:
     database: Database
     registry: Registry
     workers: Workers
-    alarm: Timers
+    timers: Timers
     fence: Fence
     clean_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)
     verify_priorities: Mapping[str, Priority] = dataclasses.field(default_factory=dict)

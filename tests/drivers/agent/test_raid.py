@@ -160,7 +160,7 @@ def test_a_conductor_that_died_finds_its_volumes_being_built(
 
 
 def test_what_a_node_wants_is_checked(task: FakeTask) -> None:
-    task._driver = dataclasses.replace(fake_task.FAKE, raid=RAID)
+    task.driver = dataclasses.replace(fake_task.FAKE, raid=RAID)
     RAID.validate(task)
     task.node.target_raid_config = {"logical_disks": [{**ROOT, "raid_level": "0"}]}
     with pytest.raises(errors.InvalidParameter, match="target_raid_config/logical_disks/0"):

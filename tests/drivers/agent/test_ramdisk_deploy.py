@@ -142,7 +142,7 @@ def test_an_image_that_is_another_than_was_said_leaves_the_machine_as_it_is(
 def test_a_boot_interface_that_brings_a_configuration_drive_is_given_one_that_is_one(
     task: FakeTask,
 ) -> None:
-    task._driver = dataclasses.replace(task.driver, boot=RedfishVirtualMediaBoot())
+    task.driver = dataclasses.replace(task.driver, boot=RedfishVirtualMediaBoot())
     task.node.driver_info = {
         "redfish_address": "http://192.0.2.9",
         "redfish_system_id": "/redfish/v1/Systems/1",

@@ -221,6 +221,6 @@ def test_the_ramdisk_for_rescues_is_what_is_validated(boot: Boot) -> None:
 
 def test_a_machine_that_only_its_ramdisk_switches_cannot_be_rescued(boot: Boot) -> None:
     task = waiting(boot)
-    task._driver = dataclasses.replace(task.driver, power=AgentPower())
+    task.driver = dataclasses.replace(task.driver, power=AgentPower())
     with pytest.raises(errors.InvalidParameter, match="power_interface"):
         RESCUE.validate(task)

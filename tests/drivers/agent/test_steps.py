@@ -143,6 +143,6 @@ def test_what_a_heartbeat_ends(state: str, column: str, step: Any, ends: bool, a
     task = FakeTask()
     columns = {"clean_step": {}, "deploy_step": {}, "service_step": {}, column: step}
     task.node = base.Node({**task.node.as_dict(), "provision_state": state, **columns})
-    task._driver = dataclasses.replace(task.driver, deploy=DEPLOY)
+    task.driver = dataclasses.replace(task.driver, deploy=DEPLOY)
     assert DEPLOY.heartbeat(task) is ends
     assert task.timers == ([0] if asks else [])

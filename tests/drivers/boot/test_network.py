@@ -152,7 +152,7 @@ def test_another_conductor_writes_the_same_files(
         shutil.rmtree(folders / name, ignore_errors=True)
     saved = task.elsewhere()
     other = fake_task.FakeTask(saved.node, ports=task.ports)
-    other._notes = saved._notes
+    other.notes = saved.notes
     boot.take_over(other)
     assert tree(folders) == before
     boot.clean_up_ramdisk(other)
@@ -297,7 +297,7 @@ class Netbooting(deploy.FakeDeploy):
 def test_an_instance_that_is_a_ramdisk_boots_over_the_network_each_time(
     task: fake_task.FakeTask, folders: pathlib.Path, boot: network.NetworkBoot
 ) -> None:
-    task._driver = dataclasses.replace(task.driver, deploy=Netbooting())
+    task.driver = dataclasses.replace(task.driver, deploy=Netbooting())
     info = task.node.driver_info
     task.node.instance_info = {
         "kernel": info["deploy_ramdisk"],
@@ -326,7 +326,7 @@ ISO = b"an ISO \xff\x00" * 10_000
 @pytest.fixture
 def live(task: fake_task.FakeTask, folders: pathlib.Path) -> fake_task.FakeTask:
     """A node whose instance is a whole image."""
-    task._driver = dataclasses.replace(task.driver, deploy=Netbooting())
+    task.driver = dataclasses.replace(task.driver, deploy=Netbooting())
     (folders / "live.iso").write_bytes(ISO)
     task.node.instance_info = {"boot_iso": f"file://{folders}/live.iso"}
     return task

@@ -119,9 +119,10 @@ def talks(where: int) -> bool:
 
 
 def sweep(operator: Operator) -> None:
-    (one,) = [one for one in operator.rig.service._plan() if one.name == "consoles"]
-    assert one.interval == 1
-    one.act()
+    """Check all consoles, as the first sweep of a conductor does."""
+    watch = Consoles(operator.rig.tasks, operator.rig.service.ownership)
+    assert watch.interval == 1
+    watch.sweep()
 
 
 def kill(operator: Operator, node: str) -> None:
@@ -152,8 +153,7 @@ def test_it_is_started_reached_and_stopped(serve: Serve, folder: pathlib.Path) -
     assert operator.patches(node, console_interface="no-console").status == 409
     before = dict(console(operator).proxies())
     sweep(operator)
-    (moved,) = [one for one in operator.rig.service._plan() if one.name == "moved nodes"]
-    moved.act()
+    operator.rig.sweep("moved nodes")
     assert operator.rig.service.runtime.workers.wait_idle(10)
     assert (console(operator).proxies(), shown(operator, node)) == (before, where)
     assert switch(operator, node, False) == OFF
@@ -246,7 +246,7 @@ def test_who_has_nothing_to_do_asks_nothing(
     serve: Serve, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operator = serve()
-    watch = Consoles(operator.rig.tasks, operator.rig.service._fleet)
+    watch = Consoles(operator.rig.tasks, operator.rig.service.ownership)
     node = enroll(operator)
     switch(operator, node, True)
     looked: list[int] = []
@@ -268,8 +268,7 @@ def test_who_has_nothing_to_do_asks_nothing(
 
 def test_a_conductor_without_such_consoles_never_looks(sqlite_database: Database) -> None:
     operator = Operator(sqlite_database)
-    (one,) = [one for one in operator.rig.service._plan() if one.name == "consoles"]
-    assert one.interval == 0
+    assert operator.rig.service.sweeps.plan["consoles"].interval == 0
     operator.close()
 
 
@@ -315,7 +314,7 @@ def test_a_node_that_moves_takes_it_along(
     second = serve("two")
     owner = {"now": "two"}
     for one, host in ((first, "one"), (second, "two")):
-        fleet = one.rig.service._fleet
+        fleet = one.rig.service.ownership
         monkeypatch.setattr(fleet, "mine", lambda _row, host=host: owner["now"] == host)
     sweep(second)
     (proxy,) = console(second).proxies().values()

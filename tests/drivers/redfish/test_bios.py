@@ -90,7 +90,7 @@ def test_what_is_so_already_needs_no_boot(served: bmc.Machine) -> None:
 def test_what_waits_already_is_not_sent_twice(served: bmc.Machine) -> None:
     """As when the conductor died after it had sent them: iDRACs refuse a second job."""
     powerless = conftest.task_of(served, fake_fail_power="no power")
-    powerless._driver = dataclasses.replace(conftest.REDFISH, power=fake_task.FAKE.power)
+    powerless.driver = dataclasses.replace(conftest.REDFISH, power=fake_task.FAKE.power)
     with pytest.raises(errors.HardwareError, match="no power"):
         apply(powerless, BootMode="Bios")
     task = conftest.task_of(served)

@@ -261,7 +261,7 @@ def elsewhere(task: conftest.BmcTask, tmp_path: pathlib.Path, url: str) -> conft
     config.CONF.set_override("http_url", url, group="deploy")
     saved = task.elsewhere()
     other = conftest.BmcTask(saved.node, driver=task.driver, ports=task.ports)
-    other._notes = saved._notes
+    other.notes = saved.notes
     return other
 
 
@@ -348,7 +348,7 @@ def test_the_emulators_bmc_fetches_the_medium_from_our_own_server(
     try:
         conf.set_override("http_url", f"http://127.0.0.1:{server.port}", group="deploy")
         emulated.node.driver_info = {**emulated.node.driver_info, **parts}
-        emulated._driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
+        emulated.driver = dataclasses.replace(conftest.REDFISH, boot=BOOT)
         BOOT.prepare_ramdisk(emulated, TOKEN)
         (made,) = media()
         drives = emulated.driver.management.get_virtual_media(emulated)
@@ -372,7 +372,7 @@ class Netbooting(deploy.FakeDeploy):
 
 
 def ramdisk_instance(task: conftest.BmcTask, **told: Any) -> None:
-    task._driver = dataclasses.replace(task.driver, deploy=Netbooting())
+    task.driver = dataclasses.replace(task.driver, deploy=Netbooting())
     task.node.instance_info = told
 
 
