@@ -1,8 +1,8 @@
-"""Metrics of a process for Prometheus, besides its calls to BMCs (`bmc_metrics`).
+"""Metrics of a process for Prometheus.
 
-`FAMILIES` lists the metrics and their labels; `BOARD` holds the counts of this process. They only
-grow while the process lives. Processes forked by one parent may keep their boards in shared memory,
-so that each of them can report the sum: see `Pool`.
+`FAMILIES` lists the metrics and their labels; `BOARD` holds the counts of this process, except its
+calls to BMCs (`bmc_metrics`). Counts only grow while the process lives. Processes forked by one
+parent may keep their boards in shared memory, so that each of them can report the sum: see `Pool`.
 
 Counting costs about a microsecond, without a system call.
 """
@@ -21,6 +21,7 @@ from ironic_lite.core.json_types import Json
 
 Key = tuple[str, ...]
 
+_BMC = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _LONG = (0.1, 1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 14400.0)
 
@@ -54,6 +55,9 @@ FAMILIES: Mapping[str, Family] = {
     "step_seconds": Family("Steps that have ended, waits included.", ("kind",), _LONG),
     "workers_refused_total": Family("Work refused because all workers were busy.", ()),
     "lease_renewals_total": Family("Renewals of the leases of all held locks.", ("result",)),
+    "bmc_calls_total": Family("Calls of BMCs.", ("kind", "operation", "result")),
+    "bmc_retries_total": Family("Retried calls of BMCs.", ("kind",)),
+    "bmc_call_seconds": Family("Calls of BMCs.", ("kind",), _BMC),
 }
 GAUGES: Mapping[str, Family] = {
     "workers": Family("Threads of the pool, by what they do; at most so many.", ("state",)),
@@ -183,11 +187,15 @@ class Board:
         return found
 
     def snapshot(self) -> Json:
-        """Return all counts as JSON, in the form of `counters.Counters.snapshot`."""
+        """Return all counts as JSON, by the names of their metrics.
+
+        Each series has its labels, and ``value`` or (with buckets) ``count``, ``sum`` and
+        ``buckets``: the numbers of observations up to each bound.
+        """
         found: Json = {}
         for key, values in sorted(self.series().items()):
             name, labels = key[0], dict(zip(FAMILIES[key[0]].labels, key[1:], strict=True))
-            found.setdefault(name, []).append({**labels, **_told(name, values)})
+            found.setdefault(name, []).append({**labels, **_values_json(name, values)})
         return found
 
 
@@ -196,7 +204,7 @@ def _size(name: str) -> int:
     return len(buckets) + 2 if buckets else 1
 
 
-def _told(name: str, values: Sequence[float]) -> Json:
+def _values_json(name: str, values: Sequence[float]) -> Json:
     buckets = FAMILIES[name].buckets
     if not buckets:
         return {"value": int(values[0])}

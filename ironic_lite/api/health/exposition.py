@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ironic_lite import errors
@@ -22,13 +22,6 @@ LOG = logging.getLogger(__name__)
 
 PREFIX = "ironic_lite_"
 _FRESH = 1.0  # seconds that values read from the database are reused
-_OF_BMCS: Mapping[str, Family] = {
-    # in the column `counters`
-    "bmc_calls_total": Family("Calls of BMCs.", ("kind", "operation", "result")),
-    "bmc_retries_total": Family("Retried calls of BMCs.", ("kind",)),
-    "bmc_call_seconds": Family("Calls of BMCs.", ("kind",), (0.05,)),  # bounds are in the data
-}
-_COUNTED: Mapping[str, Family] = {**metrics.FAMILIES, **_OF_BMCS}
 _NODES = Family("Nodes.", ("provision_state", "maintenance"))
 _UP = Family("Whether a conductor is alive.", ("conductor",))
 _AGE = Family("Seconds since a conductor reported its counts.", ("conductor",))
@@ -96,7 +89,7 @@ class _Registry:
     def collect(self) -> Iterator[Any]:
         """Yield each family once, with all its series."""
         rows = self._fleet["conductors"] if self._fleet is not None else []
-        for name, family in _COUNTED.items():
+        for name, family in metrics.FAMILIES.items():
             series = [(("", ""), one) for one in self._own.get(name, ())]
             for row in rows:
                 of = ("conductor", row["hostname"])
