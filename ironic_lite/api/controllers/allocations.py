@@ -22,7 +22,6 @@ from ironic_lite.domain.allocations import State
 
 _SINCE = 52
 _BACKFILL_SINCE = 58
-_OF_NODE = "/nodes/{ident}/allocation"
 _LIST = "baremetal:allocation:list"
 _GET = "baremetal:allocation:get"
 _RESTRICTED = "baremetal:allocation:create_restricted"
@@ -92,7 +91,10 @@ class _Base(crud.NamedResourceController):
 
 
 class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_ALLOWED):
-    """The collection /v1/allocations and its members.
+    """The allocations.
+
+    Inherited: GET, POST /v1/allocations;
+    GET, PATCH, DELETE /v1/allocations/{ident}.
 
     A conductor chooses the node of a new allocation, unless the body names a node that an instance
     already uses (backfill).
@@ -234,7 +236,7 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
 class NodeAllocation(_Base):
     """The allocation of a node, under the path of the node."""
 
-    @expose.expose("GET", _OF_NODE, types.word, since=_SINCE, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/allocation", types.word, since=_SINCE, raw_query=True)
     def show_of_node(self, request: Request, ident: str) -> Json:
         """Return the allocation of a node: all fields, or the requested ones."""
         chosen = queries.one(self.asked, request.query, version=request.version)
@@ -245,7 +247,12 @@ class NodeAllocation(_Base):
         return self.document(request, row, chosen)
 
     @expose.expose(
-        "DELETE", _OF_NODE, types.word, since=_SINCE, status=HTTPStatus.NO_CONTENT, waits=True
+        "DELETE",
+        "/nodes/{ident}/allocation",
+        types.word,
+        since=_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+        waits=True,
     )
     def delete_of_node(self, request: Request, ident: str) -> None:
         """Remove the allocation of a node and free the node."""

@@ -20,7 +20,6 @@ _ROUTED = ("uuid", "driver", "conductor_group", "provision_state")
 _NMI_SINCE = 29
 _MEDIA_SINCE = 89
 _MEDIA_SHOWN_SINCE = 93
-_LAMP = "/nodes/{ident}/management/indicators/{component}"
 _URL = re.compile(r"[!-~]+")  # visible ASCII
 _LONGEST_URL = 2048
 _BETWEEN = "@"  # separates an indicator's name from its component in lists
@@ -62,21 +61,29 @@ class Bmc(expose.Controller):
         """List all indicators."""
         return self._lamps(request, ident, None)
 
-    @expose.expose("GET", _LAMP, types.word, types.word)
+    @expose.expose(
+        "GET", "/nodes/{ident}/management/indicators/{component}", types.word, types.word
+    )
     def lamp_or_lamps(self, request: Request, ident: str, component: str) -> Json:
         """Return the state of indicator ``name@component``, or list those of a component."""
         if _BETWEEN in component:
             return self._lamp(request, ident, *_split(component))
         return self._lamps(request, ident, _component(component))
 
-    @expose.expose("GET", f"{_LAMP}/{{indicator}}", types.word, types.word, types.word)
+    @expose.expose(
+        "GET",
+        "/nodes/{ident}/management/indicators/{component}/{indicator}",
+        types.word,
+        types.word,
+        types.word,
+    )
     def lamp(self, request: Request, ident: str, component: str, indicator: str) -> Json:
         """Return the state of an indicator."""
         return self._lamp(request, ident, _component(component), indicator)
 
     @expose.expose(
         "PUT",
-        _LAMP,
+        "/nodes/{ident}/management/indicators/{component}",
         types.word,
         types.word,
         types.word,
@@ -90,7 +97,7 @@ class Bmc(expose.Controller):
 
     @expose.expose(
         "PUT",
-        f"{_LAMP}/{{indicator}}",
+        "/nodes/{ident}/management/indicators/{component}/{indicator}",
         types.word,
         types.word,
         types.word,

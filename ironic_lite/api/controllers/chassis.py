@@ -14,7 +14,11 @@ from ironic_lite.db.queries import chassis
 
 
 class Chassis(crud.ResourceController, since=1, detail=True):
-    """The collection /v1/chassis, and its members."""
+    """The chassis.
+
+    Inherited: GET, POST /v1/chassis, GET /v1/chassis/detail;
+    GET, PATCH, DELETE /v1/chassis/{ident}.
+    """
 
     family = chassis.FAMILY
     word = "chassis"

@@ -19,7 +19,11 @@ from ironic_lite.db.queries import deploy_templates
 
 
 class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.METHOD_NOT_ALLOWED):
-    """The collection /v1/deploy_templates and its members."""
+    """The deploy templates.
+
+    Inherited: GET, POST /v1/deploy_templates;
+    GET, PATCH, DELETE /v1/deploy_templates/{ident}.
+    """
 
     family = deploy_templates.FAMILY
     word = "deploy_template"

@@ -21,7 +21,11 @@ _SINCE = 96
 
 
 class InspectionRules(crud.ResourceController, since=_SINCE, below=HTTPStatus.METHOD_NOT_ALLOWED):
-    """The collection /v1/inspection_rules and its members."""
+    """The inspection rules.
+
+    Inherited: GET, POST /v1/inspection_rules;
+    GET, PATCH, DELETE /v1/inspection_rules/{ident}.
+    """
 
     family = inspection_rules.FAMILY
     word = "inspection_rule"

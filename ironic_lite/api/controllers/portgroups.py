@@ -16,14 +16,17 @@ from ironic_lite.db.queries import portgroups
 
 _SINCE = 23
 _BELOW = 24
-_OF_NODE = "/nodes/{ident}/portgroups"
 _PLUGGED = frozenset({"portgroup_uuid", "physical_network", "node_uuid"})
 
 
 class Portgroups(
     node_owned.NodeOwnedController, crud.NamedResourceController, since=_SINCE, detail=True
 ):
-    """The collection /v1/portgroups, its members, and the portgroups of a node."""
+    """The portgroups, also those of one node.
+
+    Inherited: GET, POST /v1/portgroups, GET /v1/portgroups/detail;
+    GET, PATCH, DELETE /v1/portgroups/{ident}.
+    """
 
     family = portgroups.FAMILY
     word = "portgroup"
@@ -32,12 +35,14 @@ class Portgroups(
     facts = ("name", "address")
     kind = "portgroup"
 
-    @expose.expose("GET", _OF_NODE, types.word, since=_BELOW, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/portgroups", types.word, since=_BELOW, raw_query=True)
     def index_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's portgroups."""
         return self.page(request, node=ident)
 
-    @expose.expose("GET", f"{_OF_NODE}/detail", types.word, since=_BELOW, raw_query=True)
+    @expose.expose(
+        "GET", "/nodes/{ident}/portgroups/detail", types.word, since=_BELOW, raw_query=True
+    )
     def index_detail_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's portgroups with all fields."""
         return self.page(request, detail=True, node=ident)

@@ -14,12 +14,14 @@ from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import ports
 
 _BELOW = 24
-_OF_NODE = "/nodes/{ident}/ports"
-_OF_PORTGROUP = "/portgroups/{ident}/ports"
 
 
 class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=1, detail=True):
-    """The collection /v1/ports, its members, and the ports of a node and of a portgroup."""
+    """The ports, also those of one node or portgroup.
+
+    Inherited: GET, POST /v1/ports, GET /v1/ports/detail;
+    GET, PATCH, DELETE /v1/ports/{ident}.
+    """
 
     family = ports.FAMILY
     word = "port"
@@ -30,22 +32,24 @@ class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=
 
     # -- lists -------------------------------------------------------------------------------
 
-    @expose.expose("GET", _OF_NODE, types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/ports", types.word, raw_query=True)
     def index_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's ports."""
         return self.page(request, node=ident)
 
-    @expose.expose("GET", f"{_OF_NODE}/detail", types.word, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/ports/detail", types.word, raw_query=True)
     def index_detail_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's ports with all fields."""
         return self.page(request, detail=True, node=ident)
 
-    @expose.expose("GET", _OF_PORTGROUP, types.word, since=_BELOW, raw_query=True)
+    @expose.expose("GET", "/portgroups/{ident}/ports", types.word, since=_BELOW, raw_query=True)
     def index_of_portgroup(self, request: Request, ident: str) -> Json:
         """Return a page of one portgroup's ports."""
         return self.page(request, portgroup=ident)
 
-    @expose.expose("GET", f"{_OF_PORTGROUP}/detail", types.word, since=_BELOW, raw_query=True)
+    @expose.expose(
+        "GET", "/portgroups/{ident}/ports/detail", types.word, since=_BELOW, raw_query=True
+    )
     def index_detail_of_portgroup(self, request: Request, ident: str) -> Json:
         """Return a page of one portgroup's ports with all fields."""
         return self.page(request, detail=True, portgroup=ident)

@@ -21,7 +21,6 @@ from ironic_lite.db.queries import runbooks as db
 from ironic_lite.db.queries.traits import LIMIT
 from ironic_lite.domain import runbooks
 
-_TRAITS = "/runbooks/{ident}/traits"
 _UPDATE = "baremetal:runbook:update"
 
 
@@ -37,7 +36,11 @@ class _Base(crud.NamedResourceController):
 
 
 class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
-    """The collection /v1/runbooks and its members."""
+    """The runbooks.
+
+    Inherited: GET, POST /v1/runbooks;
+    GET, PATCH, DELETE /v1/runbooks/{ident}.
+    """
 
     def narrow(self, request: Request, where: Json) -> Json:
         """Return the filters of a list, narrowed to the runbooks that the caller may list."""
@@ -78,14 +81,14 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
 class Traits(_Base):
     """The traits of a runbook: a node with one of these traits may run it."""
 
-    @expose.expose("GET", _TRAITS, types.word, since=runbooks.TRAITS_SINCE)
+    @expose.expose("GET", "/runbooks/{ident}/traits", types.word, since=runbooks.TRAITS_SINCE)
     def index_of_runbook(self, request: Request, ident: str) -> Json:
         """Return all traits of a runbook, sorted."""
         return {"traits": self.find(request, ident)["traits"] or []}
 
     @expose.expose(
         "PUT",
-        _TRAITS,
+        "/runbooks/{ident}/traits",
         types.word,
         since=runbooks.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
@@ -98,7 +101,7 @@ class Traits(_Base):
 
     @expose.expose(
         "DELETE",
-        _TRAITS,
+        "/runbooks/{ident}/traits",
         types.word,
         since=runbooks.TRAITS_SINCE,
         status=HTTPStatus.NO_CONTENT,
@@ -109,7 +112,7 @@ class Traits(_Base):
 
     @expose.expose(
         "PUT",
-        f"{_TRAITS}/{{trait}}",
+        "/runbooks/{ident}/traits/{trait}",
         types.word,
         types.word,
         since=runbooks.TRAITS_SINCE,
@@ -125,7 +128,7 @@ class Traits(_Base):
 
     @expose.expose(
         "DELETE",
-        f"{_TRAITS}/{{trait}}",
+        "/runbooks/{ident}/traits/{trait}",
         types.word,
         types.word,
         since=runbooks.TRAITS_SINCE,

@@ -15,7 +15,6 @@ from ironic_lite.rpc import interface
 
 _SINCE = 28
 _PLACES_SINCE = 67
-_PLACE = "/nodes/{ident}/vifs"
 _ROUTED = ("uuid", "driver", "conductor_group")
 _PLACES = ("port_uuid", "portgroup_uuid")
 
@@ -27,7 +26,7 @@ class Vifs(expose.Controller):
         row = node_lookup.fetch(self.service, request, ident, _ROUTED)
         return self.service.conductor_of(row), row["uuid"]
 
-    @expose.expose("GET", _PLACE, types.word, since=_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/vifs", types.word, since=_SINCE)
     def index(self, request: Request, ident: str) -> Json:
         """List the attached VIFs."""
         conductor, uuid = self._ask(request, ident)
@@ -35,7 +34,7 @@ class Vifs(expose.Controller):
 
     @expose.expose(
         "POST",
-        _PLACE,
+        "/nodes/{ident}/vifs",
         types.word,
         since=_SINCE,
         status=HTTPStatus.NO_CONTENT,
@@ -49,7 +48,7 @@ class Vifs(expose.Controller):
 
     @expose.expose(
         "DELETE",
-        f"{_PLACE}/{{vif}}",
+        "/nodes/{ident}/vifs/{vif}",
         types.word,
         types.word,
         since=_SINCE,

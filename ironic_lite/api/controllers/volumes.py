@@ -12,7 +12,6 @@ from ironic_lite.db.queries import volumes
 from ironic_lite.domain import states
 
 _SINCE = 32
-_OF_NODE = "/nodes/{ident}/volume"
 _PROPERTIES = "baremetal:volume:view_target_properties"
 _GET = "baremetal:volume:get"
 _PARTS = ("connectors", "targets")
@@ -36,7 +35,11 @@ class _Volumes(node_owned.NodeOwnedController):
 
 
 class Connectors(_Volumes, since=_SINCE):
-    """The collection /v1/volume/connectors, its members, and those of a node."""
+    """The volume connectors, also those of one node.
+
+    Inherited: GET, POST /v1/volume/connectors;
+    GET, PATCH, DELETE /v1/volume/connectors/{ident}.
+    """
 
     family = volumes.CONNECTORS
     word = "volume_connector"
@@ -44,14 +47,20 @@ class Connectors(_Volumes, since=_SINCE):
     asked = queries.VOLUME_CONNECTORS
     facts = ("type", "connector_id")
 
-    @expose.expose("GET", f"{_OF_NODE}/connectors", types.word, since=_SINCE, raw_query=True)
+    @expose.expose(
+        "GET", "/nodes/{ident}/volume/connectors", types.word, since=_SINCE, raw_query=True
+    )
     def index_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's connectors."""
         return self.page(request, node=ident)
 
 
 class Targets(_Volumes, since=_SINCE):
-    """The collection /v1/volume/targets, its members, and those of a node."""
+    """The volume targets, also those of one node.
+
+    Inherited: GET, POST /v1/volume/targets;
+    GET, PATCH, DELETE /v1/volume/targets/{ident}.
+    """
 
     family = volumes.TARGETS
     word = "volume_target"
@@ -59,7 +68,7 @@ class Targets(_Volumes, since=_SINCE):
     asked = queries.VOLUME_TARGETS
     facts = ("boot_index", "volume_id")
 
-    @expose.expose("GET", f"{_OF_NODE}/targets", types.word, since=_SINCE, raw_query=True)
+    @expose.expose("GET", "/nodes/{ident}/volume/targets", types.word, since=_SINCE, raw_query=True)
     def index_of_node(self, request: Request, ident: str) -> Json:
         """Return a page of one node's targets."""
         return self.page(request, node=ident)
@@ -90,7 +99,7 @@ class Volume(expose.Controller):
         request.access.only(None, kind="volume")
         return _root(request.base, "volume/")
 
-    @expose.expose("GET", _OF_NODE, types.word, since=_SINCE)
+    @expose.expose("GET", "/nodes/{ident}/volume", types.word, since=_SINCE)
     def of_node(self, request: Request, ident: str) -> Json:
         """Return links to the connectors and targets of one node."""
         request.access.demand(_GET)
