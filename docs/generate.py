@@ -18,14 +18,13 @@ import contracts
 import requirements
 
 from ironic_lite.core import options, threads
-from ironic_lite.domain import fields, notifications, recovery, states, steps, verbs
+from ironic_lite.domain import activities, fields, notifications, recovery, states, steps, verbs
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.steps import StepKind
 
 threads.native()  # before anything imports an oslo library
 
-from ironic_lite.conductor.watch import timeouts  # noqa: E402
 
 DOCS = pathlib.Path(__file__).parent
 DIAGRAM = DOCS / "states.dot"
@@ -102,12 +101,13 @@ def limit_table() -> str:
     defaults = {option.dest: option.default for option in options.GROUPS["conductor"]}
     rows = (
         (
-            f"``{state}``",
-            f"``[conductor]{limit.option}``",
-            f"{defaults[limit.option]} seconds",
-            f"``{states.follow(state, 'fail')}``",
+            f"``{activity.waiting}``",
+            f"``[conductor]{activity.timeout}``",
+            f"{defaults[activity.timeout]} seconds",
+            f"``{states.follow(activity.waiting, 'fail')}``",
         )
-        for state, limit in timeouts.LIMITS.items()
+        for activity in activities.TABLE
+        if activity.waiting is not None
     )
     return table(("State", "Limit", "Default", "Then"), rows)
 

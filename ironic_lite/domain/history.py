@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, RowView
+from ironic_lite.domain import activities
 from ironic_lite.domain.states import State
-from ironic_lite.domain.steps import StepKind
 
 ERROR, INFO = "ERROR", "INFO"
 MONITORING = "monitoring"
 FOR_PARENT = "for_parent"
 """The event of a step that a node ran for its parent, which has no run of its own."""
-S = State
 
 TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
     {
@@ -37,42 +36,6 @@ TOLD: Mapping[str, frozenset[str] | None] = MappingProxyType(
         "taken_over": None,
     }
 )
-
-MANUAL_CLEANING = "manual_cleaning"
-FLOWS: Mapping[StepKind, str] = MappingProxyType(
-    {
-        StepKind.CLEAN: "automated_cleaning",
-        StepKind.DEPLOY: "deployment",
-        StepKind.SERVICE: "servicing",
-        StepKind.VERIFY: "verification",
-    }
-)
-"""The flow that each kind of steps belongs to, except a manual clean."""
-
-STEPPING: Mapping[State, StepKind] = MappingProxyType(
-    {
-        S.VERIFYING: StepKind.VERIFY,
-        **dict.fromkeys((S.CLEANING, S.CLEANWAIT, S.CLEANHOLD), StepKind.CLEAN),
-        **dict.fromkeys((S.DEPLOYING, S.DEPLOYWAIT, S.DEPLOYHOLD), StepKind.DEPLOY),
-        **dict.fromkeys((S.SERVICING, S.SERVICEWAIT, S.SERVICEHOLD), StepKind.SERVICE),
-    }
-)
-"""The states in which steps run or wait."""
-
-# Ironic's words for the operation during an error; entries of flows are named by their flow.
-_ACTIVITIES: Mapping[str, tuple[State, ...]] = {
-    "verify": (S.VERIFYING,),
-    "introspection": (S.INSPECTING, S.INSPECTWAIT, S.INSPECTFAIL),
-    "cleaning": (S.CLEANING, S.CLEANWAIT, S.CLEANHOLD, S.CLEANFAIL),
-    "deploying": (S.DEPLOYING, S.DEPLOYWAIT, S.DEPLOYHOLD, S.DEPLOYFAIL),
-    "unprovision": (S.DELETING, S.ERROR),
-    "adoption": (S.ADOPTING, S.ADOPTFAIL),
-    "rescue": (S.RESCUING, S.RESCUEWAIT, S.RESCUEFAIL, S.UNRESCUING, S.UNRESCUEFAIL),
-    "servicing": (S.SERVICING, S.SERVICEWAIT, S.SERVICEHOLD, S.SERVICEFAIL),
-}
-_ACTIVITY: Mapping[str, str] = {
-    state: name for name, states in _ACTIVITIES.items() for state in states
-}
 
 # -- the name of an entry --------------------------------------------------------------------
 
@@ -172,7 +135,7 @@ def _moved(event: RowView, data: RowView) -> _Told:
     severity = INFO if event["event"] == "abort" else ERROR
     moved = f"From {event['before']} to {event['after']}."
     text = data.get("error")
-    if text is None or event["before"] == S.SERVICEFAIL:  # an abort has an entry already
+    if text is None or event["before"] == State.SERVICEFAIL:  # an abort has an entry already
         text = f"{text} {moved}" if text else moved
     return _Told(_activity(event["before"]), severity, text)
 
@@ -211,7 +174,9 @@ def _taken_over(_event: RowView, data: RowView) -> _Told:
 
 
 def _activity(state: str | None) -> str:
-    return _ACTIVITY.get(state or "", "provisioning")
+    """Return Ironic's word for the work in a state; entries of flows are named by their flow."""
+    found = activities.of(state or "")
+    return "provisioning" if found is None else found.history
 
 
 _TELLERS: Mapping[str, Callable[[RowView, RowView], _Told]] = {

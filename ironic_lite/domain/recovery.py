@@ -1,4 +1,4 @@
-"""Recovery rules for a node whose conductor is gone: one row for each state.
+"""Recovery rules for a node whose conductor is gone: one for each state.
 
 ``conductor/watch/orphans`` finds such nodes, ``conductor/flows/takeover`` applies the rules, and
 ``docs/recovery.rst`` is generated from them. The next conductor may be the same one after a
@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ironic_lite.domain.states import State
+from ironic_lite.domain import activities, states
+from ironic_lite.domain.activities import StepActivity
+from ironic_lite.domain.states import Kind, State
 
 
 class CrashPoint(enum.Enum):
@@ -88,43 +90,23 @@ _WHOLE = Rule(
 _STEPS = Rule(RecoveryAction.BEGIN, RecoveryAction.REPEAT_IF_HARMLESS, RecoveryAction.GO_ON)
 _ANY_STEPS = Rule(RecoveryAction.BEGIN, RecoveryAction.REPEAT, RecoveryAction.GO_ON)
 
-S = State
 
-TABLE: Mapping[State, Rule] = MappingProxyType(
-    {
-        S.ENROLL: _REST,
-        S.VERIFYING: _ANY_STEPS,
-        S.MANAGEABLE: _REST,
-        S.AVAILABLE: _REST,
-        S.ACTIVE: _REST,
-        S.ERROR: _REST,
-        S.INSPECTING: _WHOLE,
-        S.INSPECTWAIT: _WAIT,
-        S.INSPECTFAIL: _CALLED_OFF,
-        S.CLEANING: _ANY_STEPS,  # S2.24
-        S.CLEANWAIT: _WAIT,
-        S.CLEANHOLD: _HELD,
-        S.CLEANFAIL: _CALLED_OFF,
-        S.DEPLOYING: _STEPS,
-        S.DEPLOYWAIT: _WAIT,
-        S.DEPLOYHOLD: _HELD,
-        S.DEPLOYFAIL: _CALLED_OFF,
-        S.DELETING: _WHOLE,
-        S.ADOPTING: _WHOLE,
-        S.ADOPTFAIL: _REST,
-        S.RESCUE: _REST,
-        S.RESCUING: _WHOLE,
-        S.RESCUEWAIT: _WAIT,
-        S.RESCUEFAIL: _CALLED_OFF,
-        S.UNRESCUING: _WHOLE,
-        S.UNRESCUEFAIL: _REST,
-        S.SERVICING: _STEPS,
-        S.SERVICEWAIT: _WAIT,
-        S.SERVICEHOLD: _HELD,
-        S.SERVICEFAIL: _CALLED_OFF,
-    }
-)
-"""The rules.
+def _rule(state: State) -> Rule:
+    kind, activity = states.kind(state), activities.of(state)
+    if kind is Kind.WAIT:
+        return _WAIT
+    if kind is Kind.HELD:
+        return _HELD
+    if kind is Kind.BUSY:
+        if not isinstance(activity, StepActivity):
+            return _WHOLE
+        return _ANY_STEPS if activity.repeats_any_step else _STEPS
+    aborted = {row.to for row in states.TABLE if row.event == "abort"}
+    return _CALLED_OFF if kind is Kind.FAIL and state in aborted else _REST
+
+
+TABLE: Mapping[State, Rule] = MappingProxyType({state: _rule(state) for state in State})
+"""The rules; they follow from the kind of a state and from its activity.
 
 A deployment without steps (S3.19) fails, because it must not be run twice.
 """

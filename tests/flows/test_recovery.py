@@ -17,7 +17,7 @@ from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import nodes, runs
 from ironic_lite.db.tables import models
-from ironic_lite.domain import history, recovery, states
+from ironic_lite.domain import activities, recovery, states
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
 from ironic_lite.domain.states import Kind, State
 from tests.support import crashes
@@ -99,12 +99,12 @@ def stands(database: Database, node: str, what: str) -> tuple[State, CrashPoint]
     """
     row = database.read(lambda conn: nodes.get(conn, node))
     state, info = State(row["provision_state"]), row["driver_internal_info"]
-    kind = history.STEPPING.get(state)
-    if kind is None:
+    activity = activities.stepping(state)
+    if activity is None:
         return state, CrashPoint.DURING if what == "call" or info.get(
             "untidied"
         ) else CrashPoint.BEFORE
-    index = info.get(f"{kind}_step_index")
+    index = info.get(f"{activity.kind}_step_index")
     if index is None:
         return state, CrashPoint.BEFORE
     recorded = database.read(lambda conn: runs.steps(conn, row["run_uuid"]))
@@ -216,7 +216,10 @@ def test_work_is_gone_on_with_as_the_table_says(
         (run,) = again.runs(node)
         assert (run["uuid"], run["state"]) == (before["run_uuid"], "done")
         assert run["conductor"] == host
-        index = before["driver_internal_info"].get(f"{history.STEPPING.get(state)}_step_index")
+        activity = activities.stepping(state)
+        index = None
+        if activity is not None:
+            index = before["driver_internal_info"].get(f"{activity.kind}_step_index")
         repeated = recovery.TABLE[state].at(moment) in (
             RecoveryAction.REPEAT,
             RecoveryAction.REPEAT_IF_HARMLESS,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ironic_lite.conductor.watch import orphans, timeouts
+from ironic_lite.conductor.watch import orphans
 from ironic_lite.core import clock
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import states, verbs
+from ironic_lite.domain import activities, states, verbs
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.verbs import Verb
 from tests.api.test_provision import states_of
@@ -122,9 +122,11 @@ def test_a_busy_node_without_an_owner_is_brought_to_rest(operator: Operator, sta
 def test_every_wait_state_has_a_time_out_that_is_on_unless_switched_off(
     operator: Operator,
 ) -> None:
-    assert timeouts.LIMITS.keys() == states.of_kind(Kind.WAIT)
+    limits = {activity.waiting: activity.timeout for activity in activities.TABLE}
+    del limits[None]
+    assert limits.keys() == states.of_kind(Kind.WAIT)
     settings = operator.rig.service.runtime.conf.conductor
-    assert {getattr(settings, limit.option) for limit in timeouts.LIMITS.values()} == {1800}
+    assert {settings[option] for option in limits.values()} == {1800}
 
 
 def test_what_is_held_on_purpose_has_no_time_out_but_two_ways_on() -> None:

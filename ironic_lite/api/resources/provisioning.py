@@ -243,13 +243,6 @@ def _new_enough(asked: Asked, key: str) -> None:
 Send = Callable[[interface.Conductor, Context, Asked], None]
 
 
-def _action(name: str) -> Send:
-    def send_(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
-        conductor.do_provisioning_action(who, node_uuid=asked.node["uuid"], action=name)
-
-    return send_
-
-
 def _deploy(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
     conductor.do_node_deploy(
         who,
@@ -297,10 +290,6 @@ def _inspect(conductor: interface.Conductor, who: Context, asked: Asked) -> None
 
 
 BY_EVENT: Mapping[str, Send] = {
-    **{
-        name: _action(name)
-        for name in ("manage", "provide", "available", "adopt", "abort", "unhold")
-    },
     "deploy": _deploy,
     "rebuild": _deploy,
     "delete": _tear_down,
@@ -310,6 +299,7 @@ BY_EVENT: Mapping[str, Send] = {
     "unrescue": _unrescue,
     "inspect": _inspect,
 }
+"""Events with an RPC method of their own."""
 
 
 def send(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
@@ -317,4 +307,8 @@ def send(conductor: interface.Conductor, who: Context, asked: Asked) -> None:
 
     :raises errors.Error: the conductor's refusal.
     """
-    BY_EVENT[asked.verb.event](conductor, who, asked)
+    event = asked.verb.event
+    if event in BY_EVENT:
+        BY_EVENT[event](conductor, who, asked)
+    else:
+        conductor.do_provisioning_action(who, node_uuid=asked.node["uuid"], action=event)

@@ -7,39 +7,34 @@ checked the request's form and the state; the state is checked again here under 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import (
     aborts,
-    adopt,
+    activities,
     clean,
     delete,
     deploy,
-    inspect,
     rescue,
     service,
-    verify,
 )
 from ironic_lite.conductor.flows.resume import resume
 from ironic_lite.conductor.steps import automated, requested, stepper
-from ironic_lite.conductor.steps.phases import Phase
+from ironic_lite.conductor.steps.phases import Flow, Phase
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.core.context import Context
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import sweeps
-from ironic_lite.domain import steps, verbs
+from ironic_lite.domain import states, steps, verbs
+from ironic_lite.domain.activities import limited
 from ironic_lite.domain.states import State
-from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import StoredStep
 
 LOG = logging.getLogger(__name__)
-
-_CLEANING = (State.DELETING, State.CLEANING, State.CLEANWAIT)
-_DEPLOYING = (State.DEPLOYING, State.DEPLOYWAIT)
 
 
 class Provision:
@@ -63,16 +58,8 @@ class Provision:
         Requirement S1.34.
         """
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check(task, "clean")
-            ramdisk = not disable_ramdisk and requested.needs_ramdisk(
-                task, StepKind.CLEAN, clean_steps
-            )
-            _validate(task, "cleaning", ramdisk=ramdisk)
-            requested.admit(task, StepKind.CLEAN, clean_steps)
-            _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
-            clean.request(task, clean_steps, ramdisk=ramdisk)
-            task.move("clean", verb="clean", goal=State.MANAGEABLE)
-            task.hand_over(clean.prepare)
+            ramdisk, goal = not disable_ramdisk, State.MANAGEABLE
+            _run_steps(task, clean.PHASE, clean_steps, ramdisk=ramdisk, goal=goal)
 
     def do_node_deploy(
         self,
@@ -88,7 +75,7 @@ class Provision:
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, verb)
             templates = deploy.check(task, deploy_steps or [])
-            _limit(task, "max_concurrent_deploy", "deploying", _DEPLOYING)
+            _limit(task, deploy.PHASE)
             deploy.request(task, deploy_steps or [], templates, configdrive)
             if not rebuild:
                 deploy.lease(task)
@@ -102,7 +89,7 @@ class Provision:
         """
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, "deleted")
-            _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
+            _limit(task, clean.PHASE)
             delete.request(task)
             task.move("delete", verb="deleted")
             task.hand_over(delete.start)
@@ -117,15 +104,7 @@ class Provision:
     ) -> None:
         """Start service steps on an active node."""
         with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check(task, "service")
-            ramdisk = not disable_ramdisk and requested.needs_ramdisk(
-                task, StepKind.SERVICE, service_steps
-            )
-            _validate(task, "servicing", ramdisk=ramdisk)
-            requested.admit(task, StepKind.SERVICE, service_steps)
-            service.request(task, service_steps, ramdisk=ramdisk)
-            task.move("service", verb="service")
-            task.hand_over(service.prepare)
+            _run_steps(task, service.PHASE, service_steps, ramdisk=not disable_ramdisk)
 
     def do_node_rescue(self, context: Context, *, node_uuid: str, rescue_password: str) -> None:
         """Start a rescue."""
@@ -139,66 +118,56 @@ class Provision:
 
     def do_node_unrescue(self, context: Context, *, node_uuid: str) -> None:
         """Bring a rescued node back to its instance."""
-        with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check(task, "unrescue")
-            task.driver.power.validate(task)
-            task.move("unrescue", verb="unrescue")
-            task.hand_over(rescue.start_unrescue)
+        self.do_provisioning_action(context, node_uuid=node_uuid, action="unrescue")
 
     def inspect_hardware(self, context: Context, *, node_uuid: str) -> None:
         """Start an inspection."""
-        with self.tasks.lock(context, node_uuid, worker=True) as task:
-            _check(task, "inspect")
-            task.driver.power.validate(task)
-            task.driver.inspect.validate(task)
-            task.move("inspect", verb="inspect")
-            task.hand_over(inspect.start)
+        self.do_provisioning_action(context, node_uuid=node_uuid, action="inspect")
 
     # -- verbs without one -------------------------------------------------------------------
 
     def do_provisioning_action(self, context: Context, *, node_uuid: str, action: str) -> None:
-        """Carry out manage, provide, cleaned, available, adopt, abort or unhold.
+        """Carry out a verb without arguments, such as manage, provide, adopt, abort or unhold.
 
         :raises errors.InvalidParameter: any other action.
         """
-        act = _ACTIONS.get(action)
-        if act is None:
-            raise errors.InvalidParameter(path="action", reason=f"{action!r} is not a known action")
+        if action not in verbs.BY_TARGET:
+            raise _unknown(action)
         with self.tasks.lock(context, node_uuid, worker=True) as task:
             _check(task, action)
-            act(self, task)
+            _ACTIONS.get(action, Provision._start)(self, task, action)
 
-    def _manage(self, task: Task) -> None:
-        task.move("manage", verb="manage")
-        if task.state is State.VERIFYING:
-            task.hand_over(verify.start)
+    def _start(self, task: Task, action: str) -> None:
+        """Move the node, and have a worker begin the activity of its new state, if there is one."""
+        event = verbs.BY_TARGET[action].event
+        flow = activities.of(states.follow(task.state, event))
+        if flow is None:
+            task.move(event, verb=action)
+            return
+        if flow.check is None:
+            raise _unknown(action)
+        flow.check(task)
+        task.move(event, verb=action)
+        task.hand_over(flow.prepare)
 
-    def _provide(self, task: Task) -> None:
+    def _provide(self, task: Task, _action: str) -> None:
         book = None
         if clean.enabled(task):
             book = automated.book(task)
-            _validate(task, "cleaning", ramdisk=book is None or book.ramdisk)
-        _limit(task, "max_concurrent_clean", "cleaning", _CLEANING)
-        clean.request_by(task, book)
+            _validate(task, clean.PHASE, ramdisk=book is None or book.ramdisk)
+        _limit(task, clean.PHASE)
+        clean.request(task, book)
         task.move("provide", verb="provide", goal=State.AVAILABLE)
         task.hand_over(clean.prepare)
 
-    def _available(self, task: Task) -> None:
-        task.move("available", verb="available")
-
-    def _adopt(self, task: Task) -> None:
-        task.driver.power.validate(task)
-        task.move("adopt", verb="adopt")
-        task.hand_over(adopt.start)
-
-    def _unhold(self, task: Task) -> None:
+    def _unhold(self, task: Task, _action: str) -> None:
         heard = task.driver.deploy.in_band and task.notes.agent_url is not None
         if not heard:  # no agent would send the heartbeat that wakes the node
             task.node.wake_at = clock.now()
         task.journal.once()  # a late copy must not end another hold
         task.move("unhold")
 
-    def _abort(self, task: Task) -> None:
+    def _abort(self, task: Task, _action: str) -> None:
         state = task.state
         task.journal.once()  # a late copy must not end another run
         if state is State.SERVICEFAIL:
@@ -207,7 +176,7 @@ class Provision:
                 raise errors.Conflict(node=task.node.uuid, reason=reason)
             task.move("abort", verb="abort")
             return
-        phase = _PHASES.get(state)
+        phase = activities.waiting_steps(state)
         if phase is not None and stepper.must_end(task, phase):
             _abort_later(task, phase)
             return
@@ -250,19 +219,51 @@ class Provision:
                 task.hand_over(resume, poll=False)
 
 
-def _limit(task: Task, option: str, action: str, among: tuple[State, ...]) -> None:
-    """Refuse the next move (503) if it would exceed the limit of the whole cluster.
+def _run_steps(
+    task: Task,
+    phase: Phase,
+    wanted: list[StoredStep],
+    *,
+    ramdisk: bool,
+    goal: State | None = None,
+) -> None:
+    """Start the steps of a request; the verb has the name of the activity.
+
+    :param ramdisk: False forbids to boot the ramdisk.
+    """
+    verb = phase.activity.name
+    _check(task, verb)
+    boots = ramdisk and requested.needs_ramdisk(task, phase.kind, wanted)
+    _validate(task, phase, ramdisk=boots)
+    requested.admit(task, phase.kind, wanted)
+    _limit(task, phase)
+    task.notes.request_steps(phase.kind, wanted, ramdisk=boots)
+    phase.show(task, {})
+    task.move(verbs.BY_TARGET[verb].event, verb=verb, goal=goal)
+    task.hand_over(phase.prepare)
+
+
+def _limit(task: Task, flow: Flow) -> None:
+    """Refuse the next move (503) if it would exceed the activity's limit of the whole cluster.
 
     The count is part of the move's transaction, so concurrent callers and conductors cannot exceed
     the limit.
     """
-    most = getattr(task.runtime.conf.conductor, option)
+    activity = flow.activity
+    if activity.limit is None:
+        return
+    among = limited(activity.limit)
+    most = task.runtime.conf.conductor[activity.limit]
 
     def count(conn: Connection) -> None:
         if sweeps.count_alone(conn, among) >= most:
-            raise errors.TooManyActions(limit=most, action=action)
+            raise errors.TooManyActions(limit=most, action=str(activity.busy))
 
     task.add_write(count, first=True)
+
+
+def _unknown(action: str) -> errors.InvalidParameter:
+    return errors.InvalidParameter(path="action", reason=f"{action!r} is not a known action")
 
 
 def _check(task: Task, target: str) -> None:
@@ -281,7 +282,7 @@ def _check(task: Task, target: str) -> None:
         raise errors.NodeInMaintenance(verb=target, node=node.uuid)
 
 
-def _validate(task: Task, action: str, *, ramdisk: bool = True) -> None:
+def _validate(task: Task, flow: Flow, *, ramdisk: bool = True) -> None:
     """Refuse what the drivers cannot do, before the machine is switched off."""
     driver = task.driver
     checks: dict[str, Callable[[Task], None]] = {"power": driver.power.validate}
@@ -292,7 +293,7 @@ def _validate(task: Task, action: str, *, ramdisk: bool = True) -> None:
             check(task)
         except errors.InvalidRequest as why:
             sentence = (
-                f"Failed to validate {kind} driver interface for {action} of node "
+                f"Failed to validate {kind} driver interface for {flow.activity.busy} of node "
                 f"{task.node.uuid}: {why.message}"
             )
             raise errors.InvalidRequest(sentence, **why.facts) from why
@@ -301,23 +302,16 @@ def _validate(task: Task, action: str, *, ramdisk: bool = True) -> None:
 def _abort_later(task: Task, phase: Phase) -> None:
     """Record an abort for the end of the running step, which must not be interrupted."""
     step = phase.current(task)
-    setattr(task.node, phase.column or "", {**step, "abort_after": True})
+    phase.show(task, {**step, "abort_after": True})
     data = {"step": steps.title(step)}
     task.journal.event("abort_requested", run=task.node.run_uuid, event="abort", data=data)
     task.save()
 
 
-_PHASES: dict[State, Phase] = {
-    State.CLEANWAIT: clean.PHASE,
-    State.DEPLOYWAIT: deploy.PHASE,
-    State.SERVICEWAIT: service.PHASE,
-}
-_ACTIONS: dict[str, Callable[[Provision, Task], None]] = {
-    "manage": Provision._manage,
+_ACTIONS: Mapping[str, Callable[[Provision, Task, str], None]] = {
     "provide": Provision._provide,
     "cleaned": Provision._provide,
-    "available": Provision._available,
-    "adopt": Provision._adopt,
     "unhold": Provision._unhold,
     "abort": Provision._abort,
 }
+"""Verbs without arguments that do not simply start an activity."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
+from ironic_lite.conductor.steps.phases import Flow
 from ironic_lite.conductor.work.task import Task
+from ironic_lite.domain import activities
+
+
+def check(task: Task) -> None:
+    """Refuse an adoption while the client waits."""
+    task.driver.power.validate(task)
 
 
 def start(task: Task) -> None:
@@ -17,3 +24,6 @@ def start(task: Task) -> None:
 def give_up(task: Task, why: errors.Error) -> None:
     """Fail to adopt failed."""
     task.move("fail", error=error_text.led_by(f"Failed to adopt node {task.node.uuid}", why))
+
+
+FLOW = Flow(activity=activities.ADOPT, check=check, prepare=start, give_up=give_up)

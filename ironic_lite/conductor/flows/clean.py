@@ -19,7 +19,7 @@ from ironic_lite.conductor.steps import (
 )
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain import activities, step_planning, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import WAIT, StepKind
 from ironic_lite.records import StoredStep
@@ -36,17 +36,15 @@ def enabled(task: Task) -> bool:
     return bool(task.runtime.conf.conductor.automated_clean_enable if own is None else own)
 
 
-def request(task: Task, wanted: list[StoredStep] | None = None, *, ramdisk: bool = True) -> None:
-    """Store the request and forget an earlier clean; no list: an automated clean."""
-    task.notes.request_clean(wanted, ramdisk=ramdisk)
-    task.node.clean_step = {}
-
-
-def request_by(task: Task, book: automated.Book | None) -> None:
+def request(task: Task, book: automated.Book | None = None) -> None:
     """Store an automated clean, with the steps of a runbook if there is one."""
-    request(task)
-    if book is not None:
-        task.notes.request_clean(book.steps, ramdisk=book.ramdisk, runbook=book.uuid)
+    PHASE.show(task, {})
+    if book is None:
+        task.notes.request_steps(StepKind.CLEAN)
+    else:
+        task.notes.request_steps(
+            StepKind.CLEAN, book.steps, ramdisk=book.ramdisk, runbook=book.uuid
+        )
 
 
 def prepare(task: Task) -> None:
@@ -55,17 +53,17 @@ def prepare(task: Task) -> None:
     A manual clean has its list in the notes, stored when the verb was accepted. A disabled
     automated clean is skipped (S2.1).
     """
-    if not task.notes.manual_clean:
+    if not task.notes.manual(StepKind.CLEAN):
         if not enabled(task):
             _forget(task)
             _leave(task)
             return
         if maintenance.forbids(task):
             raise errors.NodeInMaintenance(verb="clean", node=task.node.uuid)
-        if task.notes.listed_clean is None:  # after an instance: no steps have been chosen yet
-            request_by(task, automated.book(task))
+        if task.notes.requested_steps(StepKind.CLEAN) is None:  # after an instance: none are chosen
+            request(task, automated.book(task))
     task.driver.power.validate(task)
-    if task.notes.clean_ramdisk:
+    if task.notes.boots_ramdisk(StepKind.CLEAN):
         task.driver.network.validate(task)
         task.driver.deploy.check_ramdisk(task)
         if task.driver.deploy.prepare_cleaning(task) is WAIT:
@@ -79,16 +77,16 @@ def begin(task: Task) -> None:
 
     Requirement S1.16.
     """
-    if task.notes.clean_ramdisk:
+    if task.notes.boots_ramdisk(StepKind.CLEAN):
         agent_steps.record_agent_steps(task, StepKind.CLEAN)
     stepper.start(task, PHASE, _listed(task))
 
 
 def _listed(task: Task) -> list[StoredStep]:
     overrides = task.runtime.clean_priorities
-    given = task.notes.listed_clean
+    given = task.notes.requested_steps(StepKind.CLEAN)
     if given is not None:
-        ramdisk = task.notes.clean_ramdisk
+        ramdisk = task.notes.boots_ramdisk(StepKind.CLEAN)
         return requested.complete(task, StepKind.CLEAN, given, overrides=overrides, ramdisk=ramdisk)
     chosen = step_planning.automated(
         available.offered(task, StepKind.CLEAN),
@@ -105,7 +103,7 @@ def finish(task: Task) -> None:
     Requirements S1.13 and S4.5.
     """
     firmware_cache.refresh(task)
-    if task.notes.clean_ramdisk:
+    if task.notes.boots_ramdisk(StepKind.CLEAN):
         task.driver.deploy.tear_down_cleaning(task)
     _forget(task)
     if not task.driver.deploy.minds_agent:
@@ -166,23 +164,20 @@ def tidy(task: Task) -> None:
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    if not task.notes.clean_ramdisk:
+    if not task.notes.boots_ramdisk(StepKind.CLEAN):
         return why
     tear_down = task.driver.deploy.tear_down_cleaning
     return error_text.besides(task, why, "tearing down cleaning", tear_down)
 
 
 PHASE = Phase(
-    kind=StepKind.CLEAN,
-    column="clean_step",
+    activity=activities.CLEAN,
     failure=errors.CleanStepFailed,
-    action="cleaning",
-    waiting=State.CLEANWAIT,
     prepare=prepare,
     begin=begin,
     finish=finish,
     give_up=give_up,
     call_off=call_off,
     tidy=tidy,
-    restarts=lambda task: task.notes.listed_clean is None,
+    restarts=lambda task: task.notes.requested_steps(StepKind.CLEAN) is None,
 )

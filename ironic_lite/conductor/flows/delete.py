@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from ironic_lite import errors
 from ironic_lite.conductor.flows import clean, error_text
+from ironic_lite.conductor.steps.phases import Flow
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.db.queries import allocations
+from ironic_lite.domain import activities
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
 
@@ -80,3 +82,6 @@ def give_up(task: Task, why: errors.Error) -> None:
     error = error_text.besides(task, error, "detaching its VIFs", _detach)
     _forget_instance(task)
     task.move("fail", error=error)
+
+
+FLOW = Flow(activity=activities.DELETE, prepare=start, give_up=give_up)

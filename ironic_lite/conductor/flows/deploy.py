@@ -14,7 +14,7 @@ from ironic_lite.conductor.flows import error_text, templates
 from ironic_lite.conductor.steps import agent_steps, available, requested, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import step_planning, steps
+from ironic_lite.domain import activities, step_planning, steps
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import DONE, WAIT, Step, StepKind
 from ironic_lite.records import StoredStep, StoredTemplate
@@ -235,13 +235,11 @@ def _put_away(task: Task, why: errors.Error) -> errors.Error:
 
 
 PHASE = Phase(
-    kind=StepKind.DEPLOY,
-    column="deploy_step",
+    activity=activities.DEPLOY,
     failure=errors.DeployStepFailed,
-    action="deploying",
-    waiting=State.DEPLOYWAIT,
     prepare=prepare,
     begin=begin,
+    resume=resume,
     finish=finish,
     give_up=give_up,
     call_off=call_off,

@@ -5,51 +5,18 @@ The worker's error handler, the time-out sweep and the recovery sweep use the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
 from ironic_lite import errors
-from ironic_lite.conductor.flows import (
-    adopt,
-    bmc_operations,
-    clean,
-    delete,
-    deploy,
-    inspect,
-    power,
-    rescue,
-    service,
-    verify,
-)
+from ironic_lite.conductor.flows import activities, bmc_operations, power
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import states
-from ironic_lite.domain.states import State
-
-GIVE_UP: Mapping[State, Callable[[Task, errors.Error], None]] = MappingProxyType(
-    {
-        State.VERIFYING: verify.give_up,
-        State.INSPECTING: inspect.give_up,
-        State.INSPECTWAIT: inspect.give_up,
-        State.CLEANING: clean.give_up,
-        State.CLEANWAIT: clean.give_up,
-        State.DEPLOYING: deploy.give_up,
-        State.DEPLOYWAIT: deploy.give_up,
-        State.DELETING: delete.give_up,
-        State.ADOPTING: adopt.give_up,
-        State.RESCUING: rescue.give_up,
-        State.RESCUEWAIT: rescue.give_up,
-        State.UNRESCUING: rescue.give_up_unrescue,
-        State.SERVICING: service.give_up,
-        State.SERVICEWAIT: service.give_up,
-    }
-)
+from ironic_lite.domain.states import Kind
 
 
 def give_up(task: Task, why: errors.Error) -> None:
     """Move the node to the fail state of its current state; ignore a node at rest."""
-    end = GIVE_UP.get(task.state)
-    if end is not None:
-        end(task, why)
+    flow = activities.of(task.state)
+    if flow is not None and states.kind(task.state) in (Kind.BUSY, Kind.WAIT):
+        flow.give_up(task, why)
 
 
 def turn_away(task: Task, refusal: errors.Error) -> None:
@@ -57,7 +24,7 @@ def turn_away(task: Task, refusal: errors.Error) -> None:
 
     In a busy state nothing is undone: the node's next owner continues.
     """
-    if states.kind(task.state) is states.Kind.BUSY:
+    if states.kind(task.state) is Kind.BUSY:
         return
     if task.node.target_power_state:
         power.failed(task, refusal.message)

@@ -8,10 +8,18 @@ from __future__ import annotations
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text, inspection_rules
 from ironic_lite.conductor.steps import poll_timeout
+from ironic_lite.conductor.steps.phases import Flow
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json
+from ironic_lite.domain import activities
 from ironic_lite.domain.steps import WAIT
+
+
+def check(task: Task) -> None:
+    """Refuse an inspection while the client waits."""
+    task.driver.power.validate(task)
+    task.driver.inspect.validate(task)
 
 
 def start(task: Task) -> None:
@@ -68,3 +76,14 @@ def tidy(task: Task) -> None:
     stop = task.driver.inspect.abort
     task.node.last_error = error_text.besides(task, error, "stopping it", stop).message
     task.save()
+
+
+FLOW = Flow(
+    activity=activities.INSPECT,
+    check=check,
+    prepare=start,
+    resume=resume,
+    give_up=give_up,
+    call_off=call_off,
+    tidy=tidy,
+)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from ironic_lite import errors
 from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.steps import poll_timeout
+from ironic_lite.conductor.steps.phases import Flow
 from ironic_lite.conductor.work import passwords
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.json_types import Json
+from ironic_lite.domain import activities
 from ironic_lite.domain.steps import WAIT
 
 FAULT = "rescue abort failure"
@@ -74,6 +76,11 @@ def tidy(task: Task) -> None:
     task.save()
 
 
+def check_unrescue(task: Task) -> None:
+    """Refuse to boot the instance while the client waits."""
+    task.driver.power.validate(task)
+
+
 def start_unrescue(task: Task) -> None:
     """Boot the instance again."""
     task.driver.rescue.unrescue(task)
@@ -98,3 +105,19 @@ def _forget_password(task: Task) -> None:
 def _without_password(task: Task) -> Json:
     info = task.node.instance_info
     return {key: value for key, value in info.items() if key not in _PASSWORD_KEYS}
+
+
+FLOW = Flow(
+    activity=activities.RESCUE,
+    prepare=start,
+    resume=resume,
+    give_up=give_up,
+    call_off=call_off,
+    tidy=tidy,
+)
+UNRESCUE = Flow(
+    activity=activities.UNRESCUE,
+    check=check_unrescue,
+    prepare=start_unrescue,
+    give_up=give_up_unrescue,
+)

@@ -2,64 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Protocol
-
 from ironic_lite import errors
-from ironic_lite.conductor.flows import clean, deploy, failure, inspect, rescue, service
+from ironic_lite.conductor.flows import activities, failure
 from ironic_lite.conductor.steps import maintenance, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import step_planning, steps
-from ironic_lite.domain.states import State
-
-
-class Resume(Protocol):
-    """Continues a waiting node."""
-
-    def __call__(self, task: Task, *, poll: bool) -> None:
-        """Continue; ``poll``: a timer was due, so ask the driver; else the wait is over."""
-
-
-def _clean(task: Task, *, poll: bool) -> None:
-    stepper.resume(task, clean.PHASE, poll=poll)
-
-
-def _service(task: Task, *, poll: bool) -> None:
-    stepper.resume(task, service.PHASE, poll=poll)
-
-
-WAITING: Mapping[State, Resume] = MappingProxyType(
-    {
-        State.CLEANWAIT: _clean,
-        State.DEPLOYWAIT: deploy.resume,
-        State.SERVICEWAIT: _service,
-        State.INSPECTWAIT: inspect.resume,
-        State.RESCUEWAIT: rescue.resume,
-    }
-)
-
-PHASES: Mapping[State, Phase] = MappingProxyType(
-    {
-        State.CLEANWAIT: clean.PHASE,
-        State.DEPLOYWAIT: deploy.PHASE,
-        State.SERVICEWAIT: service.PHASE,
-    }
-)
-
-_HALTED: Mapping[State, str] = MappingProxyType(
-    {
-        State.CLEANWAIT: "clean",
-        State.CLEANING: "clean",
-        State.DEPLOYWAIT: "deploy",
-        State.DEPLOYING: "deploy",
-        State.SERVICEWAIT: "service",
-        State.SERVICING: "service",
-        State.RESCUEWAIT: "rescue",
-    }
-)
-"""The action of each state that maintenance may end."""
 
 
 def halted(task: Task) -> bool:
@@ -68,22 +16,27 @@ def halted(task: Task) -> bool:
     A step that must not be interrupted ends first; the stepper then begins no other. An inspection
     continues, because it provisions nothing.
     """
-    action = _HALTED.get(task.state)
-    if action is None or not maintenance.forbids(task):
+    flow = activities.waiting(task.state) or activities.running_steps(task.state)
+    if flow is None or flow.activity.in_maintenance or not maintenance.forbids(task):
         return False
-    phase = PHASES.get(task.state)
+    phase = activities.waiting_steps(task.state)
     if phase is not None and stepper.must_end(task, phase):
         return False
     step = phase.current(task) if phase is not None else None
-    failure.give_up(task, maintenance.ended(action, steps.title(step) if step else None))
+    title = steps.title(step) if step else None
+    failure.give_up(task, maintenance.ended(flow.activity.name, title))
     return True
 
 
 def resume(task: Task, *, poll: bool) -> None:
     """Continue a node in a wait state; ignore a node in any other state."""
-    go_on = WAITING.get(task.state)
-    if go_on is not None and not halted(task):
-        go_on(task, poll=poll)
+    flow = activities.waiting(task.state)
+    if flow is None or halted(task):
+        return
+    if flow.resume is not None:
+        flow.resume(task, poll=poll)
+    elif isinstance(flow, Phase):
+        stepper.resume(task, flow, poll=poll)
 
 
 def resume_changed(task: Task, why: errors.AgentChanged) -> None:
@@ -91,14 +44,14 @@ def resume_changed(task: Task, why: errors.AgentChanged) -> None:
 
     Requirement S2.29.
     """
-    phase = PHASES.get(task.state)
+    phase = activities.waiting_steps(task.state)
     if phase is not None:
         stepper.resume(task, phase, poll=False, changed=why)
 
 
 def asleep(task: Task) -> bool:
     """Return whether a step of the service waits for its timer; no heartbeat ends it."""
-    phase = PHASES.get(task.state)
+    phase = activities.waiting_steps(task.state)
     if phase is None or task.node.wake_at is None:
         return False
     step = phase.current(task)

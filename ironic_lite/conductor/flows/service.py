@@ -7,24 +7,16 @@ from ironic_lite.conductor.flows import error_text
 from ironic_lite.conductor.steps import agent_steps, requested, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
-from ironic_lite.domain import steps
-from ironic_lite.domain.states import State
+from ironic_lite.domain import activities, steps
 from ironic_lite.domain.steps import WAIT, StepKind
-from ironic_lite.records import StoredStep
 
 FAULT = "service failure"
-
-
-def request(task: Task, wanted: list[StoredStep], *, ramdisk: bool) -> None:
-    """Store the request and remove all of an earlier service run."""
-    task.notes.request_service(wanted, ramdisk=ramdisk)
-    task.node.service_step = {}
 
 
 def prepare(task: Task) -> None:
     """Prepare, then run the stored steps in order."""
     task.driver.power.validate(task)
-    if task.notes.service_ramdisk:
+    if task.notes.boots_ramdisk(StepKind.SERVICE):
         task.driver.network.validate(task)
         task.driver.deploy.check_ramdisk(task)
         if task.driver.deploy.prepare_service(task) is WAIT:
@@ -35,16 +27,17 @@ def prepare(task: Task) -> None:
 
 def begin(task: Task) -> None:
     """Check the whole list, then run it."""
-    if task.notes.service_ramdisk:
+    if task.notes.boots_ramdisk(StepKind.SERVICE):
         agent_steps.record_agent_steps(task, StepKind.SERVICE)
     wanted = task.notes.listed(StepKind.SERVICE)
-    whole = requested.complete(task, StepKind.SERVICE, wanted, ramdisk=task.notes.service_ramdisk)
+    ramdisk = task.notes.boots_ramdisk(StepKind.SERVICE)
+    whole = requested.complete(task, StepKind.SERVICE, wanted, ramdisk=ramdisk)
     stepper.start(task, PHASE, whole)
 
 
 def finish(task: Task) -> None:
     """Move back to active after the last step."""
-    if task.notes.service_ramdisk:
+    if task.notes.boots_ramdisk(StepKind.SERVICE):
         task.driver.deploy.tear_down_service(task)
     task.node.service_step = None
     task.notes.settle_steps(StepKind.SERVICE, forget_list=True)
@@ -82,18 +75,14 @@ def tidy(task: Task) -> None:
 
 
 def _put_away(task: Task, why: errors.Error) -> errors.Error:
-    if not task.notes.service_ramdisk:
+    if not task.notes.boots_ramdisk(StepKind.SERVICE):
         return why
     tear_down = task.driver.deploy.tear_down_service
     return error_text.besides(task, why, "tearing down service", tear_down)
 
 
 PHASE = Phase(
-    kind=StepKind.SERVICE,
-    column="service_step",
-    failure=errors.StepFailed,
-    action="servicing",
-    waiting=State.SERVICEWAIT,
+    activity=activities.SERVICE,
     prepare=prepare,
     begin=begin,
     finish=finish,

@@ -12,17 +12,11 @@ from types import MappingProxyType
 from ironic_lite import errors
 from ironic_lite.conductor.flows import (
     aborts,
-    adopt,
+    activities,
     bmc_operations,
-    clean,
-    delete,
     deploy,
     failure,
-    inspect,
     power,
-    rescue,
-    service,
-    verify,
 )
 from ironic_lite.conductor.flows.resume import halted
 from ironic_lite.conductor.steps import stepper
@@ -33,27 +27,6 @@ from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
 from ironic_lite.domain.states import State
 from ironic_lite.domain.steps import StepKind
 
-PHASES: Mapping[State, Phase] = MappingProxyType(
-    {
-        State.VERIFYING: verify.PHASE,
-        State.CLEANING: clean.PHASE,
-        State.DEPLOYING: deploy.PHASE,
-        State.SERVICING: service.PHASE,
-    }
-)
-"""The phase of each state that runs steps."""
-
-_WHOLE: Mapping[State, Callable[[Task], None]] = MappingProxyType(
-    {
-        State.INSPECTING: inspect.start,
-        State.DELETING: delete.start,
-        State.ADOPTING: adopt.start,
-        State.RESCUING: rescue.start,
-        State.UNRESCUING: rescue.start_unrescue,
-    }
-)
-"""The flow of each state without steps."""
-
 
 def found(task: Task) -> RecoveryAction:
     """Return the recovery action for a node that its conductor has left."""
@@ -63,7 +36,7 @@ def found(task: Task) -> RecoveryAction:
 
 
 def _moment(task: Task) -> CrashPoint:
-    phase, notes = PHASES.get(task.state), task.notes
+    phase, notes = activities.running_steps(task.state), task.notes
     if phase is not None:
         return stepper.moment(task, phase)
     ordered = notes.untidied or notes.order is not None or task.node.target_power_state
@@ -127,21 +100,27 @@ def _begin(task: Task, dead: str) -> None:
         failure.give_up(task, _interrupted(task, dead, text))
         return
     task.save()
-    phase = PHASES.get(task.state)
-    begin = _WHOLE[task.state] if phase is None else phase.prepare
-    begin(task)
+    flow = activities.of(task.state)
+    assert flow is not None  # only activities have rules with work
+    flow.prepare(task)
 
 
 def _repeat(task: Task, _dead: str) -> None:
-    stepper.rerun_step(task, PHASES[task.state], harmless=True)
+    stepper.rerun_step(task, _phase(task), harmless=True)
 
 
 def _repeat_if_harmless(task: Task, _dead: str) -> None:
-    stepper.rerun_step(task, PHASES[task.state], harmless=False)
+    stepper.rerun_step(task, _phase(task), harmless=False)
 
 
 def _next(task: Task, _dead: str) -> None:
-    stepper.run_next(task, PHASES[task.state])
+    stepper.run_next(task, _phase(task))
+
+
+def _phase(task: Task) -> Phase:
+    phase = activities.running_steps(task.state)
+    assert phase is not None  # the crash point was found in a list of steps
+    return phase
 
 
 def _in_one_piece(task: Task) -> bool:

@@ -15,7 +15,7 @@ from ironic_lite.conductor.steps import available, firmware_cache, stepper
 from ironic_lite.conductor.steps.phases import Phase
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core.json_types import Json
-from ironic_lite.domain import step_planning
+from ironic_lite.domain import activities, step_planning
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers import base
 from ironic_lite.errors import unicode_text
@@ -105,21 +105,11 @@ def give_up(task: Task, why: errors.Error) -> None:
     task.move("fail", error=error_text.led_by(f"Failed to verify node {task.node.uuid}", why))
 
 
-def call_off(task: Task) -> None:
-    """Refuse: verification cannot be aborted; the state table has no such row."""
-    raise errors.InvalidState(verb="abort", node=task.node.uuid, state=str(task.state))
-
-
 PHASE = Phase(
-    kind=StepKind.VERIFY,
-    column=None,
-    failure=errors.StepFailed,
-    action="verifying",
-    waiting=None,
+    activity=activities.VERIFY,
+    check=lambda _task: None,
     prepare=start,
     begin=begin,
     finish=finish,
     give_up=give_up,
-    call_off=call_off,
-    tidy=call_off,
 )

@@ -1,16 +1,16 @@
-"""The phase type: how one kind of steps runs; the flows define the records.
+"""The functions of an activity; the flows define the records, ``flows/activities`` lists them.
 
-Cleaning, deploying, servicing and verifying differ only in the fields of this type (invariant 4).
+Cleaning, deploying, servicing and verifying differ only in the fields of ``Phase`` (invariant 4).
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ironic_lite import errors
-from ironic_lite.domain.states import State
+from ironic_lite.domain.activities import Activity, StepActivity
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import StoredStep
 
@@ -18,36 +18,64 @@ if TYPE_CHECKING:
     from ironic_lite.conductor.work.task import Task
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Phase:
-    """One kind of steps.
+class Resume(Protocol):
+    """Continues a waiting node."""
 
-    ``column`` is the node field with the step under way; ``failure`` the error class of a failed
-    step; ``action`` the word for sentences; ``waiting`` the state of a waiting step.
+    def __call__(self, task: Task, *, poll: bool) -> None:
+        """Continue; ``poll``: a timer was due, so ask the driver; else the wait is over."""
 
-    ``prepare`` starts from the beginning; ``begin`` makes the list and runs it (once a ramdisk, if
-    any, has an agent); ``finish`` follows the last step; ``give_up`` handles a failure.
-    ``call_off`` is an abort: the state changes at once, and ``tidy`` then cleans up. ``hear`` runs
-    after a waiting step has ended (its index) and before the next one, because an agent may have
-    started. ``restarts`` is true if another agent means a new list from its first step, instead of
-    the step again (S2.29). ``recovery`` defines the action after a crash.
+
+def _not_abortable(task: Task) -> None:
+    raise errors.InvalidState(verb="abort", node=task.node.uuid, state=str(task.state))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """The functions of one activity.
+
+    ``check`` refuses a request while the client waits; None: the verb has an endpoint of its own.
+    ``prepare`` starts from the beginning, also after a crash; ``give_up`` handles a failure.
+    ``resume`` continues a waiting node; None: the stepper does, or nothing waits. ``call_off`` is
+    an abort: the state changes at once, and ``tidy`` then cleans up and saves last.
     """
 
-    kind: StepKind
-    column: str | None
-    failure: type[errors.StepFailed]
-    action: str
-    waiting: State | None
+    activity: Activity
     prepare: Callable[[Task], None]
+    give_up: Callable[[Task, errors.Error], None]
+    check: Callable[[Task], None] | None = None
+    resume: Resume | None = None
+    call_off: Callable[[Task], None] = _not_abortable
+    tidy: Callable[[Task], None] = _not_abortable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Phase(Flow):
+    """The functions of an activity that runs a list of steps.
+
+    ``prepare`` calls ``begin``, which makes the list and runs it (once a ramdisk, if any, has an
+    agent); ``finish`` follows the last step. ``failure`` is the error class of a failed step.
+    ``hear`` runs after a waiting step has ended (its index) and before the next one, because an
+    agent may have started. ``restarts`` is true if another agent means a new list from its first
+    step, instead of the step again (S2.29). ``recovery`` defines the action after a crash.
+    """
+
+    activity: StepActivity
     begin: Callable[[Task], None]
     finish: Callable[[Task], None]
-    give_up: Callable[[Task, errors.Error], None]
-    call_off: Callable[[Task], None]
-    tidy: Callable[[Task], None]
+    failure: type[errors.StepFailed] = errors.StepFailed
     hear: Callable[[Task, int], None] = lambda _task, _index: None
     restarts: Callable[[Task], bool] = lambda _task: False
 
+    @property
+    def kind(self) -> StepKind:
+        """The kind of the steps."""
+        return self.activity.kind
+
     def current(self, task: Task) -> StoredStep:
-        """Return the step under way; empty if there is none."""
-        step: StoredStep | None = getattr(task.node, self.column) if self.column else None
-        return step or {}
+        """Return the step under way, as the node shows it; empty if there is none."""
+        return self.activity.step_of(task.node)
+
+    def show(self, task: Task, step: StoredStep | None) -> None:
+        """Let the node show a step as the one under way."""
+        if self.activity.column:
+            setattr(task.node, self.activity.column, step)

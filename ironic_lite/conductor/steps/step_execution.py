@@ -34,7 +34,7 @@ def _outcome(result: object, phase: Phase) -> Outcome:
     # For third-party drivers: None and the wait state's name have the meaning of the specs (S3.17).
     if result is None:
         return DONE
-    if phase.waiting is not None and result == phase.waiting:
+    if phase.activity.waiting is not None and result == phase.activity.waiting:
         return WAIT
     if not isinstance(result, Outcome):
         raise errors.HardwareError(reason=f"the step returned the invalid value {result!r}")

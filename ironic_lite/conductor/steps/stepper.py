@@ -38,7 +38,7 @@ def start(task: Task, phase: Phase, listed: list[StoredStep]) -> None:
     """Record a list of steps in the run, and run it from its first step."""
     task.notes.enlist(phase.kind, listed)
     _plan(task, phase, listed)
-    task.begin_flow(phase.kind, listed)
+    task.begin_flow(phase.activity, listed)
     run(task, phase)
 
 
@@ -222,8 +222,7 @@ def _begin(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
     step = task.notes.listed(phase.kind)[index]
     task.notes.advance(phase.kind, index)
     task.node.wake_at = None  # a timer of an earlier step must not end this one
-    if phase.column:
-        setattr(task.node, phase.column, step)
+    phase.show(task, step)
     started = {"state": "running", "attempt": attempt, "started_at": clock.now()}
     _note(task, phase, index, **started)
     task.journal.event(

@@ -22,6 +22,7 @@ from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import nodes, sweeps
+from ironic_lite.domain import states
 from ironic_lite.domain.states import State
 from ironic_lite.drivers import base, deadline
 from ironic_lite.records import Node
@@ -29,16 +30,7 @@ from ironic_lite.records import Node
 LOG = logging.getLogger(__name__)
 FAULT = "power failure"
 SKIPPED = tuple(
-    str(state)
-    for state in (
-        State.ENROLL,
-        State.DEPLOYWAIT,
-        State.CLEANWAIT,
-        State.RESCUEWAIT,
-        State.INSPECTWAIT,
-        State.SERVICEWAIT,
-        State.ADOPTFAIL,
-    )
+    sorted(map(str, {State.ENROLL, State.ADOPTFAIL, *states.of_kind(states.Kind.WAIT)}))
 )
 QUICK = 2.0
 """Seconds in which a healthy BMC answers; slower BMCs are asked in the background queue."""

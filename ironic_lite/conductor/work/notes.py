@@ -103,7 +103,8 @@ class Notes:
 
     def settle_ramdisk(self, kind: StepKind) -> None:
         """Forget whether a ramdisk was booted, because clean-up is done."""
-        self._drop(*_NO_RAMDISK.get(kind, ()))
+        if kind in _NO_RAMDISK:
+            self._drop(_NO_RAMDISK[kind])
 
     def forget_steps(self, kind: StepKind) -> None:
         """Remove list, index and flags."""
@@ -112,52 +113,40 @@ class Notes:
 
     # -- what was asked for ------------------------------------------------------------------
 
-    def request_clean(
+    def request_steps(
         self,
+        kind: StepKind,
         steps: list[StoredStep] | None = None,
         *,
         ramdisk: bool = True,
         runbook: str | None = None,
     ) -> None:
-        """Store a clean request and forget the one before; no ``steps``: the drivers'.
+        """Store a request for steps and forget the one before; no ``steps``: the drivers' steps.
 
+        :param ramdisk: False if the steps need no ramdisk.
         :param runbook: the source of an automated clean's steps.
         """
-        self.settle_steps(StepKind.CLEAN, forget_list=True)
-        self._put(clean_step_index=None)
+        self.settle_steps(kind, forget_list=True)
+        self._put(**{f"{kind}_step_index": None})
         if steps is not None:
-            self._put(
-                clean_steps=steps,
-                declarative_cleaning=True,
-                cleaning_disable_ramdisk=not ramdisk,
-            )
+            self._put(**{f"{kind}_steps": steps, _NO_RAMDISK[kind]: not ramdisk})
+            if kind in _DECLARED:
+                self._put(**{_DECLARED[kind]: True})
         if runbook is not None:
             self._put(**{_RUNBOOK: runbook})
 
-    @property
-    def listed_clean(self) -> list[StoredStep] | None:
-        """The steps that an operator or a runbook listed; None if drivers list them."""
-        return self.listed(StepKind.CLEAN) if self._get("declarative_cleaning") else None
+    def requested_steps(self, kind: StepKind) -> list[StoredStep] | None:
+        """Return the steps that an operator or a runbook listed; None if drivers list them."""
+        declared = kind not in _DECLARED or self._get(_DECLARED[kind])
+        return self.listed(kind) if declared else None
 
-    @property
-    def manual_clean(self) -> bool:
-        """True if an operator asked for this clean and its steps."""
-        return self.listed_clean is not None and self._get(_RUNBOOK) is None
+    def manual(self, kind: StepKind) -> bool:
+        """Return whether an operator asked for these steps."""
+        return self.requested_steps(kind) is not None and self._get(_RUNBOOK) is None
 
-    @property
-    def clean_ramdisk(self) -> bool:
-        """True if this clean boots the ramdisk."""
-        return not self._get("cleaning_disable_ramdisk", False)
-
-    def request_service(self, steps: list[StoredStep], *, ramdisk: bool) -> None:
-        """Store the body of a service request and forget the one before."""
-        self.settle_steps(StepKind.SERVICE, forget_list=True)
-        self._put(service_steps=steps, service_step_index=None, service_disable_ramdisk=not ramdisk)
-
-    @property
-    def service_ramdisk(self) -> bool:
-        """True if this service run boots the ramdisk."""
-        return not self._get("service_disable_ramdisk", False)
+    def boots_ramdisk(self, kind: StepKind) -> bool:
+        """Return whether this run of steps boots the ramdisk."""
+        return not self._get(_NO_RAMDISK[kind], False)
 
     def request_deploy(self, user_steps: list[StoredStep], templates: list[StoredTemplate]) -> None:
         """Start a deployment with fresh notes."""
@@ -389,13 +378,15 @@ class Notes:
             self._drop(_KEPT)
 
 
+_DECLARED: dict[StepKind, str] = {StepKind.CLEAN: "declarative_cleaning"}
+"""The key that says that an operator or a runbook listed the steps, where drivers may list them."""
+_NO_RAMDISK: dict[StepKind, str] = {
+    StepKind.CLEAN: "cleaning_disable_ramdisk",
+    StepKind.SERVICE: "service_disable_ramdisk",
+}
 _FLAGS: dict[StepKind, tuple[str, ...]] = {
-    StepKind.CLEAN: ("declarative_cleaning", _RUNBOOK),
+    StepKind.CLEAN: (_DECLARED[StepKind.CLEAN], _RUNBOOK),
     StepKind.DEPLOY: ("steps_validated",),
     StepKind.SERVICE: (),
     StepKind.VERIFY: (),
-}
-_NO_RAMDISK: dict[StepKind, tuple[str, ...]] = {
-    StepKind.CLEAN: ("cleaning_disable_ramdisk",),
-    StepKind.SERVICE: ("service_disable_ramdisk",),
 }

@@ -24,9 +24,9 @@ from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import agent_steps, inventories, nodes
-from ironic_lite.domain import history, states, steps
+from ironic_lite.domain import activities, states, steps
+from ironic_lite.domain.activities import StepActivity
 from ironic_lite.domain.states import Kind, State
-from ironic_lite.domain.steps import StepKind
 from ironic_lite.drivers.base import POWER_OFF, Agent, Driver
 from ironic_lite.records import Node, Port, StepsByInterface, StoredStep
 
@@ -175,8 +175,8 @@ class Task:
     @property
     def step_id(self) -> str:
         """Identifier of the running step; it only changes with another agent."""
-        kind = history.STEPPING.get(self.state)
-        index = None if kind is None else self.notes.index(kind)
+        activity = activities.stepping(self.state)
+        index = None if activity is None else self.notes.index(activity.kind)
         place = "" if index is None else self.notes.first_ordinal + index
         return f"{self.node.run_uuid}/{place}/{self.notes.agent_changes}"
 
@@ -301,25 +301,25 @@ class Task:
             self.journal.event("flow_ended", run=run, event=self._flow, data=data)
             self._flow = None
 
-    def begin_flow(self, kind: StepKind, listed: Sequence[StoredStep]) -> None:
+    def begin_flow(self, activity: StepActivity, listed: Sequence[StoredStep]) -> None:
         """Record, for the next save, that these steps will run; `move` records their end."""
-        anew, self._flow = self._flow is not None, self._flow_of(kind)
+        anew, self._flow = self._flow is not None, self._flow_of(activity)
         data = {"steps": [steps.title(step) for step in listed], "anew": anew}
         run = self.node.run_uuid
         self.journal.event("flow_started", run=run, event=self._flow, data=data)
 
     def _under_way(self) -> tuple[str | None, str | None]:
         """Return the flow that this task found begun, and its current step."""
-        kind = history.STEPPING.get(self.state)
-        index = None if kind is None else self.notes.index(kind)
-        if kind is None or index is None:
+        activity = activities.stepping(self.state)
+        index = None if activity is None else self.notes.index(activity.kind)
+        if activity is None or index is None:
             return None, None
-        listed = self.notes.listed(kind)
-        return self._flow_of(kind), steps.title(listed[index]) if index < len(listed) else None
+        listed = self.notes.listed(activity.kind)
+        return self._flow_of(activity), steps.title(listed[index]) if index < len(listed) else None
 
-    def _flow_of(self, kind: StepKind) -> str:
-        manual = kind is StepKind.CLEAN and self.notes.manual_clean
-        return history.MANUAL_CLEANING if manual else history.FLOWS[kind]
+    def _flow_of(self, activity: StepActivity) -> str:
+        manual = activity.manual_flow if self.notes.manual(activity.kind) else None
+        return manual or activity.flow
 
     def save(self, *, release: bool = False) -> None:
         """Write the node's changes and the collected history in one transaction.

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import history, raid
-from ironic_lite.domain.states import State
+from ironic_lite.domain import activities, raid
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import software_raid, steps
 
@@ -65,8 +64,10 @@ class AgentRAID(steps.InBand, base.RAID):
             "raid_config": {"logical_disks": disks},
             "delete_existing": raid.flag("delete_existing", delete_existing),
         }
-        kind = history.STEPPING[State(task.node.provision_state)]
-        return steps.begin(task, kind, {"step": APPLY, "interface": self.kind, "args": args})
+        activity = activities.stepping(task.node.provision_state)
+        assert activity is not None  # a step runs
+        step: base.StoredStep = {"step": APPLY, "interface": self.kind, "args": args}
+        return steps.begin(task, activity.kind, step)
 
     def agent_came(self, task: base.Task, kind: base.StepKind, step: base.StoredStep) -> bool:
         """Poll the agent at once for its running step."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import clock
 from ironic_lite.core.json_types import Json, JsonView
-from ironic_lite.domain import step_planning, steps
-from ironic_lite.domain.states import State
+from ironic_lite.domain import activities, step_planning, steps
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent import about, ramdisk, results
 from ironic_lite.drivers.agent.client import Client
@@ -293,28 +292,24 @@ def _wait(task: base.Task, seconds: float) -> base.Outcome:
 
 # -- heartbeats -------------------------------------------------------------------------------
 
-WAITING: Mapping[State, tuple[base.StepKind, str]] = {
-    # state: kind of its steps, column of the step under way
-    State.CLEANWAIT: (base.StepKind.CLEAN, "clean_step"),
-    State.DEPLOYWAIT: (base.StepKind.DEPLOY, "deploy_step"),
-    State.SERVICEWAIT: (base.StepKind.SERVICE, "service_step"),
-}
+
+def _waits(task: base.Task) -> tuple[base.StepKind, base.StoredStep] | None:
+    """Return the kind of a waiting node's steps and the step under way; None without a wait."""
+    activity = activities.stepping(task.node.provision_state)
+    if activity is None or task.node.provision_state != activity.waiting:
+        return None
+    return activity.kind, activity.step_of(task.node)
 
 
 def concerns(task: base.Task) -> bool:
     """Return whether `heard` would act on a heartbeat, which matters to a waiting node."""
-    place = WAITING.get(State(task.node.provision_state))
+    place = _waits(task)
     if place is None:
         return False
-    step = _current(task, place[1])
+    _, step = place
     if not step or step["step"] in step_planning.RESERVED:
         return True
     return isinstance(task.driver.interface(step["interface"]), InBand)
-
-
-def _current(task: base.Task, column: str) -> base.StoredStep | None:
-    step: base.StoredStep | None = getattr(task.node, column)
-    return step
 
 
 def heard(task: base.Task) -> bool:
@@ -322,10 +317,10 @@ def heard(task: base.Task) -> bool:
 
     An agent's step is polled at once. A BMC's step ends by itself.
     """
-    if not concerns(task):
+    place = _waits(task)
+    if place is None or not concerns(task):
         return False
-    kind, column = WAITING[State(task.node.provision_state)]
-    step = _current(task, column)
+    kind, step = place
     if not step or step["step"] in step_planning.RESERVED:
         return True
     interface = task.driver.interface(step["interface"])
