@@ -12,8 +12,7 @@ import pytest
 from ironic_lite.conductor.steps import requested as lists
 from ironic_lite.core import clock
 from ironic_lite.db.queries import events, nodes
-from ironic_lite.domain import history
-from ironic_lite.domain.steps import StepKind
+from ironic_lite.domain import activities, history
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers, listed
 
@@ -311,7 +310,7 @@ def test_a_list_that_is_made_anew_says_so(rig: ConductorFixture) -> None:
     node = rig.node("cleaning", target_provision_state="available")
     with rig.tasks.lock(rig.who, node) as task:
         for steps in (listed(STEP), []):
-            task.begin_flow(StepKind.CLEAN, steps)
+            task.begin_flow(activities.CLEAN, steps)
         task.save()
     first, again = told(rig, node)
     assert first["event"] == f"Automated cleaning begins, 1 step: {STEP}."
