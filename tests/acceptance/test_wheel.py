@@ -34,6 +34,7 @@ FILES = ("setup.cfg", "pyproject.toml", "README.rst", "LICENSE", "MANIFEST.in")
 SCRIPTS = (
     *("ironic-lite", "ironic-lite-api", "ironic-lite-conductor", "ironic-lite-dbsync"),
     "ironic-lite-netboot",
+    "ironic-lite-record-bmc",
     "ironic-lite-status",
 )
 OWNERS = importlib.metadata.packages_distributions()

@@ -25,10 +25,10 @@ sys.exit(", ".join(name for name in unwanted if sys.modules.get(name)) or 0)
 """
 
 
-def test_there_are_the_six_scripts() -> None:
+def test_there_are_the_seven_scripts() -> None:
     assert [script.removesuffix(":main") for script in SCRIPTS] == [
         f"ironic_lite.cmd.{name}"
-        for name in ("all", "api", "conductor", "dbsync", "netboot", "status")
+        for name in ("all", "api", "conductor", "dbsync", "netboot", "record_bmc", "status")
     ]
 
 

@@ -1,0 +1,256 @@
+"""Replacement of private data in Redfish documents. Pure.
+
+Each private text gets another text of the same shape, the same wherever it stands. Private are
+values of properties that identify a machine, its place or a person, and whatever looks like an
+address, a UUID or an e-mail address. Names of properties and facts about makes stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ironic_lite.core import masking
+from ironic_lite.core.json_types import Json
+
+_PRIVATE = re.compile(
+    r"Serial.?(Number|No)|Service.?Tag|ServiceCode|Asset.?(Tag|Number)|Host.?Name|DNSName|FQDN|UUID"
+    r"|GUID|Unique_?Id|^SKU$|^(User|Domain|Server|Service|Admin|Owner|Account|Building|Group)Name$|E-?mail"
+    r"|Phone|^(Admin|Service)Other$|Address(es)?$|^IPv[46]|Gateway$|NameServers?|NTPServer"
+    r"|^WW[NP]N|WWName|WorldWide|DurableName|^NodeId$|Community|Engine_?Id|Discovered|iSCSI.*Name"
+    r"|Initiator|^(Chassis|Switch|Port)Id$|SwitchConnection|Thumbprint|Fingerprint|Licen[cs]eKey"
+    r"|EntitlementId|^(Contact|Rack|Row|Room|Street|City|Territory|Country|PostalAddress|Latitude)"
+    r"|^(Longitude|Site|Tenant|Customer|Owner)",
+    re.IGNORECASE,
+)
+"""Names of properties whose values are private."""
+
+_FACT = re.compile(
+    r"@odata\.(type|context)|Version|Revision|Manufacturer$|^Vendor|^Model$|^Type$|ValueName"
+    r"|^(Attribute|Message|Property|Value)Name$|SubnetMask|Mask$|PrefixLength|AddressOrigin"
+    r"|AddressState|^MessageId$|^Language|^PartNumber$|SubsystemAddress",
+    re.IGNORECASE,
+)
+"""Names of properties whose values are facts about a make, also where they look like addresses."""
+
+_PUBLIC = re.compile(
+    r"|n/?a|none|null|nil|unknown|(not|no|to be) .*|notspecified|default.*|\W+|[0:.\-/xXfF]+"
+    r"|localhost\S*|static|dhcp\w*|slaac|linklocal|127\.0\.0\.1|::1?|true|false|(en|dis)abled?"
+    r"|yes|off|on|auto\w*|(.)\2*|0?123456789\w*|admin(istrator)?|root|operator|user|guest|public"
+    r"|read-?only\w*|anonymous|unlocked|locked|set|notset|setup|system|chassis|server|bmc|self"
+    r"|slot|bay|\d{1,3}",
+    re.IGNORECASE,
+)
+"""Values that identify nothing, even of a private property."""
+
+_OCTETS = re.compile(
+    r"(?<![0-9A-Za-z])(?<![0-9A-Fa-f][:-])(?:[0-9A-Fa-f]{2}([:-]))(?:[0-9A-Fa-f]{2}\1){4,18}[0-9A-Fa-f]{2}"
+    r"(?![0-9A-Za-z:])"
+)
+"""MAC addresses, and longer names such as those of InfiniBand and Fibre Channel."""
+_UUID = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_V4 = re.compile(r"(?<![\w.])(?:(?:0|[1-9]\d{0,2})\.){3}(?:0|[1-9]\d{0,2})(?![\w]|\.\d)")
+_V6 = re.compile(r"(?<![0-9A-Za-z:.])[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*(?![0-9A-Za-z:])")
+_MAIL = re.compile(r"[\w.+-]+@(?!odata|Redfish|Message)[\w-]+(?:\.[\w-]+)+")
+_IQN = re.compile(r"(?:iqn|nqn)\.\d{4}-\d{2}\.[\w.:-]+|(?:eui|naa)\.[0-9A-Fa-f]{16,32}")
+_EFI_CARD = re.compile(r"(?<=MAC\()[0-9A-Fa-f]{12}")
+_BARE = (_OCTETS, _UUID, _EFI_CARD)
+_URL = re.compile(r"(?<=://)[^/\s?#]+")
+_PUBLIC_HOST = re.compile(r"(.*\.)?(dmtf\.org|openbmc-project\.xyz|w3\.org)", re.IGNORECASE)
+_HEX = re.compile(r"(0[xX])?[0-9A-Fa-f]+([:-]?[0-9A-Fa-f]+)*")
+_CARD_DIGITS = 12
+_LEAST = 4
+"""Characters of a private text that is replaced also where it stands inside another text."""
+_SURE = 6
+"""Characters from which on a private text with a digit is replaced also inside a word."""
+
+
+class Mask:
+    """Replaces private texts consistently within one recording.
+
+    :param texts: further private texts, such as the name of the host and of the user.
+    """
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._salt = secrets.token_bytes(16)
+        self._known: set[str] = set()
+        self._pattern: re.Pattern[str] | None = None
+        for text in texts:
+            self._learn_text(text)
+
+    def learn(self, value: Any, name: str = "") -> None:
+        """Collect the private texts of a document; documents are hidden after all are learnt."""
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                self.learn(inner, str(key))
+        elif isinstance(value, list):
+            for inner in value:
+                self.learn(inner, name)
+        elif isinstance(value, str):
+            if _is_private(name):
+                self._learn_text(value)
+            if not _FACT.search(name):
+                self._learn_bare(value)
+
+    def hide(self, value: Any, name: str = "") -> Any:
+        """Return a value without private texts."""
+        if isinstance(value, dict):
+            return {self._key(str(key)): self.hide(inner, str(key)) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.hide(inner, name) for inner in value]
+        if not isinstance(value, str):
+            return value
+        if _is_private(name) and telling(value):
+            return self._shaped(value)
+        return self._learnt(value) if _FACT.search(name) else self.text(value)
+
+    def text(self, text: str) -> str:
+        """Return a text, such as a path, without the private texts in it."""
+        for pattern, other in (
+            (_MAIL, self._mail),
+            (_IQN, self._same_shape),
+            (_URL, self._host),
+            (_UUID, self._same_shape),
+            (_OCTETS, self._same_shape),
+            (_V4, self._v4),
+            (_V6, self._v6),
+        ):
+            text = pattern.sub(other, text)
+        return self._learnt(text)
+
+    def _key(self, name: str) -> str:
+        """Return the name of a property, which stays unless an address is in it."""
+        return self._learnt(_OCTETS.sub(self._same_shape, name))
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def _learn_text(self, text: str) -> None:
+        text = text.strip()
+        if len(text) >= _LEAST and telling(text):
+            self._known.add(text.lower())
+            self._pattern = None
+
+    def _learn_bare(self, text: str) -> None:
+        """Learn addresses also without their separators, as some paths have them."""
+        for found in (found for one in _BARE for found in one.finditer(text)):
+            bare = re.sub("[:-]", "", found[0])
+            if set(bare) - set("0fF"):
+                self._learn_text(bare)
+
+    # -- replacing ------------------------------------------------------------------------------
+
+    def _shaped(self, text: str) -> str:
+        """Return another text for the whole value of a private property."""
+        patterns = (_MAIL, _IQN, _URL, _UUID, _OCTETS, _V4, _V6)
+        if any(pattern.search(text) for pattern in patterns):
+            found = self.text(text)
+            if found != text:
+                return found
+        return self._spelt(text)
+
+    def _learnt(self, text: str) -> str:
+        if self._pattern is None:
+            words = sorted(self._known, key=len, reverse=True)
+            sure = [one for one in words if len(one) >= _SURE and re.search(r"\d", one)]
+            rest = [one for one in words if one not in set(sure)]
+            bounded = rf"(?<![0-9A-Za-z])(?:{_any(rest)})(?![0-9A-Za-z])"
+            self._pattern = re.compile(rf"{_any(sure)}|{bounded}", re.IGNORECASE)
+        return self._pattern.sub(self._same_shape, text)
+
+    def _digits(self, text: str) -> str:
+        """Return hexadecimal digits for a text, the same in upper case or with separators."""
+        key = text.strip().lower()
+        key = re.sub("[:-]", "", key) if _HEX.fullmatch(key) else key
+        digits = hashlib.blake2b(key.encode(), key=self._salt).hexdigest()
+        # A MAC address must be of one card, and not one that a maker has given.
+        return f"{digits[0]}2{digits[2:]}" if len(key) == _CARD_DIGITS else digits
+
+    def _spelt(self, text: str) -> str:
+        """Return another text with letters, digits and signs in the same places."""
+        digits = iter(self._digits(text) * (len(text) // 128 + 1))
+        base = _HEX.fullmatch(text.strip()) and re.search("[A-Fa-f]", text)
+        upper, shown = text.isupper(), []
+        for letter in text:
+            if not letter.isalnum():
+                shown.append(letter)
+                continue
+            digit = next(digits)
+            if not base:
+                digit = (
+                    str(int(digit, 16) % 10)
+                    if letter.isdigit()
+                    else "abcdefghijklmnop"[int(digit, 16)]
+                )
+            shown.append(digit.upper() if letter.isupper() or upper else digit)
+        return "".join(shown)
+
+    def _same_shape(self, found: re.Match[str]) -> str:
+        text = found[0]
+        if text.lower().startswith(("iqn.", "nqn.", "eui.", "naa.")):
+            return text[:4] + self._spelt(text[4:])
+        constant = len(set(text.lower()) - set(":-")) == 1
+        return text if constant else self._spelt(text)
+
+    def _v4(self, found: re.Match[str]) -> str:
+        try:
+            address = ipaddress.IPv4Address(found[0])
+        except ValueError:
+            return found[0]
+        if address.is_unspecified or address.is_loopback or str(address).startswith("255."):
+            return found[0]
+        number = int(self._digits(found[0])[:6], 16)
+        return f"198.{18 + number % 2}.{number // 2 % 256}.{number // 512 % 254 + 1}"
+
+    def _v6(self, found: re.Match[str]) -> str:
+        try:
+            address = ipaddress.IPv6Address(found[0])
+        except ValueError:
+            return found[0]
+        if address.is_unspecified or address.is_loopback:
+            return found[0]
+        digits = self._digits(str(address))
+        lead = "fe80:" if address.is_link_local else "2001:db8"
+        return ":".join([lead, *(digits[place : place + 4] for place in (0, 4, 8, 12))])
+
+    def _mail(self, found: re.Match[str]) -> str:
+        return f"user-{self._digits(found[0])[:8]}@example.org"
+
+    def _host(self, found: re.Match[str]) -> str:
+        whole = found[0].rpartition("@")[2]
+        host, colon, port = whole.partition(":")
+        if whole.startswith("[") or _V4.fullmatch(host) or _PUBLIC_HOST.fullmatch(host):
+            return whole
+        return f"host-{self._digits(host)[:8]}.example.org{colon}{port}"
+
+
+def _is_private(name: str) -> bool:
+    return (_PRIVATE.search(name) is not None and not _FACT.search(name)) or masking.secret(name)
+
+
+def telling(text: str) -> bool:
+    return _PUBLIC.fullmatch(text.strip()) is None
+
+
+def _any(words: Iterable[str]) -> str:
+    return "|".join(map(re.escape, words)) or r"(?!)"
+
+
+def anonymized(documents: Mapping[str, Json], texts: Iterable[str] = ()) -> dict[str, Json]:
+    """Return documents by path without private data.
+
+    :param texts: further private texts.
+    """
+    private = list(texts)
+    while True:
+        mask = Mask(private)
+        for path, document in documents.items():
+            mask.learn(path)
+            mask.learn(document)
+        found = {mask.text(path): mask.hide(document) for path, document in documents.items()}
+        # Two short texts may by chance have got the same replacement.
+        if len(found) == len(documents):
+            return found
