@@ -241,6 +241,59 @@ class Portgroup(Record):
     updated_at: datetime.datetime | None
 
 
+class Run(TypedDict):
+    """A row of ``db.tables.models.runs``."""
+
+    id: int
+    uuid: str
+    node_uuid: str
+    verb: str
+    requester: str | None
+    project: str | None
+    request_id: str | None
+    conductor: str | None
+    state: str
+    started_at: datetime.datetime
+    ended_at: datetime.datetime | None
+    error: Json | None
+
+
+class RunStep(TypedDict):
+    """A row of ``db.tables.models.run_steps``."""
+
+    id: int
+    run_uuid: str
+    ordinal: int
+    kind: str
+    interface: str
+    step: str
+    args: Json | None
+    priority: float
+    abortable: bool
+    state: str
+    attempt: int
+    started_at: datetime.datetime | None
+    ended_at: datetime.datetime | None
+    error: Json | None
+
+
+class Event(TypedDict):
+    """A row of ``db.tables.models.events``."""
+
+    id: int
+    at: datetime.datetime
+    node_uuid: str
+    run_uuid: str | None
+    kind: str
+    event: str | None
+    before: str | None
+    after: str | None
+    conductor: str | None
+    requester: str | None
+    request_id: str | None
+    data: Json | None
+
+
 class Lease(NamedTuple):
     """A lock as read from a node's row; equal leases mean no renewal in between."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import Json, RowView
+from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import activities
 from ironic_lite.domain.states import State
+from ironic_lite.records import Event, Node
 
 ERROR, INFO = "ERROR", "INFO"
 MONITORING = "monitoring"
@@ -65,7 +66,7 @@ def told(kind: str, event: str | None) -> bool:
     return which is None or event in which
 
 
-def standing(node: Any) -> Json:
+def standing(node: Node) -> Json:
     """Return the data of a node that an entry shows beside the columns of its event.
 
     :param node: with provision_state, target_provision_state and provision_updated_at.
@@ -88,7 +89,7 @@ class _Told(NamedTuple):
     text: str
 
 
-def entry(event: RowView) -> Json:
+def entry(event: Event) -> Json:
     """Return an event as an entry of history.
 
     :param event: all columns of a row that is ``told``.
@@ -111,11 +112,11 @@ def entry(event: RowView) -> Json:
     }
 
 
-def _named(flow: str) -> str:
-    return flow.replace("_", " ").capitalize()
+def _named(flow: str | None) -> str:
+    return str(flow).replace("_", " ").capitalize()
 
 
-def _flow_started(event: RowView, data: RowView) -> _Told:
+def _flow_started(event: Event, data: JsonView) -> _Told:
     steps = data.get("steps") or []
     count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
     listed = f"{count}: {', '.join(steps)}" if steps else "no steps"
@@ -123,7 +124,7 @@ def _flow_started(event: RowView, data: RowView) -> _Told:
     return _Told(f"{event['event']}_start", INFO, f"{_named(event['event'])} {begins}, {listed}.")
 
 
-def _flow_ended(event: RowView, data: RowView) -> _Told:
+def _flow_ended(event: Event, data: JsonView) -> _Told:
     outcome, step = data.get("outcome"), data.get("step")
     ends = {"failed": "failed", "aborted": "was aborted"}
     where = f" at the step {step}" if step and outcome in ends else ""
@@ -131,7 +132,7 @@ def _flow_ended(event: RowView, data: RowView) -> _Told:
     return _Told(f"{event['event']}_end", ERROR if outcome == "failed" else INFO, text)
 
 
-def _moved(event: RowView, data: RowView) -> _Told:
+def _moved(event: Event, data: JsonView) -> _Told:
     severity = INFO if event["event"] == "abort" else ERROR
     moved = f"From {event['before']} to {event['after']}."
     text = data.get("error")
@@ -140,36 +141,36 @@ def _moved(event: RowView, data: RowView) -> _Told:
     return _Told(_activity(event["before"]), severity, text)
 
 
-def _abort_requested(_event: RowView, data: RowView) -> _Told:
+def _abort_requested(_event: Event, data: JsonView) -> _Told:
     text = (
         f"An abort was requested. It follows the step {data.get('step')}, which has to end first."
     )
     return _Told(_activity(data.get("state")), INFO, text)
 
 
-def _power(_event: RowView, data: RowView) -> _Told:
+def _power(_event: Event, data: JsonView) -> _Told:
     return _Told("power", ERROR, str(data.get("error")))
 
 
-def _management(_event: RowView, data: RowView) -> _Told:
+def _management(_event: Event, data: JsonView) -> _Told:
     return _Told("management", ERROR, str(data.get("error")))
 
 
-def _step_ended(_event: RowView, data: RowView) -> _Told:
+def _step_ended(_event: Event, data: JsonView) -> _Told:
     about = f"The step {data.get('step')} of the parent node {data.get('parent')}"
     if "error" in data:
         return _Told("parent_step", ERROR, f"{about} failed here: {data['error']}")
     return _Told("parent_step", INFO, f"{about} has been done here.")
 
 
-def _fault(event: RowView, data: RowView) -> _Told:
+def _fault(event: Event, data: JsonView) -> _Told:
     if "error" not in data:
         return _Told(MONITORING, INFO, f"The power state can be read again: {event['after']}.")
     watched = event["event"] == "power failure"
     return _Told(MONITORING if watched else _activity(data.get("state")), ERROR, data["error"])
 
 
-def _taken_over(_event: RowView, data: RowView) -> _Told:
+def _taken_over(_event: Event, data: JsonView) -> _Told:
     return _Told("takeover", INFO, f"Taken over from the conductor {data.get('from')}.")
 
 
@@ -179,7 +180,7 @@ def _activity(state: str | None) -> str:
     return "provisioning" if found is None else found.history
 
 
-_TELLERS: Mapping[str, Callable[[RowView, RowView], _Told]] = {
+_TELLERS: Mapping[str, Callable[[Event, JsonView], _Told]] = {
     "flow_started": _flow_started,
     "flow_ended": _flow_ended,
     "provision": _moved,

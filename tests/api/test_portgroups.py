@@ -201,7 +201,7 @@ def test_a_portgroup_is_changed_told_of_and_removed(
     assert [row["kind"] for row in told] == [
         f"portgroup_{what}" for what in ("created", "updated", "deleted")
     ]
-    assert told[1]["data"]["changed"] == ["name", "standalone_ports_supported"]
+    assert (told[1]["data"] or {})["changed"] == ["name", "standalone_ports_supported"]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_the_whole_list_is_set_and_cleared(
     found = database.read(lambda conn: events.page(conn, node_uuid=node["uuid"]))
     assert [row["kind"] for row in found] == ["traits_updated"] * 3
     assert found[0]["data"] == {"traits": ["CUSTOM_A", "HW_CPU_X86_VMX"]}
-    assert found[0]["request_id"].startswith("req-")
+    assert str(found[0]["request_id"]).startswith("req-")
 
 
 def test_one_trait_is_added_and_taken_away(api: Client, node: Json) -> None:

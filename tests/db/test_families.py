@@ -240,6 +240,6 @@ def test_interfaces_are_listed_with_their_conductor(database: Database) -> None:
     rows = database.read(conductors.interfaces)
     found = [(row["hardware_type"], row["hostname"], row["conductor_group"]) for row in rows]
     assert found == [("fake-hardware", "host-2", ""), ("redfish", "host-1", "g")]
-    assert {name: rows[0][name] for name in POWER} == POWER
+    assert dict(rows[0]) | POWER == rows[0]
     assert (rows[0]["online"], rows[0]["updated_at"]) == (True, NOON)
     assert [row["hostname"] for row in database.read(conductors.all)] == ["host-1", "host-2"]

@@ -10,6 +10,7 @@ from ironic_lite import errors
 from ironic_lite.db.engine.session import Connection, Database
 from ironic_lite.db.queries import events, nodes, runs
 from ironic_lite.db.tables import models
+from ironic_lite.records import Event
 from tests.support.database_rows import NOON, add_node, lock_node, new_uuid
 from tests.support.statements import count_statements
 
@@ -51,11 +52,11 @@ def test_the_current_run_is_the_newest_that_has_not_ended(database: Database) ->
     add_run(database, node, state="done")
     waiting = add_run(database, node, state="waiting")
     add_run(database, add_node(database))
-    assert database.read(lambda conn: runs.current(conn, node) or {})["uuid"] == waiting
+    assert database.read(lambda conn: runs.current(conn, node))["uuid"] == waiting  # type: ignore[index]
     end = {"state": "failed", "ended_at": NOON, "error": {"code": "StepFailed"}}
     database.write(lambda conn: runs.update(conn, waiting, end))
     assert database.read(lambda conn: runs.current(conn, node)) is None
-    row = database.read(lambda conn: runs.get(conn, waiting))
+    row = dict(database.read(lambda conn: runs.get(conn, waiting)))
     assert {name: row[name] for name in end} == end
 
 
@@ -97,7 +98,7 @@ def test_steps_with_different_changes_are_updated_by_one_statement(database: Dat
     with count_statements(database) as sent:
         database.write(lambda conn: runs.update_steps(conn, run, [ended, began]))
     assert len(sent) == 1, sent
-    rows = database.read(lambda conn: runs.steps(conn, run))
+    rows = [dict(row) for row in database.read(lambda conn: runs.steps(conn, run))]
     changes: list[dict[str, Any]] = [ended, began, {"state": "pending"}]
     for row, change in zip(rows, changes, strict=True):
         assert {name: row[name] for name in change} == change
@@ -186,7 +187,7 @@ def test_history_is_read_out_of_the_events_in_both_directions(database: Database
     ]
     database.write(lambda conn: events.add(conn, rows))
 
-    def read(**more: Any) -> list[dict[str, Any]]:
+    def read(**more: Any) -> list[Event]:
         shape = {"marker": None, "direction": "asc", "limit": 10, **more}
         return database.read(lambda conn: events.entries(conn, one, **shape))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any
 
+from ironic_lite.core.json_types import RowView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import nodes, sweeps
 from tests.support.database_rows import NOON, add_node, lock_node
@@ -12,7 +14,7 @@ from tests.support.database_rows import NOON, add_node, lock_node
 MINUTE = datetime.timedelta(minutes=1)
 
 
-def named(rows: list[dict[str, Any]], uuids: dict[str, str]) -> list[str]:
+def named(rows: Sequence[RowView], uuids: dict[str, str]) -> list[str]:
     """Return the names of the rows found."""
     known = {uuid: name for name, uuid in uuids.items()}
     return [known[row["uuid"]] for row in rows]
@@ -31,7 +33,7 @@ def test_due_are_the_free_nodes_whose_time_has_come(database: Database) -> None:
     assert named(_due(database, 1), uuids) == ["later"]
 
 
-def _due(database: Database, limit: int) -> list[dict[str, Any]]:
+def _due(database: Database, limit: int) -> list[sweeps.Due]:
     return database.read(lambda conn: nodes.due(conn, now=NOON, limit=limit))
 
 

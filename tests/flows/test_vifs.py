@@ -174,7 +174,7 @@ def test_history_and_listeners_are_told(machine: Machine) -> None:
     machine.port(1)
     assert machine.attach("one").status == 204
     told = machine.whole.database.read(lambda conn: events.page(conn, node_uuid=machine.uuid))
-    kinds = [(row["kind"], row["data"]) for row in told][1:]
+    kinds = [(row["kind"], row["data"] or {}) for row in told][1:]
     assert [kind for kind, _ in kinds] == ["port_updated", "management"]
     assert kinds[0][1]["changed"] == ["internal_info"]
     assert kinds[1][1] == {"order": "attach_vif", "vif": "one"}

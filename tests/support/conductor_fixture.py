@@ -155,9 +155,10 @@ class ConductorFixture:
     def events(self, node_uuid: str, kind: str | None = None) -> list[dict[str, Any]]:
         """Return the node's history."""
         kinds = [kind] if kind else None
-        return self.database.read(
+        found = self.database.read(
             lambda conn: db_events.page(conn, node_uuid=node_uuid, limit=1000, kinds=kinds)
         )
+        return [dict(row) for row in found]
 
     def path(self, node_uuid: str) -> list[str]:
         """Return the provision states the node went through."""

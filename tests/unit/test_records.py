@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ironic_lite.db.engine.encryption import EncryptedJSON
 from ironic_lite.db.tables import models
-from ironic_lite.records import Node, Port, Portgroup, Record
+from ironic_lite.records import Event, Node, Port, Portgroup, Record, Run, RunStep
 
 LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "a", "b"])
 JSON = st.recursive(
@@ -121,7 +121,7 @@ def test_a_record_is_shown_by_its_uuid_alone_because_rows_hold_secrets() -> None
     assert repr(node(driver_info={"password": "x"})) == "<Node u1>"
 
 
-def promised(kind: type[Record]) -> dict[str, tuple[type, bool]]:
+def promised(kind: type) -> dict[str, tuple[type, bool]]:
     """Return column -> (Python type, whether it may be None) by the annotations of a record."""
     found = {}
     for name, hint in typing.get_type_hints(kind).items():
@@ -136,15 +136,23 @@ def promised(kind: type[Record]) -> dict[str, tuple[type, bool]]:
 
 @pytest.mark.parametrize(
     ("kind", "table"),
-    [(Node, models.nodes), (Port, models.ports), (Portgroup, models.portgroups)],
+    [
+        (Node, models.nodes),
+        (Port, models.ports),
+        (Portgroup, models.portgroups),
+        (Run, models.runs),
+        (RunStep, models.run_steps),
+        (Event, models.events),
+    ],
 )
 def test_annotations_of_records_are_the_columns_of_their_tables(
-    kind: type[Record], table: sa.Table
+    kind: type, table: sa.Table
 ) -> None:
+    objects: tuple[str, ...] = getattr(kind, "objects", ())
     assert promised(kind) == {
         column.key: (
             dict if isinstance(column.type, sa.JSON | EncryptedJSON) else column.type.python_type,
-            bool(column.nullable) and column.key not in kind.objects,
+            bool(column.nullable) and column.key not in objects,
         )
         for column in table.columns
     }

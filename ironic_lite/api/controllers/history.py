@@ -15,6 +15,7 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import events
 from ironic_lite.domain import fields, history
+from ironic_lite.records import Event
 
 _SINCE = 78
 _CUT = 255  # largest number of characters of an event's text in a list without details
@@ -70,7 +71,7 @@ def _event_id(ident: str, what: str) -> int:
     return found
 
 
-def _entry_document(request: Request, node: str, row: Json, names: Sequence[str]) -> Json:
+def _entry_document(request: Request, node: str, row: Event, names: Sequence[str]) -> Json:
     entry = history.entry(row)
     shown = {name: entry[name] for name in names if name != "links"}
     href = f"{request.base}/v1/nodes/{node}/history/{entry['uuid']}"

@@ -15,6 +15,7 @@ from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock, masking
 from ironic_lite.core.json_types import Json
 from ironic_lite.db.queries import runs
+from ironic_lite.records import Run, RunStep
 
 _CURRENT = "current"
 _HIDDEN = ("id", "run_uuid")  # internal columns of a step
@@ -52,13 +53,14 @@ class Runs(expose.Controller):
         shown = views.plan(views.RUNS, names, request.version, full=False)
         node = node_lookup.fetch(self.service, request, ident, _NODE)
         row = self._find(node, run)
-        kept = {column: row[column] for column in shown.columns}
+        full: Json = {**row}
+        kept = {column: full[column] for column in shown.columns}
         if "steps" in shown.computed:
             found = self.service.database.read(lambda conn: runs.steps(conn, row["uuid"]))
             kept["steps"] = [_step(step) for step in found]
         return _documents(request, node, shown, [kept])[0]
 
-    def _find(self, node: Json, run: str) -> Json:
+    def _find(self, node: Json, run: str) -> Run:
         """Return the row of a node's run.
 
         :raises errors.NotFound: the node does not have this run, or has no active run.
@@ -97,7 +99,7 @@ def _seconds(start: datetime.datetime | None, end: datetime.datetime | None) -> 
     return round(max(0.0, ((end or clock.now()) - start).total_seconds()), 3)
 
 
-def _step(row: Json) -> Json:
+def _step(row: RunStep) -> Json:
     """Return the document of a step; secret arguments are masked."""
     shown = {name: value for name, value in row.items() if name not in _HIDDEN}
     shown["args"] = masking.mask(row["args"])

@@ -26,7 +26,7 @@ from ironic_lite.db.queries import runs
 from ironic_lite.domain import states, step_planning, steps
 from ironic_lite.domain.recovery import MOST_ATTEMPTS, CrashPoint
 from ironic_lite.domain.steps import WAIT, StepKind
-from ironic_lite.records import StoredStep
+from ironic_lite.records import RunStep, StoredStep
 
 LOG = logging.getLogger(__name__)
 
@@ -133,7 +133,8 @@ def moment(task: Task, phase: Phase) -> CrashPoint:
     index = task.notes.index(phase.kind)
     if index is None:
         return CrashPoint.BEFORE
-    done = _recorded(task, phase, index).get("state") == "done"
+    known = _recorded(task, phase, index)
+    done = known is not None and known["state"] == "done"
     return CrashPoint.AFTER if done else CrashPoint.DURING
 
 
@@ -155,7 +156,7 @@ def rerun_step(task: Task, phase: Phase, *, harmless: bool) -> None:
     index = task.notes.index(phase.kind)
     assert index is not None
     step = task.notes.listed(phase.kind)[index]
-    attempt = _recorded(task, phase, index).get("attempt", 1)
+    attempt = _attempt(task, phase, index)
     if not (harmless or _rerunnable(task, phase.kind, step)):
         why = (
             f"the conductor was lost during the step, and {steps.title(step)} must not be run twice"
@@ -192,7 +193,7 @@ def _agent_changed(task: Task, phase: Phase, index: int, why: errors.AgentChange
     if restarts:
         _start_over(task, phase, index, why)
         return
-    attempt = _recorded(task, phase, index).get("attempt", 1) + 1
+    attempt = _attempt(task, phase, index) + 1
     task.notes.count_change()
     agent_steps.record_agent_steps(task, phase.kind)
     run(task, phase, first=index, attempt=attempt)
@@ -231,14 +232,20 @@ def _begin(task: Task, phase: Phase, index: int, *, attempt: int) -> None:
     task.save()
 
 
-def _recorded(task: Task, phase: Phase, index: int) -> Json:
-    """Return the run's record of a step; empty if there is no record."""
+def _recorded(task: Task, phase: Phase, index: int) -> RunStep | None:
+    """Return the run's record of a step; None if there is no record."""
     run_uuid = task.node.run_uuid
     if run_uuid is None:
-        return {}
+        return None
     place = (phase.kind, _ordinal(task, index))
     rows = task.runtime.database.read(lambda conn: runs.steps(conn, run_uuid))
-    return next((one for one in rows if (one["kind"], one["ordinal"]) == place), {})
+    return next((one for one in rows if (one["kind"], one["ordinal"]) == place), None)
+
+
+def _attempt(task: Task, phase: Phase, index: int) -> int:
+    """Return the number of the last attempt at a step."""
+    known = _recorded(task, phase, index)
+    return 1 if known is None else known["attempt"]
 
 
 def _perform(task: Task, phase: Phase, step: StoredStep) -> str | None:

@@ -21,7 +21,6 @@ from ironic_lite import errors
 from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import ports, sweeps
 from ironic_lite.drivers.boot import dnsmasq, network
@@ -88,7 +87,7 @@ class FileCleanup:
                     LOG.warning("%s", why)
         return gone
 
-    def _still_meant(self, told: dnsmasq.Told, owner: Row | None) -> bool:
+    def _still_meant(self, told: dnsmasq.Told, owner: sweeps.Notes | None) -> bool:
         """Return whether a dnsmasq entry is still needed.
 
         :param owner: the node that has the card, or that these options are for.
@@ -104,14 +103,14 @@ class FileCleanup:
 
 def _nodes(
     conn: Connection, *, found: Sequence[dnsmasq.Told]
-) -> tuple[dict[str, Row], dict[str, str]]:
+) -> tuple[dict[str, sweeps.Notes], dict[str, str]]:
     """Return the nodes of these files by UUID, and the owners of the cards."""
     owners = ports.owners(conn, {told.address for told in found if told.address})
     uuids = {told.node for told in found if told.node} | set(owners.values())
     return {row["uuid"]: row for row in sweeps.notes(conn, uuids=uuids)}, owners
 
 
-def _meant(left: node_files.Left, row: Row | None) -> bool:
+def _meant(left: node_files.Left, row: sweeps.Notes | None) -> bool:
     """Return whether a node may still use a file; common names are overwritten."""
     if row is None:
         return False

@@ -129,7 +129,7 @@ class LocalState:
             self._under_way.add(found[0])
             return found
 
-    def _standing(self) -> Iterator[JsonView]:
+    def _standing(self) -> Iterator[sweeps.Standing]:
         after = 0
         while not self._tasks.runtime.draining.is_set():
             question = functools.partial(

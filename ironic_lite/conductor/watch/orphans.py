@@ -18,7 +18,6 @@ from ironic_lite.conductor.tasks import Tasks
 from ironic_lite.conductor.watch.ownership import Ownership
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import context
-from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.domain import recovery
 from ironic_lite.domain.recovery import RecoveryAction
@@ -66,7 +65,7 @@ class Orphans:
         except Exception:
             LOG.exception("Taking back nodes failed; the sweep for orphans continues it")
 
-    def _tried(self, row: RowView) -> bool:
+    def _tried(self, row: sweeps.Lock) -> bool:
         if self._tasks.runtime.draining.is_set():
             return True
         try:
@@ -75,7 +74,7 @@ class Orphans:
             return False
         return True
 
-    def _left(self, host: str | None) -> Iterator[RowView]:
+    def _left(self, host: str | None) -> Iterator[sweeps.Lock]:
         """Yield orphans: nodes with a dead holder's lock, and busy nodes without a lock."""
         leases, locked = self._tasks.leases, list(self._pages(sweeps.held))
         if host is None:
@@ -89,7 +88,7 @@ class Orphans:
             if row["lock_token"] not in self._tasks.held:
                 yield row
 
-    def _pages(self, ask: Callable[..., list[Json]]) -> Iterator[RowView]:
+    def _pages(self, ask: Callable[..., list[sweeps.Lock]]) -> Iterator[sweeps.Lock]:
         after = 0
         while not self._tasks.runtime.draining.is_set():
             question = functools.partial(ask, after_id=after, limit=_PAGE)
@@ -99,7 +98,7 @@ class Orphans:
                 return
             after = page[-1]["id"]
 
-    def _adopt(self, row: RowView) -> None:
+    def _adopt(self, row: sweeps.Lock) -> None:
         """Take one node over.
 
         :raises errors.NoFreeWorker: nothing has changed.

@@ -38,11 +38,11 @@ class Leases:
         self._lately = max(timeout - every, every * _LATE)
         self._renewed: float | None = None
 
-    def silence(self, token: str, expires: datetime.datetime | None) -> float:
+    def silence(self, token: str | None, expires: datetime.datetime | None) -> float:
         """Look at a lock; return the seconds since its last seen renewal."""
         return self._pulses.silence(token, expires)
 
-    def over(self, token: str, expires: datetime.datetime | None) -> bool:
+    def over(self, token: str | None, expires: datetime.datetime | None) -> bool:
         """Look at a lock; return whether its lease has ended or was given up."""
         silent = self.silence(token, expires)
         return expires == nodes.ENDED or (
@@ -63,6 +63,6 @@ class Leases:
         """Return whether renewals of our own are overdue; False if they never began."""
         return self._renewed is not None and now - self._renewed >= self._lately
 
-    def keep(self, tokens: Collection[str]) -> None:
+    def keep(self, tokens: Collection[str | None]) -> None:
         """Forget all other locks."""
         self._pulses.keep(tokens)

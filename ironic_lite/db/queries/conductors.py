@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, cast
 
 import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import clock
-from ironic_lite.core.json_types import Row, RowView
+from ironic_lite.core.json_types import Json, Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
@@ -18,16 +18,39 @@ COLUMNS = tuple(
     name for name in models.columns(models.conductors) if name not in {"counters", "boot"}
 )
 """Columns read of a conductor; its counts are read separately."""
-INTERFACE_COLUMNS = (
-    "hardware_type",
-    "interface_type",
-    "interface_name",
-    "is_default",
-    "hostname",
-    "conductor_group",
-    "online",
-    "updated_at",
-)
+
+
+class Member(TypedDict):
+    """A registered conductor, alive or not, with the names of its hardware types."""
+
+    hostname: str
+    conductor_group: str
+    hardware_types: set[str]
+    online: bool
+    updated_at: datetime.datetime | None
+
+
+class Interface(TypedDict):
+    """An interface of a conductor; ``online`` and ``updated_at`` are the conductor's."""
+
+    hardware_type: str
+    interface_type: str
+    interface_name: str
+    is_default: bool
+    hostname: str
+    conductor_group: str
+    online: bool
+    updated_at: datetime.datetime | None
+
+
+class Counters(TypedDict):
+    """A conductor's counts; None if it has reported nothing yet."""
+
+    counters: Json | None
+    updated_at: datetime.datetime | None
+
+
+_INTERFACE_COLUMNS = tuple(Interface.__annotations__)
 _CONDUCTOR = models.conductors.c
 _INTERFACE = models.hardware_interfaces.c
 
@@ -157,30 +180,32 @@ def offline(
 # -- reading ---------------------------------------------------------------------------------
 
 
-def members(conn: Connection) -> list[Row]:
+def members(conn: Connection) -> list[Member]:
     """Return all registered conductors, stopped and dead ones too, by one statement.
 
     ``membership.Membership`` decides which of them are alive.
-
-    :returns: hostname, conductor_group, online, updated_at and ``hardware_types``, a set of names.
     """
-    found: dict[str, Row] = {}
+    found: dict[str, Member] = {}
     for host, group, online, updated_at, hardware_type in conn.execute(_REGISTERED):
-        about = {"hostname": host, "conductor_group": group, "hardware_types": set()}
-        row = found.setdefault(host, {**about, "online": online, "updated_at": updated_at})
+        row = found.setdefault(
+            host,
+            {
+                "hostname": host,
+                "conductor_group": group,
+                "hardware_types": set(),
+                "online": online,
+                "updated_at": updated_at,
+            },
+        )
         if hardware_type is not None:
             row["hardware_types"].add(hardware_type)
     return list(found.values())
 
 
-def interfaces(conn: Connection) -> list[Row]:
-    """Return the interfaces of all conductors, dead ones too, one row each.
-
-    :returns: hardware_type, interface_type, interface_name, is_default, hostname, conductor_group,
-        and, of the conductor, online and updated_at.
-    """
+def interfaces(conn: Connection) -> list[Interface]:
+    """Return the interfaces of all conductors, dead ones too, one row each."""
     found = conn.execute(_INTERFACES).all()
-    return [dict(zip(INTERFACE_COLUMNS, row, strict=True)) for row in found]
+    return [cast(Interface, dict(zip(_INTERFACE_COLUMNS, row, strict=True))) for row in found]
 
 
 def all(conn: Connection) -> list[Row]:
@@ -200,10 +225,9 @@ def get(conn: Connection, hostname: str) -> Row:
     return dict(zip(COLUMNS, found, strict=True))
 
 
-def counters(conn: Connection, hostname: str) -> Row:
+def counters(conn: Connection, hostname: str) -> Counters:
     """Return a conductor's counts.
 
-    :returns: ``counters``, None if it has reported nothing yet, and ``updated_at``.
     :raises errors.ConductorNotFound:
     """
     found = conn.execute(_COUNTERS, {"k_host": hostname}).first()

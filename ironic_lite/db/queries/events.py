@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -13,6 +13,7 @@ from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 from ironic_lite.domain import history
+from ironic_lite.records import Event
 
 COLUMNS: tuple[str, ...] = models.columns(models.events)
 _EVENT = models.events.c
@@ -103,7 +104,7 @@ def page(
     after_id: int = 0,
     limit: int = 100,
     kinds: Collection[str] | None = None,
-) -> list[Row]:
+) -> list[Event]:
     """Return events in the order of their ids, after the cursor ``after_id``.
 
     :param node_uuid: only events of this node, deleted ones too.
@@ -115,7 +116,7 @@ def page(
     if kinds is not None:
         values["k_kinds"] = list(kinds)
     found = conn.execute(_select(node_uuid is not None, kinds is not None), values).all()
-    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+    return list(map(_event, found))
 
 
 # -- history ---------------------------------------------------------------------------------
@@ -123,7 +124,7 @@ def page(
 
 def entries(
     conn: Connection, node_uuid: str, *, marker: int | None, direction: str, limit: int
-) -> list[Row]:
+) -> list[Event]:
     """Return the entries of a node's history, in the order of writing.
 
     :param marker: the id of the last event of the previous page, which may have been removed.
@@ -133,10 +134,14 @@ def entries(
     if marker is not None:
         values["k_marker"] = marker
     found = conn.execute(_entries(direction == "desc", marker is not None), values).all()
-    return [dict(zip(COLUMNS, row, strict=True)) for row in found]
+    return list(map(_event, found))
 
 
-def entry(conn: Connection, node_uuid: str, event_id: int) -> Row | None:
+def entry(conn: Connection, node_uuid: str, event_id: int) -> Event | None:
     """Return one of these events by its id, None if the node does not have it."""
     found = conn.execute(_ENTRY, {"k_node": node_uuid, "k_id": event_id}).first()
-    return dict(zip(COLUMNS, found, strict=True)) if found is not None else None
+    return _event(found) if found is not None else None
+
+
+def _event(found: sa.Row[Any]) -> Event:
+    return cast(Event, dict(zip(COLUMNS, found, strict=True)))

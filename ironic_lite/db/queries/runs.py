@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -12,6 +13,7 @@ from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import paging
 from ironic_lite.db.tables import models
+from ironic_lite.records import Run, RunStep
 
 COLUMNS: tuple[str, ...] = models.columns(models.runs)
 STEP_COLUMNS: tuple[str, ...] = models.columns(models.run_steps)
@@ -133,7 +135,7 @@ def update(conn: Connection, uuid: str, values: RowView) -> None:
     conn.execute(_UPDATE, {**values, "k_uuid": uuid})
 
 
-def get(conn: Connection, uuid: str) -> Row:
+def get(conn: Connection, uuid: str) -> Run:
     """Return a run as column -> value.
 
     :raises errors.NotFound:
@@ -141,13 +143,17 @@ def get(conn: Connection, uuid: str) -> Row:
     found = conn.execute(_GET, {"k_uuid": uuid}).first()
     if found is None:
         raise errors.NotFound(what="Run", ident=uuid)
-    return dict(zip(COLUMNS, found, strict=True))
+    return _run(found)
 
 
-def current(conn: Connection, node_uuid: str) -> Row | None:
+def current(conn: Connection, node_uuid: str) -> Run | None:
     """Return the running or waiting run of a node, or None."""
     found = conn.execute(_CURRENT, {"k_node": node_uuid}).first()
-    return dict(zip(COLUMNS, found, strict=True)) if found is not None else None
+    return _run(found) if found is not None else None
+
+
+def _run(found: sa.Row[Any]) -> Run:
+    return cast(Run, dict(zip(COLUMNS, found, strict=True)))
 
 
 LISTING = paging.Listing(models.runs)
@@ -228,7 +234,7 @@ def end_steps(
     conn.execute(_END_STEPS, values)
 
 
-def steps(conn: Connection, run_uuid: str) -> list[Row]:
+def steps(conn: Connection, run_uuid: str) -> list[RunStep]:
     """Return a run's steps in the order they were planned."""
     found = conn.execute(_STEPS, {"k_run": run_uuid}).all()
-    return [dict(zip(STEP_COLUMNS, row, strict=True)) for row in found]
+    return [cast(RunStep, dict(zip(STEP_COLUMNS, row, strict=True))) for row in found]

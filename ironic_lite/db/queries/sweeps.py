@@ -4,17 +4,64 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
-from ironic_lite.core.json_types import Row
+from ironic_lite.core.json_types import Json, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.tables import models
 
 _NODE = models.nodes.c
-_PLACE = ("uuid", "driver", "conductor_group", "provision_state")
 _WHOLE = models.columns(models.nodes)
+
+
+class Place(TypedDict):
+    """What decides which conductor owns a node."""
+
+    uuid: str
+    driver: str
+    conductor_group: str
+    provision_state: str
+
+
+class Due(Place):
+    """A node whose timer has ended."""
+
+    wake_at: datetime.datetime
+
+
+class Overdue(Place):
+    """A node that has waited too long."""
+
+    provision_updated_at: datetime.datetime
+
+
+class Lock(Place):
+    """A node and its lock, if it is locked."""
+
+    id: int
+    reservation: str | None
+    lock_token: str | None
+    lock_expires: datetime.datetime | None
+
+
+class Standing(Place):
+    """A node with files or a program on its conductor."""
+
+    id: int
+    provision_updated_at: datetime.datetime | None
+    console_enabled: bool
+
+
+class Notes(TypedDict):
+    """A node with the notes about its work."""
+
+    uuid: str
+    driver: str
+    conductor_group: str
+    reservation: str | None
+    driver_internal_info: Json | None
 
 
 def _several(name: str) -> sa.BindParameter[Any]:
@@ -40,14 +87,14 @@ _AFTER = _NODE.id > sa.bindparam("after_id", type_=sa.BigInteger)
 _FREE = _NODE.reservation.is_(None)
 _IN_STATES = _NODE.provision_state.in_(_several("states"))
 
-_DUE_COLUMNS = (*_PLACE, "wake_at")
+_DUE_COLUMNS = tuple(Due.__annotations__)
 _DUE = (
     _nodes(_DUE_COLUMNS, _NODE.wake_at <= sa.bindparam("now"), _FREE)
     .order_by(_NODE.wake_at, _NODE.id)
     .offset(_SKIP)
 )
 
-_OVERDUE_COLUMNS = (*_PLACE, "provision_updated_at")
+_OVERDUE_COLUMNS = tuple(Overdue.__annotations__)
 _OVERDUE = (
     _nodes(
         _OVERDUE_COLUMNS,
@@ -64,15 +111,15 @@ _OVERDUE = (
     .offset(_SKIP)
 )
 
-_HOLD_COLUMNS = ("id", *_PLACE, "reservation", "lock_token", "lock_expires")
+_LOCK_COLUMNS = tuple(Lock.__annotations__)
 # Runs every few seconds and finds few rows. The form makes SQLite use the index of the rare value,
 # a busy state or a lock, instead of scanning all nodes.
 _BY_KEY = _NODE.id + 0
 _NOBODY = sa.func.coalesce(_NODE.reservation, "") == ""
 _SOMEBODY = _NODE.reservation > ""
 _PAST = sa.bindparam("after_id", type_=sa.BigInteger) < _BY_KEY
-_UNHELD = _nodes(_HOLD_COLUMNS, _PAST, _IN_STATES, _NOBODY).order_by(_BY_KEY)
-_HELD = _nodes(_HOLD_COLUMNS, _PAST, _SOMEBODY).order_by(_BY_KEY)
+_UNHELD = _nodes(_LOCK_COLUMNS, _PAST, _IN_STATES, _NOBODY).order_by(_BY_KEY)
+_HELD = _nodes(_LOCK_COLUMNS, _PAST, _SOMEBODY).order_by(_BY_KEY)
 
 _SYNCED = _nodes(
     _WHOLE,
@@ -91,12 +138,12 @@ _IN_FAULT = _nodes(
 ).order_by(_NODE.id)
 # No index: few conductors use it, and rarely.
 _WITH_CONSOLE = _nodes(_WHOLE, _AFTER, _NODE.console_enabled.is_(sa.true())).order_by(_NODE.id)
-_STANDING_COLUMNS = ("id", *_PLACE, "provision_updated_at", "console_enabled")
+_STANDING_COLUMNS = tuple(Standing.__annotations__)
 _REACHED = _NODE.console_enabled.is_(sa.true())
 _STANDING = _nodes(_STANDING_COLUMNS, _AFTER, sa.or_(_IN_STATES, _REACHED), _FREE).order_by(
     _NODE.id
 )
-_NOTES_COLUMNS = ("uuid", "driver", "conductor_group", "reservation", "driver_internal_info")
+_NOTES_COLUMNS = tuple(Notes.__annotations__)
 _NOTES = sa.select(*(_NODE[name] for name in _NOTES_COLUMNS)).where(
     _NODE.uuid.in_(_several("uuids"))
 )
@@ -112,28 +159,25 @@ _TURN = (
 # -- questions -------------------------------------------------------------------------------
 
 
-def notes(conn: Connection, *, uuids: Collection[str]) -> list[Row]:
-    """Return the notes of these nodes; missing ones are left out.
-
-    :returns: uuid, driver, conductor_group, reservation, driver_internal_info.
-    """
-    found: list[Row] = _rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
+def notes(conn: Connection, *, uuids: Collection[str]) -> list[Notes]:
+    """Return the notes of these nodes; missing ones are left out."""
+    found: list[Notes] = _rows(conn, _NOTES, _NOTES_COLUMNS, uuids=list(uuids))
     return found
 
 
-def due(conn: Connection, *, now: datetime.datetime, limit: int, skip: int = 0) -> list[Row]:
+def due(conn: Connection, *, now: datetime.datetime, limit: int, skip: int = 0) -> list[Due]:
     """Return the free nodes whose ``wake_at`` has come, earliest first.
 
     :param skip: how many to skip at the start, those of the pages before.
     :returns: uuid, driver, conductor_group, provision_state, wake_at.
     """
-    found: list[Row] = _rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit, skip=skip)
+    found: list[Due] = _rows(conn, _DUE, _DUE_COLUMNS, now=now, limit_=limit, skip=skip)
     return found
 
 
 def overdue(
     conn: Connection, *, state: str, before: datetime.datetime, limit: int, skip: int = 0
-) -> list[Row]:
+) -> list[Overdue]:
     """Return the free nodes in ``state`` since before ``before``, longest first.
 
     Nodes that an operator has put into maintenance are left out, because the operator watches them.
@@ -141,7 +185,7 @@ def overdue(
     :param skip: as in `due`.
     :returns: uuid, driver, conductor_group, provision_state, provision_updated_at.
     """
-    found: list[Row] = _rows(
+    found: list[Overdue] = _rows(
         conn, _OVERDUE, _OVERDUE_COLUMNS, state=state, before=before, limit_=limit, skip=skip
     )
     return found
@@ -153,21 +197,17 @@ def unheld(
     states: Collection[str],
     limit: int,
     after_id: int = 0,
-) -> list[Row]:
-    """Return the unlocked nodes in ``states``, by id after ``after_id``.
-
-    :returns: id, uuid, driver, conductor_group, provision_state, reservation, lock_token,
-        lock_expires.
-    """
-    found: list[Row] = _rows(
-        conn, _UNHELD, _HOLD_COLUMNS, states=list(states), after_id=after_id, limit_=limit
+) -> list[Lock]:
+    """Return the unlocked nodes in ``states``, by id after ``after_id``."""
+    found: list[Lock] = _rows(
+        conn, _UNHELD, _LOCK_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )
     return found
 
 
-def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[Row]:
+def held(conn: Connection, *, limit: int, after_id: int = 0) -> list[Lock]:
     """Return the locked nodes of any state, by a live or dead holder; as `unheld`."""
-    found: list[Row] = _rows(conn, _HELD, _HOLD_COLUMNS, after_id=after_id, limit_=limit)
+    found: list[Lock] = _rows(conn, _HELD, _LOCK_COLUMNS, after_id=after_id, limit_=limit)
     return found
 
 
@@ -197,13 +237,9 @@ def in_fault(conn: Connection, *, fault: str, after_id: int = 0, limit: int) -> 
 
 def standing(
     conn: Connection, *, states: Collection[str], after_id: int = 0, limit: int
-) -> list[Row]:
-    """Return free nodes in these states or with a console, by id after ``after_id``.
-
-    :returns: id, uuid, driver, conductor_group, provision_state, provision_updated_at,
-        console_enabled.
-    """
-    found: list[Row] = _rows(
+) -> list[Standing]:
+    """Return free nodes in these states or with a console, by id after ``after_id``."""
+    found: list[Standing] = _rows(
         conn, _STANDING, _STANDING_COLUMNS, states=list(states), after_id=after_id, limit_=limit
     )
     return found
