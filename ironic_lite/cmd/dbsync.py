@@ -50,7 +50,7 @@ def _history(conf: Any, database: Database) -> int:
     return 0
 
 
-def _online(conf: Any, database: Database) -> int:
+def online(conf: Any, database: Database) -> int:
     migrate.check(database)
     outcomes = online_migrations.run(database, conf.command.max_count)
     for one in outcomes:
@@ -76,7 +76,7 @@ _COMMANDS: dict[str, tuple[Callable[[Any, Database], int], str]] = {
         _reencrypt,
         "encrypt secrets with the first of the keys, while the service runs",
     ),
-    "online_data_migrations": (_online, "rewrite rows of an older form, while the service runs"),
+    "online_data_migrations": (online, "rewrite rows of an older form, while the service runs"),
 }
 
 

@@ -55,7 +55,7 @@ def _rows(conf: Any, database: Database) -> Said:
     return Result.SUCCESS, "no row is of an older form"
 
 
-def _keys(conf: Any, database: Database) -> Said:
+def encryption_keys_in_use(conf: Any, database: Database) -> Said:
     keys, needed = encryption.keys_of(database.engine), database.read(reencryption.used)
     missing = keys.lacks(needed)
     if missing:
@@ -93,7 +93,7 @@ CHECKS: tuple[tuple[str, Callable[[Any, Database], Said]], ...] = (
     # The other checks need the tables that the first one checks.
     ("database schema", _schema),
     ("data migrations", _rows),
-    ("encryption keys", _keys),
+    ("encryption keys", encryption_keys_in_use),
     ("conductors", _conductors),
     ("pin_release_version", _pin),
 )

@@ -152,7 +152,7 @@ def load(
     _start_logging(conf, prog)
     for name in unknown:
         LOG.warning("The configuration sets %s, which this version does not know.", name)
-    _warn(conf, prog)
+    warn(conf, prog)
     return conf
 
 
@@ -174,7 +174,7 @@ def _not_text(prog: str, argv: Sequence[str]) -> str:
     return ""
 
 
-def _warn(conf: cfg.ConfigOpts, prog: str) -> None:
+def warn(conf: cfg.ConfigOpts, prog: str) -> None:
     """Log settings that are allowed but perhaps not intended."""
     api = conf.api
     if prog == API and api.auth_strategy == "noauth" and not is_loopback(api.host):

@@ -71,8 +71,8 @@ _ORDER = tuple(FAMILIES)
 # A record of shared memory is the key, then the values. A board has room for `_RECORDS` records.
 _DOUBLE = 8
 _KEY_BYTES = 120
-_VALUES = 17
-_RECORD_BYTES = _KEY_BYTES + _VALUES * _DOUBLE
+VALUES = 17
+_RECORD_BYTES = _KEY_BYTES + VALUES * _DOUBLE
 _RECORDS = 1024
 _BOARD_BYTES = _RECORDS * _RECORD_BYTES
 _OTHER = "other"
@@ -129,7 +129,7 @@ class Board:
         """
         with self._guard:
             self._pool, self._place = pool, place
-            self._series = {key: values[: _size(key[0])] for key, values in pool.read(place)}
+            self._series = {key: values[: size_of(key[0])] for key, values in pool.read(place)}
             self._taken = len(self._series)
 
     def count(self, name: str, *labels: str) -> None:
@@ -152,7 +152,7 @@ class Board:
 
     def _add(self, key: Key) -> Any:
         """Return the values of a new series: one for each bucket, and a sum at the end."""
-        size = _size(key[0])
+        size = size_of(key[0])
         values = array("d", [0.0]) * size if self._pool is None else self._shared(key, size)
         self._series[key] = values
         return values
@@ -181,7 +181,7 @@ class Board:
         found: dict[Key, list[float]] = {}
         for board in range(self._pool.boards):
             for key, values in self._pool.read(board):
-                known = found.setdefault(key, [0.0] * _size(key[0]))
+                known = found.setdefault(key, [0.0] * size_of(key[0]))
                 for place in range(len(known)):
                     known[place] += values[place]
         return found
@@ -199,7 +199,8 @@ class Board:
         return found
 
 
-def _size(name: str) -> int:
+def size_of(name: str) -> int:
+    """Return the number of values of one series of a metric."""
     buckets = FAMILIES[name].buckets
     return len(buckets) + 2 if buckets else 1
 

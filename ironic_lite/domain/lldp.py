@@ -13,7 +13,7 @@ from typing import Any
 from ironic_lite.core.json_types import Json
 
 _ORGANIZATION = 127
-_MOST = 1000  # TLVs: more than fit into a frame of 1500 octets, each has two at least
+MOST = 1000  # TLVs: more than fit into a frame of 1500 octets, each has two at least
 _MAC = 6  # octets
 _CHASSIS_MAC, _CHASSIS_ADDRESS = 4, 5  # IEEE 802.1AB 8.5.2.2
 _PORT_MAC, _PORT_ADDRESS = 3, 4  # IEEE 802.1AB 8.5.3.2
@@ -33,7 +33,7 @@ def parse(tlvs: Any) -> Json:
     :param tlvs: ``[[type, hexadecimal digits], ...]``, as ironic-python-agent gives them.
     """
     found: Json = {}
-    for one in tlvs[:_MOST] if isinstance(tlvs, list) else ():
+    for one in tlvs[:MOST] if isinstance(tlvs, list) else ():
         kind, value = _taken(one)
         read = _organized(value) if kind == _ORGANIZATION else _READERS.get(kind)
         if read is None:

@@ -29,7 +29,7 @@ from ironic_lite.rpc.serializer import Serializer
 
 LOG = logging.getLogger(__name__)
 
-_MONITOR_SECONDS = 4
+MONITOR_SECONDS = 4
 """Keepalive limit behind a broker: this long without a keepalive means a dead conductor. The
 conductor sends one each half of that."""
 
@@ -53,7 +53,7 @@ _PUNCTUAL = 0.5
 _LEAST = 0.001
 """Least time-out in seconds, because 0 would mean no limit."""
 
-_ASKED = 4
+ASKED = 4
 """Most sends of a call whose conductor asks each time whether the caller still waits."""
 
 _BROKER_AWAY = (
@@ -148,7 +148,7 @@ class Client:
         try:
             if self._limit is None:
                 return self._prepared(host, timeout).call(context, method, **args)
-            silence = _MONITOR_SECONDS + self._checked_size(args, self._limit) // _BYTES_PER_SECOND
+            silence = MONITOR_SECONDS + self._checked_size(args, self._limit) // _BYTES_PER_SECOND
             self._connect()
             monitored = self._rpc.prepare(server=host, call_monitor_timeout=silence)
             return self._until_begun(monitored, timeout or self._patience, context, method, args)
@@ -178,7 +178,7 @@ class Client:
     ) -> Any:
         """Call a conductor behind a broker; repeat the call if the conductor asks."""
         watch, asked, host = metrics.Watch(), None, monitored.target.server
-        for _ in range(_ASKED):
+        for _ in range(ASKED):
             if (left := limit - watch.seconds) <= 0:
                 break
             try:

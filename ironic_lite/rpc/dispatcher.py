@@ -48,7 +48,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
         self._endpoint = endpoint
         self._version = version
         self._encode = encode
-        self._admission = Admission(host)
+        self.admission = Admission(host)
         self._signs = CallKeepalives()
         self._tickets = itertools.count()
         self._running: dict[int, str] = {}
@@ -66,7 +66,7 @@ class Dispatcher(dispatcher.DispatcherBase):  # type: ignore[misc]
             `failures.Again` if the method was not begun.
         """
         try:
-            self._admission.admit(incoming)
+            self.admission.admit(incoming)
             name, method = self._found(incoming.message)
             with self._signs.during(incoming) if incoming.client_timeout else _NOTHING:
                 context = Context.from_dict(incoming.ctxt)

@@ -194,9 +194,9 @@ class Sender:
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
         self._ended = threading.Event()
-        # The state of an outage as logged once; _lost counts what it has cost.
+        # The state of an outage as logged once; ``lost`` counts what it has cost.
         self._failing = self._troubled = False
-        self._lost = 0
+        self.lost = 0
         self._messaging = transport.notifications(conf)
         make = functools.partial(
             oslo_messaging.Notifier,
@@ -308,7 +308,7 @@ class Sender:
 
     def _trouble(self, why: str, *, lost: int) -> None:
         with self._guard:
-            self._lost += lost
+            self.lost += lost
             first, self._troubled = not self._troubled, True
         if first:
             LOG.warning(
@@ -319,7 +319,7 @@ class Sender:
 
     def _recovered(self) -> None:
         with self._guard:
-            lost, self._lost, self._troubled = self._lost, 0, False
+            lost, self.lost, self._troubled = self.lost, 0, False
         LOG.warning("Notifications are sent again; %d were lost", lost)
 
     def close(self) -> None:
@@ -332,7 +332,7 @@ class Sender:
             self._waiting.put(None, timeout=_LAST_WORDS)
             self._thread.join(max(0.0, until - time.monotonic()))
         left = [one for one in self._waiting.queue if one is not None]
-        lost = self._lost + (0 if self._ended.is_set() else len(left) + 1)
+        lost = self.lost + (0 if self._ended.is_set() else len(left) + 1)
         if lost:
             LOG.warning("Stopping; %d notifications were lost", lost)
 

@@ -40,12 +40,12 @@ class Server:
         ``version`` is reported to callers of a method that it lacks.
         """
         encode = None if messaging.local else encoding.plain
-        self._dispatcher = Dispatcher(host, endpoint, version, encode)
+        self.dispatcher = Dispatcher(host, endpoint, version, encode)
         self._started = False
         target = oslo_messaging.Target(
             exchange=interface.EXCHANGE, topic=interface.TOPIC, server=host
         )
-        self._server = rpc_server.RPCServer(messaging.bus, target, self._dispatcher)
+        self._server = rpc_server.RPCServer(messaging.bus, target, self.dispatcher)
 
     def start(self) -> None:
         """Start to serve; return once the server listens, after waiting for a broker.
@@ -59,7 +59,7 @@ class Server:
     @property
     def in_hand(self) -> int:
         """The number of running calls."""
-        return len(self._dispatcher.running)
+        return len(self.dispatcher.running)
 
     def stop(self) -> None:
         """Refuse new calls, which callers notice at once; running calls continue."""
@@ -78,13 +78,13 @@ class Server:
         waiter = threading.Thread(target=self._server.wait, name="rpc-stop", daemon=True)
         waiter.start()
         waiter.join(seconds)
-        self._dispatcher.end()
+        self.dispatcher.end()
         if not waiter.is_alive():
             return True
         LOG.warning(
             "RPC calls still running %s s after the stop are given up: %s",
             seconds,
-            ", ".join(self._dispatcher.running) or "none started",
+            ", ".join(self.dispatcher.running) or "none started",
         )
         self._server.listener.cleanup()
         return False

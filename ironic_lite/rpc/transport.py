@@ -63,7 +63,7 @@ def build(url: str | None = None) -> Messaging:
     """
     oslo_messaging.set_transport_defaults(interface.EXCHANGE)
     with _worded("[DEFAULT]transport_url"):
-        parsed = _parsed(config.CONF, url or _configured())
+        parsed = _parsed(config.CONF, url or configured())
         bus = oslo_messaging.get_rpc_transport(
             config.CONF, url=parsed, allowed_remote_exmods=list(REMOTE_MODULES)
         )
@@ -91,7 +91,7 @@ def notifications(conf: cfg.ConfigOpts) -> Any:
     option = "[oslo_messaging_notifications]transport_url" if own else "[DEFAULT]transport_url"
     with _worded(option):
         return oslo_messaging.get_notification_transport(
-            conf, url=_parsed(conf, own or _configured(conf))
+            conf, url=_parsed(conf, own or configured(conf))
         )
 
 
@@ -121,7 +121,8 @@ def _parsed(conf: cfg.ConfigOpts, url: str) -> oslo_messaging.TransportURL:
     return parsed
 
 
-def _configured(conf: cfg.ConfigOpts = config.CONF) -> str:
+def configured(conf: cfg.ConfigOpts = config.CONF) -> str:
+    """Return the configured URL of the transport."""
     oslo_messaging.TransportURL(conf)  # registers the option
     conf.set_default("transport_url", "local://")
     return str(conf.transport_url)

@@ -109,7 +109,7 @@ def test_it_costs_two_statements_to_know_whose_it_is(
 # -- what strangers learn --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", [one for one in State if one not in inspection._WAITING])
+@pytest.mark.parametrize("state", [one for one in State if one not in inspection.WAITING])
 def test_a_node_in_another_state_is_as_unknown_as_no_node(
     api: Client, add_node: AddNode, database: session.Database, recorder: Recorder, state: State
 ) -> None:

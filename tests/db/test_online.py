@@ -79,7 +79,7 @@ def test_the_command_says_what_is_left(
 
     def command(most: int | None) -> int:
         conf = types.SimpleNamespace(command=types.SimpleNamespace(max_count=most))
-        return dbsync._online(conf, sqlite_database)
+        return dbsync.online(conf, sqlite_database)
 
     assert command(2) == dbsync.EXIT_MORE
     assert capsys.readouterr().out == "capitals: 2 of 3 rows rewritten\n1 rows are left\n"

@@ -33,7 +33,7 @@ def test_first_come_first_served() -> None:
     for number in range(20):
         threads.append(threading.Thread(target=write, args=(number,)))
         threads[-1].start()
-        until(lambda: len(turns._waiting) == len(threads))
+        until(lambda: turns.waiting == len(threads))
     turns.release()
     for thread in threads:
         thread.join(30)
@@ -52,7 +52,7 @@ def _waits(turns: FairLock) -> tuple[threading.Thread, threading.Event]:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    until(lambda: len(turns._waiting) == 1)
+    until(lambda: turns.waiting == 1)
     return thread, came
 
 

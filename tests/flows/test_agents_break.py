@@ -122,18 +122,18 @@ def test_a_deployment_is_called_off_wherever_its_agent_is_waited_for(
     rig: ConductorFixture, machine: Breaking, logs: pathlib.Path, step: str
 ) -> None:
     """The agent goes on with what it does, and is not believed any more; the next one is."""
-    begin = machine._begin
+    really = machine.begin
 
     def stick(full: str, params: dict[str, Any]) -> Any:
-        found = begin(full, params)
+        found = really(full, params)
         machine.stuck = machine.ran[-1] == step
         return found
 
-    machine._begin = stick  # type: ignore[method-assign]
+    machine.begin = stick  # type: ignore[method-assign]
     rig.ask("do_node_deploy", machine.node)
     wait_for(lambda: machine.ran[-1:] == [step] and rig.settled(machine.node))
     rig.reaches(machine.node, "wait call-back")
-    old = machine._token
+    old = machine.token
     row = rig.act("abort", machine.node)
     assert row["provision_state"] == "deploy failed"
     assert not {"agent_url", "agent_secret_token"} & set(row["driver_internal_info"])
@@ -145,6 +145,6 @@ def test_a_deployment_is_called_off_wherever_its_agent_is_waited_for(
             agent_version="13.0.0",
             agent_token=old,
         )
-    machine.stuck, machine._begin = False, begin  # type: ignore[method-assign]
+    machine.stuck, machine.begin = False, really  # type: ignore[method-assign]
     rig.ask("do_node_deploy", machine.node)
     assert rig.reaches(machine.node, "active")["last_error"] is None

@@ -152,7 +152,7 @@ def test_a_lease_that_is_asked_for_is_renewed(
 def test_nothing_is_sent_after_the_locks_were_given_up(rig: ConductorFixture) -> None:
     node = rig.node()
     with rig.tasks.lock(rig.who, node) as task:
-        rig.service._let_go()
+        rig.service.stop(0.01)
         with pytest.raises(errors.Stopping):
             task.confirm_lock()
         assert rig.get(node)["lock_expires"] == nodes.ENDED
@@ -172,7 +172,7 @@ def test_ipmitool_gives_a_silent_bmc_up_before_a_lease_ends(rig: ConductorFixtur
     assert fence.MARGIN * timeout > command.SILENT_SECONDS
 
 
-@pytest.mark.parametrize("lost", [seize, lambda rig: rig.service._let_go()])
+@pytest.mark.parametrize("lost", [seize, lambda rig: rig.service.stop(0.01)])
 def test_an_order_under_way_may_not_go_on_when_the_lock_may_be_lost(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch, lost: Callable[[ConductorFixture], None]
 ) -> None:

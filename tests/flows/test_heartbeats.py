@@ -314,7 +314,7 @@ def test_those_who_need_no_login_wait_for_locks_in_small_numbers(
 
         waits = threading.Thread(target=call, daemon=True)
         waits.start()
-        wait_for(lambda: node in rig.endpoints.room._waiting)
+        wait_for(lambda: node in rig.endpoints.room.waiting)
         return waits
 
     with contextlib.ExitStack() as locks:
@@ -333,4 +333,4 @@ def test_those_who_need_no_login_wait_for_locks_in_small_numbers(
     rig.service.runtime.stopping.set()
     for one in waiting:
         one.join(10)
-    assert rig.endpoints.room._waiting == set()
+    assert rig.endpoints.room.waiting == set()

@@ -80,7 +80,7 @@ def test_inspection_adds_ports_for_cards_that_no_node_has(
 def test_whoever_lost_the_lock_adds_no_ports(rig: ConductorFixture) -> None:
     node = rig.node()
     with pytest.raises(errors.LockLost), rig.tasks.lock(rig.who, node) as task:
-        rig.database.write(lambda conn: nodes.unlock(conn, node, token=task._token))
+        rig.database.write(lambda conn: nodes.unlock(conn, node, token=rig.get(node)["lock_token"]))
         task.add_ports(["52:54:00:00:00:01"])
     assert rig.events(node) == []
     assert rig.database.read(lambda conn: ports.of_node(conn, node)) == []

@@ -121,7 +121,7 @@ def test_a_conductor_that_dies_leaves_all_or_nothing_and_no_port_twice(
 def test_whoever_lost_the_lock_keeps_none(rig: ConductorFixture) -> None:
     node = rig.node()
     with pytest.raises(errors.LockLost), rig.tasks.lock(rig.who, node) as task:
-        rig.database.write(lambda conn: nodes.unlock(conn, node, token=str(task._token)))
+        rig.database.write(lambda conn: nodes.unlock(conn, node, token=rig.get(node)["lock_token"]))
         task.keep_inventory({"cpu": {}}, {})
         task.save()
     assert inventory(rig, node) is None

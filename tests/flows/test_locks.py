@@ -74,21 +74,23 @@ def test_a_locked_node_names_its_holder_after_some_tries(rig: ConductorFixture) 
     assert rig.tasks.held == frozenset()
 
 
-def test_a_lock_given_back_meanwhile_is_taken(rig: ConductorFixture) -> None:
+def test_a_lock_given_back_meanwhile_is_taken(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rig.service.runtime.conf.set_override("node_locked_retry_interval", 0, "conductor")
     rig.service.runtime.conf.set_override("node_locked_retry_attempts", 2, "conductor")
     node = rig.node()
     seize(rig.database, node, "other")
     tries: list[int] = []
-    take = rig.tasks._take
+    take = nodes.lock
 
-    def second_time(*args: Any) -> Any:
+    def second_time(conn: Connection, **lock: Any) -> bool:
         tries.append(1)
         if len(tries) == 2:
-            rig.database.write(lambda conn: nodes.unlock(conn, node, token="other"))
-        return take(*args)
+            nodes.unlock(conn, node, token="other")
+        return take(conn, **lock)
 
-    rig.tasks._take = second_time
+    monkeypatch.setattr(nodes, "lock", second_time)
     assert rig.act("provide", node)["provision_state"] == "available"
 
 
@@ -115,15 +117,17 @@ def test_waiters_for_locks_leave_threads_for_other_calls(rig: ConductorFixture) 
     assert len(refused) == len(waiters)
 
 
-def test_a_node_that_is_not_there_is_told_at_once(rig: ConductorFixture) -> None:
+def test_a_node_that_is_not_there_is_told_at_once(
+    rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
-    take = rig.tasks._take
+    take = nodes.lock
 
-    def counted(*args: Any) -> Any:
+    def counted(*args: Any, **more: Any) -> Any:
         asked.append(args)
-        return take(*args)
+        return take(*args, **more)
 
-    rig.tasks._take = counted
+    monkeypatch.setattr(nodes, "lock", counted)
     with pytest.raises(errors.NodeNotFound):
         rig.act("provide", "7b6c1a54-3d0c-4a39-9f6d-6a3f0f4f3d55")
     assert len(asked) == 1

@@ -35,10 +35,10 @@ class Rescued(scripted_agent.Machine):
     hashed: str | None = None
     """What it was told since it was switched on."""
 
-    def _begin(self, full: str, params: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def begin(self, full: str, params: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         if full != rescue.COMMAND or self.hashed is not None:
-            return super()._begin(full, params)
-        answer = super()._begin(full, params)
+            return super().begin(full, params)
+        answer = super().begin(full, params)
         self.hashed = params["rescue_password"]
         return answer
 

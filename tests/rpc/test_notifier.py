@@ -325,7 +325,7 @@ def test_with_an_end_of_tries_what_is_lost_is_counted_and_an_outage_is_told_once
         assert isinstance(told, notifier.Sender)
         for _ in range(3):
             told.tell(WHO, [CREATED], NODE)
-        rpc_conductor.until(lambda: told._lost == 3)
+        rpc_conductor.until(lambda: told.lost == 3)
         door.open()
         told.tell(WHO, [FAILED], NODE)
         rpc_conductor.until(lambda: len(said(caplog)) > 1)
@@ -370,7 +370,7 @@ def test_failures_are_seen_whatever_is_logged(
     told = build(f"rabbit://guest:guest@127.0.0.1:{nobody}/")
     assert isinstance(told, notifier.Sender)
     told.tell(WHO, [CREATED], NODE)
-    rpc_conductor.until(lambda: told._lost == 1)
+    rpc_conductor.until(lambda: told.lost == 1)
 
 
 def test_records_of_other_threads_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:

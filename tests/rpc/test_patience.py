@@ -68,7 +68,7 @@ def test_an_answer_to_another_life_of_the_machine_is_none() -> None:
 
 def test_senders_are_forgotten_beyond_a_bound() -> None:
     senders = ClockOffsets()
-    for number in range(deadlines._SENDERS + 1):
+    for number in range(deadlines.SENDERS + 1):
         senders.age(CallDeadline(str(number), 0, 60, asked=0), 0)
     assert senders.age(CallDeadline("0", 1, 60), 1) is None
     assert senders.age(CallDeadline("1", 1, 60), 1) == 0
@@ -164,7 +164,7 @@ def test_what_waited_for_a_thread_until_its_caller_gave_up_is_not_begun(
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Callers behind a broker take nobody for dead who says nothing."""
-    monkeypatch.setattr(client, "_MONITOR_SECONDS", 3600)
+    monkeypatch.setattr(client, "MONITOR_SECONDS", 3600)
 
 
 def test_a_conductor_that_stood_still_begins_nothing_for_callers_who_have_given_up(
@@ -260,7 +260,7 @@ def test_a_conductor_asks_a_new_caller_once(
 
 def _counted(one: server.Server) -> list[bool]:
     """Return a list that grows by whether each message is carried out, False if it is asked for."""
-    admission, came = one._dispatcher._admission, list[bool]()
+    admission, came = one.dispatcher.admission, list[bool]()
     admit = admission.admit
 
     def counted(call: Any) -> None:
@@ -293,7 +293,7 @@ def test_a_clock_that_was_set_costs_one_more_message_and_nothing_else(
     endpoint, caller = rpc_conductor.Endpoint(), connect(rabbit_url)
     one = serve(rabbit_url, "one", endpoint)
     caller.call(ctxt, "note", host="one", word=0)
-    senders = one._dispatcher._admission._senders
+    senders = one.dispatcher.admission._senders
     (sender,) = senders._ahead
     senders._ahead[sender] = (senders._ahead[sender][0] - 100, senders._ahead[sender][1])
     came = _counted(one)
@@ -325,7 +325,7 @@ def test_a_caller_that_is_asked_ever_again_hears_that_nothing_was_begun(
     monkeypatch.setattr(deadlines, "_WAY", 3600)
     with pytest.raises(errors.NoConductor, match="one receives calls too late"):
         caller.call(ctxt, "note", host="one", word=1)
-    assert came == [False] * client._ASKED
+    assert came == [False] * client.ASKED
     assert endpoint.seen == []
 
 
@@ -366,7 +366,7 @@ def test_calls_that_wait_for_a_place_are_not_under_way_yet(
         held = pool.submit(caller.call, ctxt, "held", host="one")
         rpc_conductor.until(lambda: endpoint.seen)
         call = pool.submit(caller.call, ctxt, "note", host="one", word="waited")
-        futures.wait([call], 1.5 * client._MONITOR_SECONDS)
+        futures.wait([call], 1.5 * client.MONITOR_SECONDS)
         assert endpoint.seen == [("held", None)]
         endpoint.gate.set()
         assert held.result(rpc_conductor.SECONDS) == "released"

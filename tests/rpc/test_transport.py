@@ -28,14 +28,14 @@ def state(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _set(url: str) -> None:
-    transport._configured()
+    transport.configured()
     config.CONF.set_override("transport_url", url)
 
 
 @pytest.fixture(autouse=True)
 def unset() -> Iterator[None]:
     yield
-    transport._configured()
+    transport.configured()
     config.CONF.clear_override("transport_url")
     transport.get.cache_clear()
 

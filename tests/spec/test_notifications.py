@@ -386,7 +386,8 @@ def test_no_secret_leaves(operator: Operator, ear: Ear) -> None:
 def test_what_was_not_committed_is_not_notified(operator: Operator, ear: Ear, node: str) -> None:
     who = context.internal("test")
     with operator.rig.tasks.lock(who, node) as task:
-        operator.rig.database.write(lambda conn: nodes.unlock(conn, node, token=task._token))
+        token = operator.rig.get(node)["lock_token"]
+        operator.rig.database.write(lambda conn: nodes.unlock(conn, node, token=token))
         with pytest.raises(errors.LockLost):
             task.move("clean")
     operator.clean(node, "management.reset_bmc")

@@ -55,7 +55,7 @@ class Machine:
         self._guard = threading.Lock()
         self._commands: list[Json] = []
         self._ends: dict[str, float] = {}
-        self._token: str | None = None
+        self.token: str | None = None
         self.lost = False
         """Whether its agent has stopped because somebody else was told its token."""
         self._ids = itertools.count(1)
@@ -66,7 +66,7 @@ class Machine:
         self.node = node
         self._switch(base.POWER_OFF)
         self.boots = self.runs = "disk"
-        self._token, self.lost = None, False
+        self.token, self.lost = None, False
         self.ran.clear()
 
     # -- its BMC -----------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Machine:
                 return
             self.power, self.runs = to, self.boots
             self._commands, self._ends = [], {}
-            self._token, self.lost = None, False
+            self.token, self.lost = None, False
 
     @property
     def agent(self) -> bool:
@@ -116,18 +116,18 @@ class Machine:
 
     def _speak(self, endpoints: Any) -> None:
         who = context.internal("agent")
-        if self._token is None:
+        if self.token is None:
             found = endpoints.get_node_with_token(who, node_uuid=self.node)
             if not found["fresh"]:
                 self.lost = True  # the real one stops for good
                 return
-            self._token = found["agent_token"]
+            self.token = found["agent_token"]
         endpoints.heartbeat(
             who,
             node_uuid=self.node,
             callback_url=self.url,
             agent_version="13.0.0",
-            agent_token=self._token,
+            agent_token=self.token,
         )
 
     # -- its API -----------------------------------------------------------------------------
@@ -139,11 +139,11 @@ class Machine:
         with self._guard:
             if not self.agent:
                 return 0, {}
-            if query.get("agent_token") != self._token:
+            if query.get("agent_token") != self.token:
                 return 401, {"faultstring": "Token invalid."}
             self._settle()
             if method == "POST":
-                return self._begin(body["name"], body["params"])
+                return self.begin(body["name"], body["params"])
             known = parts.path.removeprefix("/v1/commands/")
             if not known:
                 return 200, {"commands": self._commands}
@@ -158,7 +158,7 @@ class Machine:
                 if one["command_name"] == "power_off":
                     self.power = base.POWER_OFF
 
-    def _begin(self, full: str, params: Json) -> tuple[int, Json]:
+    def begin(self, full: str, params: Json) -> tuple[int, Json]:
         name = full.rpartition(".")[2]
         step = params.get("step") or {}
         if self._commands and self._commands[-1]["command_status"] == "RUNNING":

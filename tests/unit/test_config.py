@@ -397,5 +397,5 @@ def test_passwords_in_plain_text_are_warned_of(
     conf(["--config-file", str(file)], project=config.PROJECT)
     said: list[str] = []
     monkeypatch.setattr(config.LOG, "warning", lambda text, *facts: said.append(text % facts))
-    config._warn(conf, config.API)
+    config.warn(conf, config.API)
     assert any("plain text" in text for text in said) is warned

@@ -49,7 +49,7 @@ def test_a_whole_frame_is_read() -> None:
 def test_no_more_is_read_than_a_frame_can_hold() -> None:
     """Each address is added to a list: what a stranger makes of millions must not be his choice."""
     found = lldp.parse([[8, "0501c000020b"]] * 5000 + [[5, "6c617465"]])
-    assert len(found.pop("switch_mgmt_addresses")) == lldp._MOST
+    assert len(found.pop("switch_mgmt_addresses")) == lldp.MOST
     assert found == {}
 
 

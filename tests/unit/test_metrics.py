@@ -104,6 +104,6 @@ def test_a_label_longer_than_a_record_is_cut() -> None:
 
 def test_every_family_fits_into_a_record() -> None:
     for name, family in metrics.FAMILIES.items():
-        assert metrics._size(name) <= metrics._VALUES, name
+        assert metrics.size_of(name) <= metrics.VALUES, name
         assert list(family.buckets) == sorted(set(family.buckets))
         assert name.endswith("_seconds") == bool(family.buckets), name

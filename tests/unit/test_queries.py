@@ -196,7 +196,7 @@ def test_ports_are_found_by_address_in_either_case() -> None:
     assert query.where == {"address": "aa:bb:cc:00:11:22"}
 
 
-@given(st.dictionaries(st.sampled_from([*queries._filters_of(queries.NODES), "limit"]), st.text()))
+@given(st.dictionaries(st.sampled_from([*queries.filters_of(queries.NODES), "limit"]), st.text()))
 def test_any_text_is_read_or_refused(arguments: dict[str, str]) -> None:
     try:
         listing(arguments)

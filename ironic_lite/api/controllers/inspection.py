@@ -38,7 +38,7 @@ PATIENCE = 2.0
 """Seconds that a report waits for a free slot before the response is 503."""
 _LOGS = "logs"
 _FIRST = 1
-_WAITING = (str(State.INSPECTING), str(State.INSPECTWAIT))
+WAITING = (str(State.INSPECTING), str(State.INSPECTWAIT))
 """A machine may report before its BMC has responded; then the conductor delays the report."""
 _MOST_SEARCHED = 1000  # nodes
 _BMCS = ("ipmi_address", "redfish_address")
@@ -150,13 +150,13 @@ def _find(conn: Connection, uuid: str | None, inventory: Json) -> Json | None:
         row = nodes.get(conn, owners.pop(), lookup.COLUMNS)
     except errors.NodeNotFound:
         return None
-    return row if row["provision_state"] in _WAITING else None
+    return row if row["provision_state"] in WAITING else None
 
 
 def _by_bmc(conn: Connection, wanted: frozenset[str]) -> Json | None:
     if not wanted:
         return None
-    where = {"provision_state": list(_WAITING), "include_children": True}
+    where = {"provision_state": list(WAITING), "include_children": True}
     rows = nodes.page(conn, columns=lookup.COLUMNS, where=where, limit=_MOST_SEARCHED)
     found = [row for row in rows if wanted & _hosts(row["driver_info"] or {})]
     return found[0] if len(found) == 1 else None

@@ -248,7 +248,7 @@ FIRMWARE = Resource(fields.FIRMWARE_COMPONENT, fields_since=86, detail_since=86)
 
 
 @cache
-def _filters_of(resource: Resource) -> Mapping[str, Filter]:
+def filters_of(resource: Resource) -> Mapping[str, Filter]:
     return MappingProxyType({known.name: known for known in resource.filters})
 
 
@@ -273,7 +273,7 @@ def listing(
     :raises errors.NotAcceptable: an argument or a field newer than ``version``.
     """
     allowed = _PAGING if detail else (*_PAGING, "fields", "detail")
-    known = _filters_of(resource)
+    known = filters_of(resource)
     refuse_unknown(given, (*allowed, *known))
     where = {
         name: _filtered(known[name], text, version) for name, text in given.items() if name in known

@@ -33,7 +33,7 @@ class Room:
     """
 
     def __init__(self) -> None:
-        self._waiting: set[str] = set()
+        self.waiting: set[str] = set()
         self._guard = threading.Lock()
 
     @contextlib.contextmanager
@@ -44,15 +44,15 @@ class Room:
         a slot tries the lock once; the agent is told to retry.
         """
         with self._guard:
-            free = node_uuid not in self._waiting and len(self._waiting) < MOST_WAIT
+            free = node_uuid not in self.waiting and len(self.waiting) < MOST_WAIT
             if free:
-                self._waiting.add(node_uuid)
+                self.waiting.add(node_uuid)
         try:
             yield free
         finally:
             if free:
                 with self._guard:
-                    self._waiting.remove(node_uuid)
+                    self.waiting.remove(node_uuid)
 
 
 class Agent:

@@ -38,6 +38,11 @@ class FairLock:
         self._taken = False
         self._waiting: collections.deque[_Waiter] = collections.deque()
 
+    @property
+    def waiting(self) -> int:
+        """The number of threads that wait for the lock."""
+        return len(self._waiting)
+
     def acquire(self, timeout: float) -> bool:
         """Wait for the lock, at most ``timeout`` seconds; return whether it was taken."""
         with self._guard:

@@ -73,6 +73,11 @@ class Program:
         return self._process.stderr
 
     @property
+    def pid(self) -> int:
+        """The process's number; it leads its group."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Return whether the program still runs."""
         return not self._ended.is_set() and self._process.poll() is None

@@ -24,9 +24,9 @@ DENIED_PAUSE = 60.0
 
 _BOOTED = frozenset({"OSBootStarted", "OSRunning"})
 """Values of BootProgress.LastState (DSP0268) after which the firmware has finished."""
-_BLIND_LOOKS = 12
+BLIND_LOOKS = 12
 """Polls after which a machine without boot progress counts as up: three minutes."""
-_STALE_LOOKS = 4
+STALE_LOOKS = 4
 """Polls in which the boot progress may still be from before the restart, if no boot is seen."""
 _ON_RESET = "OnReset"
 _BIOS_REGISTRY = "BiosAttributeRegistry"
@@ -284,10 +284,10 @@ def _is_up(task: base.Task, note: Json, *, under_way: bool) -> bool:
     progress = resources.text(resources.system(task), "BootProgress", "LastState")
     looks = note["looks"] = int(note.get("looks", 0)) + 1
     note["began"] = bool(note.get("began")) or progress not in {None, *_BOOTED}
-    fresh = note["began"] or looks >= _STALE_LOOKS
+    fresh = note["began"] or looks >= STALE_LOOKS
     booted = progress in _BOOTED and fresh and not under_way
     note["booted"] = int(note.get("booted", 0)) + 1 if booted else 0
-    return booted or (progress is None and not under_way and looks >= _BLIND_LOOKS)
+    return booted or (progress is None and not under_way and looks >= BLIND_LOOKS)
 
 
 def _told(bios: Json) -> str:

@@ -34,7 +34,7 @@ _LATE = 1 / 2
 """Part of the keepalive limit; for a call begun later, the library's first keepalive may come too
 late."""
 
-_SENDERS = 1000
+SENDERS = 1000
 """Most clocks that are remembered."""
 
 
@@ -106,7 +106,7 @@ class ClockOffsets:
 
     def _learn(self, sender: str, ahead: float, now: float) -> None:
         self._ahead.pop(sender, None)
-        if len(self._ahead) >= _SENDERS:
+        if len(self._ahead) >= SENDERS:
             del self._ahead[next(iter(self._ahead))]  # the oldest offset
         self._ahead[sender] = (ahead, now)
 

@@ -123,7 +123,7 @@ def lives(pid: int) -> bool:
 
 
 def leader(consoles: console.IpmiSocatConsole, task: BmcTask) -> int:
-    return consoles.proxies()[task.node.uuid]._process.pid
+    return consoles.proxies()[task.node.uuid].pid
 
 
 # -- the command lines -----------------------------------------------------------------------
@@ -469,7 +469,7 @@ def test_one_thread_listens_to_all_and_ends_with_the_last(
     for _ in range(5):
         consoles.start_console(task())
     assert threads() == 1
-    leaders = [one._process.pid for one in consoles.proxies().values()]
+    leaders = [one.pid for one in consoles.proxies().values()]
     consoles.close()
     for each in leaders:
         gone(each)
@@ -486,7 +486,7 @@ config.register(config.CONF)
 config.CONF([], project="ironic-lite", default_config_files=[], default_config_dirs=[])
 consoles, task = console.IpmiSocatConsole(), task_with(json.loads(sys.argv[1]))
 consoles.start_console(task)
-print(consoles.proxies()[task.node.uuid]._process.pid, flush=True)
+print(consoles.proxies()[task.node.uuid].pid, flush=True)
 time.sleep(600)
 """
 

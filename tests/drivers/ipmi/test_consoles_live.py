@@ -127,7 +127,7 @@ def sweep(operator: Operator) -> None:
 
 def kill(operator: Operator, node: str) -> None:
     proxy: Any = console(operator).proxies()[node]
-    os.kill(proxy._process.pid, signal.SIGKILL)
+    os.kill(proxy.pid, signal.SIGKILL)
     wait_for(lambda: not proxy.running)
 
 

@@ -163,7 +163,7 @@ def test_a_machine_that_ignores_a_setting_fails_the_step_by_name(served: bmc.Mac
     wanted = {"BootMode": "Bios", "ProcTurboMode": "Disabled"}
     apply(task, **wanted)
     # It may still show the boot before the restart; and a setting a little later than the boot.
-    for _ in range(bios._STALE_LOOKS):
+    for _ in range(bios.STALE_LOOKS):
         assert poll(task, step(**wanted)) is base.WAIT
     with pytest.raises(
         errors.StepFailed, match=r"these settings differ from the request: BootMode$"
@@ -312,7 +312,7 @@ def test_a_factory_reset_brings_the_defaults_back(served: bmc.Machine) -> None:
     poll(task, step(BootMode="Bios", NumberOfCores=4))
     assert shown(served) != before
     assert BIOS.execute_clean_step(task, RESET) is base.WAIT
-    for _ in range(bios._STALE_LOOKS - 1):
+    for _ in range(bios.STALE_LOOKS - 1):
         assert poll(task, RESET) is base.WAIT
     assert poll(task, RESET) is base.DONE
     assert shown(served) == before
@@ -325,7 +325,7 @@ def test_a_factory_reset_waits_for_the_boot(served: bmc.Machine) -> None:
     served[served.system]["BootProgress"] = {"LastState": "None"}
     assert poll(task, RESET) is base.WAIT
     del served[served.system]["BootProgress"]
-    for _ in range(bios._BLIND_LOOKS - 3):
+    for _ in range(bios.BLIND_LOOKS - 3):
         assert poll(task, RESET) is base.WAIT
     assert poll(task, RESET) is base.DONE
 

@@ -27,7 +27,8 @@ def client(machine: bmc.Machine) -> Any:
     return sushy.Sushy(machine.url, auth=sushy.auth.BasicAuth("nobody", ""))
 
 
-def impatient(machine: bmc.Machine) -> Any:
+def connector(machine: bmc.Machine) -> Any:
+    """Return sushy's HTTP client, which does not repeat what failed."""
     return sushy.connector.Connector(machine.url, server_side_retries=0)
 
 
@@ -36,7 +37,7 @@ def system_of(machine: bmc.Machine) -> Any:
 
 
 def post(machine: bmc.Machine, path: str, **body: Any) -> Any:
-    return client(machine)._conn.post(path, data=body)
+    return connector(machine).post(path, data=body)
 
 
 def drives(machine: bmc.Machine, count: int) -> dict[str, Any]:
@@ -154,12 +155,12 @@ def test_a_monitor_ends_as_its_maker_likes(
     update = client(machine).get_update_service()
     update.simple_update("http://192.0.2.1/BIOS-2.0.bin")
     machine.finish_tasks()
-    connector = client(machine)._conn
+    http = connector(machine)
     if status is None:
         with pytest.raises(sushy.exceptions.ResourceNotFoundError):
-            connector.get(machine.tasks[0].monitor)
+            http.get(machine.tasks[0].monitor)
     else:
-        assert connector.get(machine.tasks[0].monitor).status_code == status
+        assert http.get(machine.tasks[0].monitor).status_code == status
     assert machine["FirmwareInventory/BIOS"]["Version"] == "2.0"
     assert system_of(machine).bios_version == "2.0"
 
@@ -180,7 +181,7 @@ def test_firmware_of_the_bmc_makes_it_silent_for_a_while(machine: bmc.Machine) -
     machine.finish_tasks()
     for _ in range(machine.habits.restart_requests):
         with pytest.raises(sushy.exceptions.ServerSideError, match="503"):
-            impatient(machine).get("/redfish/v1")
+            connector(machine).get("/redfish/v1")
     manager = client(machine).get_manager(machine.places.manager)
     assert manager.firmware_version == "3.0"
 
@@ -273,7 +274,7 @@ def test_a_session_runs_out_and_there_are_so_many() -> None:
 
 def post_session(machine: bmc.Machine, password: str) -> Any:
     body = {"UserName": "root", "Password": password}
-    return impatient(machine).post(machine.places.sessions, data=body)
+    return connector(machine).post(machine.places.sessions, data=body)
 
 
 # -- what it is made of ---------------------------------------------------------------------------
@@ -297,9 +298,9 @@ def test_a_client_finds_all_parts(machine: bmc.Machine) -> None:
 @pytest.mark.parametrize("expands", [True, False])
 def test_a_collection_may_come_whole(machine: bmc.Machine, expands: bool) -> None:
     machine.habits.expands = expands
-    root = impatient(machine).get("/redfish/v1").json()
+    root = connector(machine).get("/redfish/v1").json()
     assert ("ProtocolFeaturesSupported" in root) is expands
-    found = impatient(machine).get(f"{machine.system}/Memory?$expand=.($levels=1)").json()
+    found = connector(machine).get(f"{machine.system}/Memory?$expand=.($levels=1)").json()
     assert ["CapacityMiB" in one for one in found["Members"]] == [expands] * 4
     assert found["Members@odata.count"] == 4
 
@@ -317,9 +318,9 @@ def test_the_leds_can_be_lit_and_nothing_else_be_written(machine: bmc.Machine) -
     system.set_indicator_led(sushy.IndicatorLED.LIT)
     assert machine[machine.system]["IndicatorLED"] == "Lit"
     with pytest.raises(sushy.exceptions.BadRequestError, match="read-only"):
-        client(machine)._conn.patch(machine.system, data={"PowerState": "On"})
+        connector(machine).patch(machine.system, data={"PowerState": "On"})
     with pytest.raises(sushy.exceptions.HTTPError, match="412"):
-        client(machine)._conn.patch(
+        connector(machine).patch(
             machine.system, data={"AssetTag": "1"}, headers={"If-Match": '"0"'}
         )
 

@@ -406,7 +406,7 @@ def test_the_tls_settings_of_a_node_reach_the_wire(
     with liars.Liar(tls=(path, key)) as bmc:
         common = {"redfish_verify_ca": path, "redfish_tls_minimum_version": "1.3"}
         assert POWER.get_power_state(conftest.task_at(bmc.address, **common)) == base.POWER_OFF
-        old = bmc.server._http.socket
+        old = bmc.server.http.socket
         assert isinstance(old, ssl.SSLSocket)
         old.context.maximum_version = ssl.TLSVersion.TLSv1_2
         error = error_of(conftest.task_at(bmc.address, **common, redfish_username="other"))

@@ -69,18 +69,18 @@ class Server:
         self.stopping = threading.Event()
         self._here = 0
         self._guard = threading.Lock()
-        self._http = _Http(("127.0.0.1", 0), Handler)
-        self._http.serving = self
+        self.http = _Http(("127.0.0.1", 0), Handler)
+        self.http.serving = self
         scheme = "http"
         if tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*tls)
-            self._http.socket = context.wrap_socket(
-                self._http.socket, server_side=True, do_handshake_on_connect=False
+            self.http.socket = context.wrap_socket(
+                self.http.socket, server_side=True, do_handshake_on_connect=False
             )
             scheme = "https"
-        self.address = f"{scheme}://127.0.0.1:{self._http.server_address[1]}"
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,))
+        self.address = f"{scheme}://127.0.0.1:{self.http.server_address[1]}"
+        self._thread = threading.Thread(target=self.http.serve_forever, args=(0.05,))
 
     def __enter__(self) -> Server:
         self._thread.start()
@@ -93,8 +93,8 @@ class Server:
         trace: types.TracebackType | None,
     ) -> None:
         self.stopping.set()
-        self._http.shutdown()
-        self._http.server_close()
+        self.http.shutdown()
+        self.http.server_close()
         self._thread.join()
         assert self.mistakes == [], self.mistakes[0]
 
