@@ -22,6 +22,7 @@ from ironic_lite.domain import activities, fields, notifications, recovery, stat
 from ironic_lite.domain.recovery import CrashPoint, RecoveryAction
 from ironic_lite.domain.states import Kind, State
 from ironic_lite.domain.steps import StepKind
+from ironic_lite.drivers.redfish.bmc import quirks
 
 threads.native()  # before anything imports an oslo library
 
@@ -169,6 +170,20 @@ def clean_step_table() -> str:
                 does = (getattr(entry.load(), step.name).__doc__ or "").partition("\n")[0]
                 rows.append((f"``{step.title}``", f"``{entry.name}``", *about, does))
     return table(("Step", "Interface", "Priority", "Needs the ramdisk", "Effect"), rows)
+
+
+def quirk_table() -> str:
+    """Return the ways of BMCs that the Redfish driver knows."""
+    rows = []
+    for row in quirks.TABLE:
+        where = [", ".join(row.vendors)]
+        where += [f"model ``{row.model}``"] if row.model else []
+        where += [f"firmware ``{row.firmware}``"] if row.firmware else []
+        words = [f"``{word}``" for word in row.words]
+        told = f"{row.symptom} ({', '.join(words)})" if words else row.symptom
+        decided = "answer" if row.by_answer else "vendor"
+        rows.append((f"``{row.name}``", ", ".join(where), told, row.cure, decided, row.source))
+    return table(("Name", "Vendors", "Symptom", "Cure", "Decided by", "Source"), rows)
 
 
 def notification_table() -> str:
@@ -331,6 +346,7 @@ PAGES: Mapping[str, Parts] = {
         "recovery-acts": act_table,
     },
     "cleaning.rst": {"clean-steps": clean_step_table},
+    "redfish.rst": {"quirks": quirk_table},
     "notifications.rst": {
         "notifications": notification_table,
         "unsent": unsent_table,

@@ -10,7 +10,7 @@ from ironic_lite.core.json_types import Json
 from ironic_lite.domain import steps
 from ironic_lite.drivers import arguments, base
 from ironic_lite.drivers.redfish import attributes, interface
-from ironic_lite.drivers.redfish.bmc import connection, jobs, resources
+from ironic_lite.drivers.redfish.bmc import connection, jobs, quirks, resources
 
 LOG = logging.getLogger(__name__)
 
@@ -173,6 +173,8 @@ def _registry_file(task: base.Task, paths: list[str], name: str) -> Json | None:
             return file
         if alike is None and family in map(attributes.registry_family, names):
             alike = file
+    if alike is not None:
+        quirks.REGISTRY_VERSION.log(f"Node {task.node.uuid}")
     return alike
 
 

@@ -112,8 +112,8 @@ class RedfishVirtualMediaBoot(interface.RedfishInterface, base.Boot):
             return
         self.clean_up_ramdisk(task)
         maker = resources.text(resources.system(task), "Manufacturer")
-        if modes.wanted(task.node) == "uefi" and quirks.of(maker).installs_own_order:
-            LOG.info("Node %s: its firmware boots the most recent installation", task.node.uuid)
+        if modes.wanted(task.node) == "uefi" and quirks.OWN_BOOT_ORDER.fits(maker):
+            quirks.OWN_BOOT_ORDER.log(f"Node {task.node.uuid}")
             return
         modes.settle(task, "disk", persistent=True)
 

@@ -104,8 +104,7 @@ def set_mode(link: connection.Link, mode: str) -> bool:
         names = ", ".join(offered) or "nothing"
         reason = f"{mode} is not offered by this machine, only {names}"
         raise errors.InvalidParameter(path="boot_mode", reason=reason)
-    whole = _quirks(link, system).whole_boot
-    rest = _rest(_next_boot(link, system)) if whole else {}
+    rest = _rest(_next_boot(link, system)) if _has(quirks.WHOLE_BOOT, link, system) else {}
     try:
         system.set_system_boot_options(**{**rest, "mode": MODES[mode]})
     except sushy.exceptions.HTTPError as error:
@@ -140,11 +139,14 @@ def _choose(link: connection.Link, device: str, *, persistent: bool) -> bool:
         names = ", ".join(offered) or "nothing"
         reason = f"{device} is not offered by this machine, only {names}"
         raise errors.InvalidParameter(path="boot_device", reason=reason)
+    if offered[device] is not TARGETS[device]:
+        quirks.USB_CD.log(f"BMC {link.node.address}")
     try:
         _send(link, system, offered[device], ALWAYS if persistent else ONCE)
     except sushy.exceptions.HTTPError as error:
         if not (persistent and faults.is_refusal(error)):
             raise
+        quirks.DEVICE_FOR_ONE_BOOT.log(f"BMC {link.node.address}")
         _send(link, _system(link), offered[device], ONCE)
         return False
     return True
@@ -178,9 +180,9 @@ def _send(
     enabled: sushy.BootSourceOverrideEnabled,
 ) -> None:
     boot = _next_boot(link, system)
-    rest = _rest(boot) if _quirks(link, system).whole_boot else {}
+    rest = _rest(boot) if _has(quirks.WHOLE_BOOT, link, system) else {}
     same = boot.get("BootSourceOverrideEnabled") == enabled.value
-    if rest or not same or _quirks(link, system).repeats_enabled:
+    if rest or not same or _has(quirks.REPEATED_DURATION, link, system):
         rest["enabled"] = enabled
     system.set_system_boot_options(**{**rest, "target": target})
 
@@ -208,8 +210,14 @@ def _rest(boot: JsonView) -> Json:
     return found
 
 
-def _quirks(link: connection.Link, system: Any) -> quirks.Quirk:
-    return quirks.of(system.manufacturer, link.root_document.get("Vendor"))
+def _has(quirk: quirks.Quirk, link: connection.Link, system: Any) -> bool:
+    """Return whether the machine has a quirk, which is logged then."""
+    fits = quirk.fits(
+        system.manufacturer, resources.text(link.root_document, "Vendor"), model=system.model
+    )
+    if fits:
+        quirk.log(f"BMC {link.node.address}")
+    return fits
 
 
 def _boot(system: Any) -> Json:
@@ -234,7 +242,10 @@ def _next_boot(link: connection.Link, system: Any) -> Json:
         with contextlib.suppress(sushy.exceptions.ResourceNotFoundError):
             waiting = resources.value(link.wire.document(place), "Boot")
             known = waiting.items() if isinstance(waiting, dict) else ()
-            boot.update({name: value for name, value in known if value is not None})
+            news = {name: value for name, value in known if value is not None}
+            if any(boot.get(name, value) != value for name, value in news.items()):
+                quirks.DEFERRED_BOOT.log(f"BMC {link.node.address}")
+            boot.update(news)
     return boot
 
 
@@ -243,5 +254,6 @@ def _system(link: connection.Link) -> Any:
     system = link.system()
     if system.boot is not None and system.boot.allowed_values is None:
         # Sushy looks for a word in this list, and fails without a list.
+        quirks.UNLISTED_DEVICES.log(f"BMC {link.node.address}")
         system.boot.allowed_values = []
     return system

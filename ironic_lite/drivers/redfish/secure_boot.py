@@ -8,7 +8,7 @@ import sushy.exceptions
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import connection, faults, pending_settings, quirks, resources
+from ironic_lite.drivers.redfish.bmc import connection, pending_settings, quirks, resources
 
 KEYS_DEFAULT = "ResetAllKeysToDefault"
 KEYS_DELETE = "DeleteAllKeys"
@@ -85,6 +85,7 @@ def _read(link: connection.Link, path: str) -> tuple[bool, Json | None]:
     except sushy.exceptions.ResourceNotFoundError:
         return False, None
     except sushy.exceptions.AccessError as error:
-        if faults.says(error, quirks.UNLICENSED):
+        if quirks.said(error.body, quirks.UNLICENSED):
+            quirks.UNLICENSED.log(f"BMC {link.node.address}")
             return True, None
         raise

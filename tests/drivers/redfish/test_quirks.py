@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
+
 import pytest
 
 from ironic_lite.drivers.redfish import management
@@ -10,52 +13,78 @@ from tests.drivers.redfish import conftest
 from tests.emulators import bmc
 
 MANAGEMENT = management.RedfishManagement()
-DELL = quirks.of("Dell")
 
 
 @pytest.mark.parametrize(
-    ("names", "maker"),
+    ("names", "vendor"),
     [
-        (["AMI"], "ami"),
-        (["American Megatrends International LLC."], "ami"),
-        (["ASRockRack"], "ami"),
-        (["Dell Inc."], "dell"),
-        (["HPE"], "hpe"),
-        (["Hewlett Packard Enterprise"], "hpe"),
-        (["SUPERMICRO"], "supermicro"),
-        ([None, "Supermicro"], "supermicro"),
-        (["Dell Inc.", "AMI"], "dell"),
+        (["AMI"], "AMI"),
+        (["American Megatrends International LLC."], "AMI"),
+        (["ASRockRack"], "ASRockRack"),
+        (["Dell Inc."], "Dell"),
+        (["HPE"], "HPE"),
+        (["Hewlett Packard Enterprise"], "HPE"),
+        (["SUPERMICRO"], "Supermicro"),
+        ([None, "Supermicro"], "Supermicro"),
+        (["Dell Inc.", "AMI"], "Dell"),
+        (["NVIDIA", "AMI"], "AMI"),
     ],
 )
-def test_a_maker_is_known_by_whole_words_of_any_case(names: list[str | None], maker: str) -> None:
-    assert maker in quirks.of(*names).makers
+def test_a_vendor_is_known_by_whole_words_of_any_case(names: list[str | None], vendor: str) -> None:
+    assert quirks.vendor(*names) == vendor
+    assert quirks.WHOLE_BOOT.fits(*names) is (vendor in {"AMI", "ASRockRack"})
 
 
 @pytest.mark.parametrize("name", [None, "", "Miami Servers", "Dellicious", "Contoso"])
-def test_others_have_no_quirks(name: str | None) -> None:
-    assert quirks.of(name) is quirks.NONE
+def test_other_vendors_have_no_quirks(name: str | None) -> None:
+    assert not [row for row in quirks.TABLE if row.fits(name) and not row.by_answer]
 
 
-def test_no_name_is_of_two_rows() -> None:
-    names = [maker for row in quirks.TABLE for maker in row.makers]
-    assert len(names) == len(set(names))
+def test_rows_are_whole_and_distinct() -> None:
+    rows = [row for row in vars(quirks).values() if isinstance(row, quirks.Quirk)]
+    assert list(quirks.TABLE) == rows
+    assert len({row.name for row in rows}) == len(rows)
+    assert all(row.symptom and row.cure and row.source and row.vendors for row in rows)
+    assert all(row.by_answer or set(row.vendors) <= quirks.VENDORS.keys() for row in rows)
+    words = [word for row in rows for word in row.words]
+    assert len(words) == len(set(words))
 
 
 @pytest.mark.parametrize(
-    ("firmware", "boots"),
+    ("firmware", "fits"),
     [
-        ("6.10.30.00", True),
-        ("7.00.00.171", True),
-        ("5.10.00.00", False),
-        ("2.1", False),
-        ("", True),
+        ("6.10.30.00", False),
+        ("7.00.00.171", False),
+        ("5.10.00.00", True),
+        ("2.1", True),
+        ("60.1", True),
+        ("", False),
     ],
 )
 def test_idracs_of_two_major_versions_start_from_the_virtual_drive(
-    firmware: str, boots: bool
+    firmware: str, fits: bool
 ) -> None:
-    assert quirks.media_boots(DELL, firmware) is boots
-    assert quirks.media_boots(quirks.NONE, firmware)
+    assert quirks.CD_IS_NO_MEDIUM.fits("Dell", firmware=firmware) is fits
+    assert not quirks.CD_IS_NO_MEDIUM.fits("Contoso", firmware=firmware)
+
+
+def test_a_row_may_ask_for_a_model() -> None:
+    row = dataclasses.replace(quirks.WHOLE_BOOT, model="^dgx")
+    assert row.fits("AMI", model="DGXH100")
+    assert not row.fits("AMI", model="R750")
+    assert not row.fits("AMI")
+
+
+def test_a_quirk_is_logged_once_for_each_machine(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), bmc.serve() as machine:
+        machine.tree[machine.system]["Manufacturer"] = "AMI"
+        task = conftest.task_of(machine)
+        for device in ("pxe", "disk", "pxe"):
+            MANAGEMENT.set_boot_device(task, device)
+    assert [line for line in caplog.messages if "quirk" in line] == [
+        f"BMC {machine.url}: quirk whole-boot ({quirks.WHOLE_BOOT.symptom}): "
+        f"{quirks.WHOLE_BOOT.cure}"
+    ]
 
 
 BOOT = {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Continuous"}
@@ -191,7 +220,7 @@ def test_an_ami_that_shows_no_mode_gets_the_one_it_boots_with(
         assert modes == (one if offered else ["bios", "uefi"])
 
 
-@pytest.mark.parametrize("word", quirks.BUSY)
+@pytest.mark.parametrize("word", [word for row in quirks.BUSY for word in row.words])
 def test_a_bmc_that_is_busy_in_its_makers_words_is_asked_again(word: str) -> None:
     with bmc.serve() as machine:
         refusal = {"error": {"@Message.ExtendedInfo": [{"MessageId": f"Oem.1.0.{word}"}]}}

@@ -12,7 +12,7 @@ import http.client
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -102,12 +102,7 @@ def detail(error: redfish_errors.HTTPError, node: info.Info) -> str:
 
 def is_busy(error: redfish_errors.HTTPError) -> bool:
     """Return whether the BMC asks for a later retry."""
-    return says(error, quirks.BUSY)
-
-
-def says(error: redfish_errors.HTTPError, words: Iterable[str]) -> bool:
-    """Return whether the BMC's answer contains one of these words."""
-    return any(word in str(error.body) for word in words)
+    return quirks.said(error.body, *quirks.BUSY) is not None
 
 
 def is_answer_lost(error: Exception) -> bool:
@@ -151,7 +146,9 @@ def _unreachable(node: info.Info, reason: str) -> errors.BmcUnreachable:
 
 def _status(error: redfish_errors.HTTPError, node: info.Info) -> Fault:
     said = detail(error, node)
-    if is_busy(error):
+    busy = quirks.said(error.body, *quirks.BUSY)
+    if busy is not None:
+        busy.log(f"BMC {node.address}")
         return Fault(_not_ready(node, said), Again.BUSY, stale=False)
     if isinstance(error, redfish_errors.MissingXAuthToken):
         reason = "its session service gives no token; set redfish_auth_type to basic"

@@ -25,7 +25,7 @@ import sushy.exceptions
 from ironic_lite.core import bmc_metrics, bounded_http
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import allowed_networks, deadline
-from ironic_lite.drivers.redfish.bmc import ca_files, info
+from ironic_lite.drivers.redfish.bmc import ca_files, info, quirks
 from ironic_lite.drivers.redfish.bmc.responses import NotJson, Response
 
 __all__ = ["LIMIT", "NotJson", "Response", "Wire", "WrongTurn"]
@@ -170,6 +170,7 @@ class Wire:
             return self._asked("GET", path, data, headers)
         except sushy.exceptions.NotAcceptableError:
             # Some HPE machines send message registries only compressed.
+            quirks.PACKED_REGISTRIES.log(f"BMC {self._base}")
             packed = {**(headers or {}), "Accept-Encoding": "gzip"}
             return self._asked("GET", path, data, packed)
 
@@ -219,6 +220,7 @@ class Wire:
                 except sushy.exceptions.HTTPError as error:
                     if error.status_code != HTTPStatus.PRECONDITION_FAILED:
                         raise
+                    quirks.UNUSABLE_ETAG.log(f"BMC {self._base}")
         return self._asked("PATCH", path, data, given)
 
     # -- the wire -------------------------------------------------------------------------

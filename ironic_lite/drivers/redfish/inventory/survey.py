@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ironic_lite import errors
 from ironic_lite.core.json_types import Json
 from ironic_lite.drivers import base
-from ironic_lite.drivers.redfish.bmc import connection, resources
+from ironic_lite.drivers.redfish.bmc import connection, quirks, resources
 from ironic_lite.drivers.redfish.inventory import parts
 
 MOST = 2000
@@ -51,13 +51,17 @@ class Survey:
 
         :raises errors.HardwareError: the BMC stopped answering, or its lists have no end.
         """
+        processors = self._members("Processors", self.system)
         inventory: Json = {
-            "cpu": parts.cpu(self.system, self._members("Processors", self.system)),
+            "cpu": parts.cpu(self.system, processors),
             "memory": self._memory(),
             "system_vendor": parts.maker(self.system),
             "boot": parts.boot(self.system),
             "interfaces": self._interfaces(),
         }
+        told = any(resources.text(one, "InstructionSet") for one in processors)
+        if "architecture" in inventory["cpu"] and not told:
+            quirks.NO_INSTRUCTION_SET.log(f"Node {self.task.node.uuid}")
         local_gb = self._disks(inventory)
         inventory["pci_devices"] = [found for found in map(parts.pci, self._pci()) if found]
         inventory |= self._addresses()
@@ -81,7 +85,9 @@ class Survey:
         each = (self._members("NetworkDeviceFunctions", one) for one in self._adapters)
         found = parts.functions(function for some in each for function in some)
         # Some BMCs report all cards as disabled while the machine is off.
-        return found or parts.interfaces(cards, disabled=True)
+        if not found and (found := parts.interfaces(cards, disabled=True)):
+            quirks.CARDS_OFF.log(f"Node {self.task.node.uuid}")
+        return found
 
     def _disks(self, inventory: Json) -> int | None:
         """Read disks into the inventory; return the size of the one for an image."""

@@ -298,18 +298,23 @@ def _drives(task: base.Task, method: str) -> list[Drive]:
                 found[place] = Drive(place, document)
     if not found:
         raise resources.lacking(task, method, "it has no VirtualMedia")
+    for drive in found.values():
+        if drive.devices and not drive.types:
+            quirks.UNTYPED_DRIVE.log(f"Node {task.node.uuid}")
+        if drive.document.get("Inserted") is True and not drive.full:
+            quirks.EMPTY_BUT_INSERTED.log(f"Node {task.node.uuid}")
     return list(found.values())
 
 
 def _warn(task: base.Task, device: str) -> None:
     """Warn that a machine will not boot from its virtual CD, because attaching succeeds anyway."""
     system = resources.system(task)
-    quirk = quirks.of(resources.text(system, "Manufacturer"))
-    if device != "cdrom" or quirk.media_boots is None:
+    quirk, maker = quirks.CD_IS_NO_MEDIUM, resources.text(system, "Manufacturer")
+    if device != "cdrom" or quirks.vendor(maker) not in quirk.vendors:
         return
     for manager in resources.managers(task, system):
         version = resources.text(manager, "FirmwareVersion")
-        if not quirks.media_boots(quirk, version):
+        if quirk.fits(maker, firmware=version or ""):
             LOG.warning(
                 "Node %s: with firmware %s of its BMC, the boot device cdrom is not the virtual "
                 "drive.",

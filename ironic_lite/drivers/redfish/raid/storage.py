@@ -303,4 +303,4 @@ def _spare(drive: Json) -> str:
 
 
 def _is_foreign(drive: Json) -> bool:
-    return any(resources.value(drive, *place) == word for place, word in quirks.FOREIGN)
+    return resources.value(drive, *quirks.FOREIGN_DISK.place) in quirks.FOREIGN_DISK.words

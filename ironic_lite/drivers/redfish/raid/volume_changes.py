@@ -187,7 +187,7 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
     if unsure and _was_sent(link, work, order):
         return
     try:
-        response = _ask(link, order, quirks.of(work.make))
+        response = _ask(link, order, work.make)
     except sushy.exceptions.ResourceNotFoundError:
         if order.do == CREATE or not _is_there(link, work, order):
             raise
@@ -206,7 +206,7 @@ def _send(link: connection.Link, work: Work, order: Order, *, unsure: bool) -> N
     order.state = SENT if accepted or order.when == ON_RESET else DONE
 
 
-def _ask(link: connection.Link, order: Order, quirk: quirks.Quirk) -> transport.Response:
+def _ask(link: connection.Link, order: Order, make: str) -> transport.Response:
     body = dict(order.body)
     if order.when is not None:
         body[storage.APPLY] = order.when
@@ -217,9 +217,10 @@ def _ask(link: connection.Link, order: Order, quirk: quirks.Quirk) -> transport.
     try:
         response = link.wire.delete(order.path, data=body or None)
     except sushy.exceptions.ServerSideError as error:
-        word = quirk.delete_without_time
-        if word is None or not body or word not in str(error.body):
+        quirk = quirks.DELETED_WITHOUT_TIME
+        if not body or not quirk.fits(make) or not quirks.said(error.body, quirk):
             raise
+        quirk.log(f"BMC {link.node.address}")
         order.when = None
         response = link.wire.delete(order.path)
     return response
