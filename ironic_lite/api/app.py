@@ -19,11 +19,10 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.api import controllers, middleware
 from ironic_lite.api.auth import identify
-from ironic_lite.api.failover import Client
 from ironic_lite.api.health import probes
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.routing import ConductorRouter
-from ironic_lite.api.service import Service
+from ironic_lite.api.service import Client, Service
 from ironic_lite.api.traffic import limits
 from ironic_lite.api.wire import render, request, routes
 from ironic_lite.core.json_types import Json, JsonView
@@ -158,9 +157,14 @@ def routed(
     """
     told = told or listening(database, conf)
     places = limits.ConcurrencyLimits(conf)
-    asked = limits.Client(client, places)
     service = Service(
-        database, asked, ConductorRouter(database, conf), conf, told, LockWaiters(conf)
+        database,
+        client,
+        places.limit_question,
+        ConductorRouter(database, conf),
+        conf,
+        told,
+        LockWaiters(conf),
     )
     rows = (row for each in controllers.ALL for row in each(service).rows())
     return Application(routes.Table(rows), service, places)

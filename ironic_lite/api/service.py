@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import typing
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from oslo_config import cfg
 
-from ironic_lite.api.failover import Client, FailoverConductor
+from ironic_lite.api.failover import Failover
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.rpc import interface
 from ironic_lite.rpc.notifier import Notifier
+from ironic_lite.rpc.stub import Call, Interceptor, connect
+
+
+class Client(Protocol):
+    """The API's end of RPC: `rpc.client.Client`, or a stand-in of a test."""
+
+    def send(self, call: Call) -> Any:
+        """Carry out a call."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """The shared objects of all requests in a process."""
+    """The shared objects of all requests in a process.
+
+    ``limit`` is the interceptor that holds a slot for a call of a conductor.
+    """
 
     database: Database
     client: Client
+    limit: Interceptor
     fleet: ConductorRouter
     conf: cfg.ConfigOpts
     notifier: Notifier
@@ -39,4 +51,8 @@ class Service:
 
     def reach(self, choose: Callable[[], str]) -> interface.Conductor:
         """Return the conductor ``choose`` names; on failover, ``choose`` names the next."""
-        return typing.cast(interface.Conductor, FailoverConductor(self.client, self.fleet, choose))
+        return connect(self.client.send, Failover(self.fleet, choose), self.limit)
+
+    def conductor(self, host: str, *, timeout: float) -> interface.Conductor:
+        """Return the conductor ``host``, without failover."""
+        return connect(self.client.send, self.limit, host=host, timeout=timeout)

@@ -46,7 +46,7 @@ from ironic_lite.core import clock, config
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors, nodes, traits
 from ironic_lite.drivers.registry import Registry, Settings
-from ironic_lite.rpc import notifier
+from ironic_lite.rpc import interface, notifier, stub
 from ironic_lite.rpc.server import Server, answer_seconds
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 
-class Endpoints(Provision, Machine, Management, Network, Vendor, Agent, Allocation):
+class Endpoints(
+    Provision, Machine, Management, Network, Vendor, Agent, Allocation, interface.Conductor
+):
     """All methods of ``rpc.interface.Conductor`` in one object."""
 
     def __init__(self, tasks: Tasks) -> None:
@@ -117,8 +119,9 @@ class Service:
         return self._server.in_hand if self._server else 0
 
     def _serve(self, transport: Any) -> Server:
-        waited = WithDeadline(self.endpoints, answer_seconds(transport) * _WAITED)
-        return Server(transport, self.runtime.host, waited)
+        limit = WithDeadline(answer_seconds(transport) * _WAITED)
+        served = stub.connect(stub.to(self.endpoints), limit)
+        return Server(transport, self.runtime.host, served)
 
     def _plan(self) -> list[Sweep]:
         """Return the periodic sweeps: name, interval in seconds, function."""

@@ -8,11 +8,8 @@
 
 from __future__ import annotations
 
-import functools
 import logging
-import typing
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import oslo_messaging
@@ -21,7 +18,7 @@ from ironic_lite import errors
 from ironic_lite.core import clock, config, metrics
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
-from ironic_lite.rpc import encoding, failures, interface, opening, pins
+from ironic_lite.rpc import encoding, failures, interface, opening, pins, stub
 from ironic_lite.rpc import transport as transports
 from ironic_lite.rpc.deadlines import deadlines, send_limit
 from ironic_lite.rpc.local import options, transport_errors
@@ -92,12 +89,19 @@ class Client:
         self._pin = pins.pinned(config.CONF)
 
     def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
-        """Return a stand-in for the conductor ``host``, for any living one if None.
+        """Return the conductor ``host``, or any living one if None.
 
-        Its methods are those of the contract, take their arguments by name, and raise the errors of
-        `call`. Those in ``interface.CASTS`` are cast: they return None once the message is sent.
+        Its methods take their arguments by name, and raise the errors of `call`.
         """
-        return typing.cast(interface.Conductor, _StandIn(self, host, timeout))
+        return stub.connect(self.send, host=host, timeout=timeout)
+
+    def send(self, call: stub.Call) -> Any:
+        """Carry out a call; those in ``interface.CASTS`` return None once the message is sent."""
+        method, context, args, host, timeout = call
+        if method in interface.CASTS:
+            self._tell(self._rpc.prepare(server=host), host, method, context, args)
+            return None
+        return self._ask(method, host, timeout, context, **args)
 
     def call(
         self,
@@ -223,25 +227,6 @@ class Client:
                     sent, self._broker_limit, option=_BROKER_OPTION
                 )
         return size
-
-
-class _StandIn:
-    """A stand-in for a conductor; each attribute calls the method of that name."""
-
-    __slots__ = ("_client", "_host", "_timeout")
-
-    def __init__(self, client: Client, host: str | None, timeout: float | None) -> None:
-        self._client = client
-        self._host = host
-        self._timeout = timeout
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name in interface.CASTS:
-            return functools.partial(self._cast, name)
-        return functools.partial(self._client._ask, name, self._host, self._timeout)
-
-    def _cast(self, name: str, context: Context, /, **args: Any) -> None:
-        self._client.cast(context, name, host=self._host, **args)
 
 
 def _translated(why: Exception, host: str | None, method: str) -> Exception:

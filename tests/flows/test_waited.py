@@ -13,7 +13,7 @@ from ironic_lite.conductor import service
 from ironic_lite.conductor.endpoints.with_deadline import WithDeadline
 from ironic_lite.drivers import deadline
 from ironic_lite.drivers.fake import management
-from ironic_lite.rpc import server, transport
+from ironic_lite.rpc import server, stub, transport
 from tests.support.conductor_fixture import ConductorFixture
 
 
@@ -35,7 +35,7 @@ def test_a_driver_has_less_time_than_its_caller_and_a_worker_has_all(
     rig: ConductorFixture, left: list[float]
 ) -> None:
     node = rig.node("active")
-    endpoints = WithDeadline(rig.endpoints, 50.0)
+    endpoints = stub.connect(stub.to(rig.endpoints), WithDeadline(50.0))
     endpoints.get_boot_device(rig.who, node_uuid=node)
     assert 0 < left.pop() <= 50
     endpoints.change_node_boot_mode(rig.who, node_uuid=node, mode="uefi")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import typing
-from collections.abc import Callable
 from typing import Any
 
 from ironic_lite.core.context import Context
 from ironic_lite.domain import fields
-from ironic_lite.rpc import interface
+from ironic_lite.rpc import stub
 
 
 class Recorder:
@@ -26,30 +24,16 @@ class Recorder:
         self.contexts: list[Context] = []
         self.answers: dict[str, Any] = {"check_node": _chosen}
 
-    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
-        """Return the stand-in; the host is written down with the call."""
-        return typing.cast(interface.Conductor, _Conductor(self, host))
-
-
-class _Conductor:
-    def __init__(self, recorder: Recorder, host: str | None) -> None:
-        self._recorder = recorder
-        self._host = host
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        contract = inspect.signature(getattr(interface.Conductor, name))
-
-        def call(context: Context, **arguments: Any) -> Any:
-            contract.bind(self, context, **arguments)
-            self._recorder.calls.append((name, arguments))
-            self._recorder.hosts.append(self._host)
-            self._recorder.contexts.append(context)
-            answer = self._recorder.answers.get(name)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer(**arguments) if callable(answer) else answer
-
-        return call
+    def send(self, call: stub.Call) -> Any:
+        """Write a call down, and give the answer of the test."""
+        inspect.signature(stub.METHODS[call.method]).bind(self, call.context, **call.args)
+        self.calls.append((call.method, call.args))
+        self.hosts.append(call.host)
+        self.contexts.append(call.context)
+        answer = self.answers.get(call.method)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(**call.args) if callable(answer) else answer
 
 
 def _chosen(driver: str, interfaces: dict[str, str | None], driver_info: Any) -> dict[str, str]:

@@ -6,13 +6,12 @@ So all SQL statements of an operation can be counted, whichever side sends them.
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Callable
 from typing import Any
 
 from ironic_lite.api import app
 from ironic_lite.db.engine.session import Database
-from ironic_lite.rpc import interface
+from ironic_lite.rpc import stub
 from tests.support import conductor_fixture
 from tests.support.statements import Statements, count_statements
 from tests.support.wsgi_client import Client, Response
@@ -26,9 +25,9 @@ class _Wire:
 
     rig: conductor_fixture.ConductorFixture
 
-    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
-        """Return the conductor itself."""
-        return typing.cast(interface.Conductor, self.rig.endpoints)
+    def send(self, call: stub.Call) -> Any:
+        """Call the conductor itself."""
+        return stub.to(self.rig.endpoints)(call)
 
 
 class Whole:

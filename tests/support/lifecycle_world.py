@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import typing
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
@@ -19,7 +18,7 @@ from ironic_lite.db.queries import nodes
 from ironic_lite.db.tables import models
 from ironic_lite.domain.steps import WAIT
 from ironic_lite.drivers.registry import Registry
-from ironic_lite.rpc import interface
+from ironic_lite.rpc import stub
 from tests.support import conductor_fixture, crashes
 from tests.support.conductor_fixture import ConductorFixture, wait_for
 from tests.support.wsgi_client import Client, Response
@@ -46,9 +45,9 @@ class World:
         self.begin(self.host)
         self.api = Client(app.build(database, self, self.rig.service.runtime.conf))
 
-    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
-        """Stand for ``rpc.client.Client``: return the living conductor."""
-        return typing.cast(interface.Conductor, self.rig.endpoints)
+    def send(self, call: stub.Call) -> Any:
+        """Stand for ``rpc.client.Client``: call the living conductor."""
+        return stub.to(self.rig.endpoints)(call)
 
     # -- conductors --------------------------------------------------------------------------
 

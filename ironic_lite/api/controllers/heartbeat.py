@@ -139,9 +139,9 @@ class Heartbeat(rate_limit.Unauthenticated):
         if not isinstance(given, str) or not isinstance(known, str) or not _same(given, known):
             raise errors.InvalidParameter(path="agent_token", reason=interface.WRONG_TOKEN)
 
-    def _hand_on(self, request: Request, ident: str, **given: str | None) -> None:
+    def _hand_on(self, request: Request, ident: str, **given: Any) -> None:
         row = self._route(request, ident)
-        conductor: Any = self.service.conductor_of(row)
+        conductor = self.service.conductor_of(row)
         try:
             conductor.heartbeat(request.who, node_uuid=row["uuid"], **given)
         except errors.Error:

@@ -123,7 +123,7 @@ def _call(service: Service, living: tuple[ring.Member, ...]) -> None:
     """Call any living conductor, without use of the database or a machine."""
     one = random.choice(living)
     who, driver = context.internal("readiness"), min(one.drivers, default="none")
-    conductor = service.client.conductor(one.host, timeout=LIMIT)
+    conductor = service.conductor(one.host, timeout=LIMIT)
     try:
         conductor.get_driver_properties(who, driver=driver)
     except errors.Unavailable:

@@ -16,7 +16,7 @@ from typing import Any
 from oslo_config import cfg
 
 from ironic_lite import errors
-from ironic_lite.rpc import interface
+from ironic_lite.rpc.stub import Call, Send
 
 READS = "reads"
 CHANGES = "changes"
@@ -86,38 +86,7 @@ class ConcurrencyLimits:
         with self.enter(QUESTIONS):
             yield
 
-
-class Client:
-    """Calls conductors for requests, within the concurrency limit.
-
-    :param inner: `rpc.client.Client`, or a stand-in of a test.
-    """
-
-    def __init__(self, inner: Any, rooms: ConcurrencyLimits) -> None:
-        self._inner = inner
-        self._rooms = rooms
-
-    def conductor(self, host: str | None, *, timeout: float | None = None) -> interface.Conductor:
-        """Return the conductor ``host``, or any living conductor if None."""
-        more = {} if timeout is None else {"timeout": timeout}
-        found: Any = _LimitedConductor(self._inner.conductor(host, **more), self._rooms)
-        return found  # type: ignore[no-any-return]  # it has the methods of the contract
-
-
-class _LimitedConductor:
-    """A conductor whose methods run with a slot held."""
-
-    __slots__ = ("_inner", "_rooms")
-
-    def __init__(self, inner: Any, rooms: ConcurrencyLimits) -> None:
-        self._inner = inner
-        self._rooms = rooms
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with self._rooms.asking():
-                return method(*args, **kwargs)
-
-        return call
+    def limit_question(self, call: Call, send: Send) -> Any:
+        """Hold a slot as `asking` during a call; an interceptor of conductor calls."""
+        with self.asking():
+            return send(call)

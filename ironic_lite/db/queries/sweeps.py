@@ -17,7 +17,7 @@ _WHOLE = models.columns(models.nodes)
 
 
 class Place(TypedDict):
-    """What decides which conductor owns a node."""
+    """The columns by which a node has its conductor, and its state."""
 
     uuid: str
     driver: str
