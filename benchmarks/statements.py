@@ -11,7 +11,7 @@ import sys  # noqa: E402
 
 from benchmarks import stage  # noqa: E402
 from benchmarks.figures import Figure, report  # noqa: E402
-from tests.support.in_process import Whole  # noqa: E402
+from tests.support.in_process import InProcess  # noqa: E402
 
 NODES = 20
 
@@ -21,7 +21,7 @@ def main() -> int:
     with stage.folder() as folder:
         opened = stage.database(folder)
         uuids = stage.fill(opened, NODES)
-        whole = Whole(opened)
+        whole = InProcess(opened)
         logging.disable()
         node = f"/v1/nodes/{uuids[0]}"
         patch = [{"op": "replace", "path": "/extra/rack", "value": "r99"}]

@@ -102,7 +102,7 @@ def script(page: pathlib.Path, folder: pathlib.Path, port: int) -> tuple[str, di
 def warm_client() -> Iterator[pathlib.Path]:
     """Give a folder whose ``baremetal`` starts at once; tests/spec start its script, too."""
     with service.short_folder() as folder:
-        door = prefork.Door(folder, service.SCRIPTS / "baremetal", service.environment())
+        door = prefork.ShellProxy(folder, service.SCRIPTS / "baremetal", service.environment())
         try:
             yield folder
         finally:

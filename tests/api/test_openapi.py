@@ -31,7 +31,7 @@ from ironic_lite.api.wire import expose
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import fields
 from tests.support import table_rows
-from tests.support.in_process import Whole
+from tests.support.in_process import InProcess
 from tests.support.wsgi_client import Client
 
 Json = dict[str, Any]
@@ -182,7 +182,7 @@ class Machines:
     """A service with something of each kind, and what may stand for it in paths."""
 
     def __init__(self, database: Database) -> None:
-        self.whole = Whole(database)
+        self.whole = InProcess(database)
         states = ("manageable", "available", "active", "enroll", "clean failed")
         make = self.whole.rig.node
         nodes = [make(name=f"n{n}", provision_state=s, **FAKE) for n, s in enumerate(states)]

@@ -12,7 +12,7 @@ import pytest
 
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import fields
-from tests.support.in_process import Whole
+from tests.support.in_process import InProcess
 
 FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {
     "network_interface": "noop",
@@ -21,27 +21,29 @@ FAKE = {f"{kind}_interface": "fake" for kind in fields.INTERFACE_KINDS} | {
 
 
 @pytest.fixture
-def whole(sqlite_database: Database) -> Iterator[Whole]:
+def whole(sqlite_database: Database) -> Iterator[InProcess]:
     """API and conductor, with a conductor registered and known."""
-    service = Whole(sqlite_database)
+    service = InProcess(sqlite_database)
     yield service
     service.close()
 
 
 @pytest.fixture
-def node(whole: Whole) -> str:
+def node(whole: InProcess) -> str:
     """The UUID of a manageable node."""
     return whole.rig.node(**FAKE)
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.36", "latest"])
-def test_a_node_is_read_by_one_statement(whole: Whole, node: str, version: str) -> None:
+def test_a_node_is_read_by_one_statement(whole: InProcess, node: str, version: str) -> None:
     sent = whole.sent(lambda api: api.at(version).get(f"/v1/nodes/{node}"))
     assert len(sent) == 1, sent
 
 
 @pytest.mark.parametrize("path", ["/states", "/traits", "/ports", "?fields=name,conductor,traits"])
-def test_what_belongs_to_a_node_is_read_by_two_at_most(whole: Whole, node: str, path: str) -> None:
+def test_what_belongs_to_a_node_is_read_by_two_at_most(
+    whole: InProcess, node: str, path: str
+) -> None:
     sent = whole.sent(lambda api: api.get(f"/v1/nodes/{node}{path}"))
     assert len(sent) <= 2, sent
 
@@ -62,7 +64,7 @@ def test_what_belongs_to_a_node_is_read_by_two_at_most(whole: Whole, node: str, 
     ],
 )
 def test_a_page_is_read_by_one_statement_however_many_rows_it_has(
-    whole: Whole, path: str, budget: int
+    whole: InProcess, path: str, budget: int
 ) -> None:
     for number in range(7):
         whole.rig.node(**FAKE)
@@ -72,7 +74,7 @@ def test_a_page_is_read_by_one_statement_however_many_rows_it_has(
     assert len(sent) <= budget, sent
 
 
-def test_a_page_after_a_marker_is_read_by_one_statement(whole: Whole) -> None:
+def test_a_page_after_a_marker_is_read_by_one_statement(whole: InProcess) -> None:
     first, *_ = (whole.rig.node(**FAKE) for _ in range(5))
     sent = whole.sent(lambda api: api.get(f"/v1/nodes?marker={first}"))
     assert len(sent) == 1, sent
@@ -88,41 +90,41 @@ def test_a_page_after_a_marker_is_read_by_one_statement(whole: Whole) -> None:
     ],
     ids=lambda patch: str(patch["path"]),
 )
-def test_a_node_is_patched_by_three(whole: Whole, node: str, patch: dict[str, object]) -> None:
+def test_a_node_is_patched_by_three(whole: InProcess, node: str, patch: dict[str, object]) -> None:
     sent = whole.sent(lambda api: api.patch(f"/v1/nodes/{node}", [patch]))
     assert len(sent) <= 3, sent
 
 
-def test_a_node_is_enrolled_by_two(whole: Whole) -> None:
+def test_a_node_is_enrolled_by_two(whole: InProcess) -> None:
     body = {"driver": "fake-hardware", "uuid": str(uuid.uuid4())}
     sent = whole.sent(lambda api: api.post("/v1/nodes", body), 201)
     assert len(sent) <= 2, sent
 
 
-def test_a_port_is_created_by_three(whole: Whole, node: str) -> None:
+def test_a_port_is_created_by_three(whole: InProcess, node: str) -> None:
     body = {"node_uuid": node, "address": "52:54:00:00:00:01"}
     sent = whole.sent(lambda api: api.post("/v1/ports", body), 201)
     assert len(sent) <= 3, sent
 
 
-def test_a_refused_verb_costs_one_read(whole: Whole, node: str) -> None:
+def test_a_refused_verb_costs_one_read(whole: InProcess, node: str) -> None:
     path = f"/v1/nodes/{node}/states/provision"
     sent = whole.sent(lambda api: api.put(path, {"target": "rebuild"}), 400)
     assert len(sent) == 1, sent
 
 
-def test_power_is_changed_by_nine(whole: Whole, node: str) -> None:
+def test_power_is_changed_by_nine(whole: InProcess, node: str) -> None:
     path = f"/v1/nodes/{node}/states/power"
     sent = whole.sent(lambda api: api.put(path, {"target": "power off"}), 202)
     assert len(sent) <= 9, sent  # one of them asks whether this request has been carried out before
 
 
-def test_a_whole_manual_clean_with_one_step_takes_sixteen(whole: Whole, node: str) -> None:
+def test_a_whole_manual_clean_with_one_step_takes_sixteen(whole: InProcess, node: str) -> None:
     sent = whole.cleaned(node, 1)
     assert len(sent) <= 16, sent
 
 
-def test_each_further_clean_step_takes_three(whole: Whole, node: str) -> None:
+def test_each_further_clean_step_takes_three(whole: InProcess, node: str) -> None:
     whole.cleaned(node, 1)
     few, many = len(whole.cleaned(node, 2)), len(whole.cleaned(node, 10))
     assert many - few <= 8 * 3

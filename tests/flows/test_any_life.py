@@ -22,8 +22,8 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.domain import states, verbs
 from ironic_lite.domain.states import Kind, State
 from tests.support import node_model
-from tests.support.invariants import Truths
-from tests.support.lifecycle_world import World
+from tests.support.invariants import Invariants
+from tests.support.lifecycle_world import LifecycleWorld
 from tests.support.node_model import Model, Told
 
 pytestmark = pytest.mark.filterwarnings(
@@ -76,10 +76,10 @@ _WITH_STEPS = ("clean", "service", "active", "rebuild", "provide")
 _STOPPING = ("clean", "service")
 
 
-class AnyLife(Truths):
+class AnyLife(Invariants):
     """One node, and whatever may happen to it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LifecycleWorld) -> None:
         super().__init__(world)
         self.doomed: bool | None = None  # dies soon: and is followed elsewhere
         self.troubled = False
@@ -305,7 +305,7 @@ _SETTINGS = hypothesis.settings(
 
 
 def test_any_life_follows_the_tables(sqlite_database: Database) -> None:
-    world = World(sqlite_database)
+    world = LifecycleWorld(sqlite_database)
     try:
         run_state_machine_as_test(cast(Any, lambda: AnyLife(world)), settings=_SETTINGS)
     finally:

@@ -12,18 +12,18 @@ from ironic_lite.db.engine.session import Database
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
 from tests.support.conductor_fixture import ConductorFixture, drivers
-from tests.support.in_process import Whole
+from tests.support.in_process import InProcess
 
 INSTANCE = "0d9e8c4f-70a5-4f2b-9d46-9b1c3f1f7a55"
 
 
 @pytest.fixture
-def start(sqlite_database: Database) -> Iterator[Callable[..., Whole]]:
+def start(sqlite_database: Database) -> Iterator[Callable[..., InProcess]]:
     """A function that starts a service with options, as ``group__option``."""
-    started: list[Whole] = []
+    started: list[InProcess] = []
 
-    def make(**options: Any) -> Whole:
-        started.append(Whole(sqlite_database, **options))
+    def make(**options: Any) -> InProcess:
+        started.append(InProcess(sqlite_database, **options))
         return started[-1]
 
     yield make
@@ -31,7 +31,7 @@ def start(sqlite_database: Database) -> Iterator[Callable[..., Whole]]:
         one.close()
 
 
-def deployed(whole: Whole, *, lessee: str | None = None) -> str:
+def deployed(whole: InProcess, *, lessee: str | None = None) -> str:
     """Deploy a node for the project p-nova, and return its UUID."""
     about = {"instance_info": {"project_id": "p-nova"}, "lessee": lessee}
     node = whole.rig.node("available", instance_uuid=INSTANCE, **about)
@@ -39,23 +39,23 @@ def deployed(whole: Whole, *, lessee: str | None = None) -> str:
     return node
 
 
-def ask(whole: Whole, node: str, target: str) -> None:
+def ask(whole: InProcess, node: str, target: str) -> None:
     place = f"/v1/nodes/{node}/states/provision"
     assert whole.api.put(place, {"target": target}).status == 202
     whole.rig.settled(node)
 
 
-def lessee(whole: Whole, node: str) -> tuple[str | None, bool]:
+def lessee(whole: InProcess, node: str) -> tuple[str | None, bool]:
     shown = whole.api.get(f"/v1/nodes/{node}").json
     return shown["lessee"], shown["driver_internal_info"].get("automatic_lessee", False)
 
 
-def found(whole: Whole, project: str) -> list[str]:
+def found(whole: InProcess, project: str) -> list[str]:
     listed = whole.api.get(f"/v1/nodes?lessee={project}").json["nodes"]
     return [node["uuid"] for node in listed]
 
 
-def test_instance_lends_its_node_to_its_project(start: Callable[..., Whole]) -> None:
+def test_instance_lends_its_node_to_its_project(start: Callable[..., InProcess]) -> None:
     whole = start()
     node = deployed(whole)
     assert (lessee(whole, node), found(whole, "p-nova")) == (("p-nova", True), [node])
@@ -65,7 +65,7 @@ def test_instance_lends_its_node_to_its_project(start: Callable[..., Whole]) -> 
     assert (lessee(whole, node), found(whole, "p-nova")) == ((None, False), [])
 
 
-def test_node_with_a_lessee_keeps_it(start: Callable[..., Whole]) -> None:
+def test_node_with_a_lessee_keeps_it(start: Callable[..., InProcess]) -> None:
     whole = start()
     node = deployed(whole, lessee="p-other")
     assert lessee(whole, node) == ("p-other", False)

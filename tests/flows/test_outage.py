@@ -37,7 +37,7 @@ class Stage:
         self._database = database
         self.calls: list[str] = []
 
-    def play(self, case: Case, sickness: db_faults.Sickness) -> tuple[ConductorFixture, str]:
+    def play(self, case: Case, sickness: db_faults.DatabaseFault) -> tuple[ConductorFixture, str]:
         """Begin a case with a conductor that meets this sickness."""
         self.calls = calls = []
 
@@ -52,7 +52,7 @@ class Stage:
         rig.ask(case.method, node, **case.args)
         return rig, node
 
-    def story(self, case: Case, sickness: db_faults.Sickness) -> list[Any]:
+    def story(self, case: Case, sickness: db_faults.DatabaseFault) -> list[Any]:
         """Play a case to its end; return all that must not depend on the sickness."""
         rig, node = self.play(case, sickness)
         row = rests(rig, node)
@@ -78,9 +78,9 @@ def stage(build: Callable[..., ConductorFixture], sqlite_database: Database) -> 
 def test_no_flow_changes_when_the_database_is_away(
     stage: Stage, name: str, what: str, times: int
 ) -> None:
-    healthy = stage.story(CASES[name], db_faults.Sickness("write", 1, 0))
+    healthy = stage.story(CASES[name], db_faults.DatabaseFault("write", 1, 0))
     for n in itertools.count(1):
-        sickness = db_faults.Sickness(what, n, times)
+        sickness = db_faults.DatabaseFault(what, n, times)
         assert stage.story(CASES[name], sickness) == healthy
         if not sickness.begun.is_set():
             break
@@ -89,9 +89,9 @@ def test_no_flow_changes_when_the_database_is_away(
 
 @pytest.mark.parametrize("name", ["deploy", "delete"])
 def test_what_a_worker_reads_is_waited_for(stage: Stage, name: str) -> None:
-    healthy = stage.story(CASES[name], db_faults.Sickness("read", 1, 0))
+    healthy = stage.story(CASES[name], db_faults.DatabaseFault("read", 1, 0))
     for n in itertools.count(1):
-        sickness = db_faults.Sickness("read", n, 3)
+        sickness = db_faults.DatabaseFault("read", n, 3)
         assert stage.story(CASES[name], sickness) == healthy
         if not sickness.begun.is_set():
             break
@@ -102,7 +102,7 @@ def test_who_lost_the_node_meanwhile_stops_without_a_word(
     stage: Stage, build: Callable[..., ConductorFixture], sqlite_database: Database, what: str
 ) -> None:
     for n in itertools.count(1):
-        sickness = db_faults.Sickness(what, n, None)
+        sickness = db_faults.DatabaseFault(what, n, None)
         rig, node = stage.play(CASES["manual clean"], sickness)
         wait_for(lambda: sickness.begun.is_set() or at_rest(rig, node))  # noqa: B023
         if not sickness.begun.is_set():
@@ -126,7 +126,7 @@ def test_who_lost_the_node_meanwhile_stops_without_a_word(
 
 
 def test_a_stop_waits_for_no_database(stage: Stage) -> None:
-    sickness = db_faults.Sickness("write", 2, None)
+    sickness = db_faults.DatabaseFault("write", 2, None)
     rig, node = stage.play(CASES["manual clean"], sickness)
     assert sickness.begun.wait(10)
     rig.service.runtime.stopping.set()

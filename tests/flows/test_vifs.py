@@ -10,7 +10,7 @@ import pytest
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import events, nodes
 from ironic_lite.db.tables import models
-from tests.support.in_process import Whole
+from tests.support.in_process import InProcess
 from tests.support.statements import count_statements
 from tests.support.wsgi_client import Response
 
@@ -20,8 +20,8 @@ Json = dict[str, Any]
 
 
 @pytest.fixture
-def whole(sqlite_database: Database) -> Iterator[Whole]:
-    service = Whole(sqlite_database)
+def whole(sqlite_database: Database) -> Iterator[InProcess]:
+    service = InProcess(sqlite_database)
     yield service
     service.close()
 
@@ -29,7 +29,7 @@ def whole(sqlite_database: Database) -> Iterator[Whole]:
 class Machine:
     """A node by its API."""
 
-    def __init__(self, whole: Whole, **values: Any) -> None:
+    def __init__(self, whole: InProcess, **values: Any) -> None:
         self.whole = whole
         interfaces = {"network_interface": "noop", "storage_interface": "noop"}
         fakes = ("power", "management", "deploy", "boot", "rescue", "inspect", "console")
@@ -56,7 +56,7 @@ class Machine:
 
 
 @pytest.fixture
-def machine(whole: Whole) -> Machine:
+def machine(whole: InProcess) -> Machine:
     return Machine(whole)
 
 
@@ -180,7 +180,7 @@ def test_history_and_listeners_are_told(machine: Machine) -> None:
     assert kinds[1][1] == {"order": "attach_vif", "vif": "one"}
 
 
-def test_an_instance_takes_its_vifs_with_it(whole: Whole) -> None:
+def test_an_instance_takes_its_vifs_with_it(whole: InProcess) -> None:
     machine = Machine(whole, provision_state="active", instance_uuid=ID)
     port = machine.port(1)
     assert machine.attach("one").status == 204

@@ -9,7 +9,7 @@ from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
 from tests.support.conductor_fixture import listed, wait_for
 from tests.support.operator import Json, Operator
-from tests.support.recording_drivers import Witness
+from tests.support.recording_drivers import RecordingDrivers
 
 HOUR: Json = {
     "fake_step_seconds": 3600,
@@ -122,7 +122,7 @@ def rested(operator: Operator, node: str) -> bool:
 def test_the_service_itself_takes_every_transition_but_those_nobody_needs(
     serve: Callable[..., Operator],
 ) -> None:
-    witness = Witness()
+    witness = RecordingDrivers()
     operator = serve(registry=witness.registry)
     travelled = [ride(operator, start, acts) for start, acts in JOURNEYS]
     events = [event for node in travelled for event in operator.rig.events(node, "provision")]

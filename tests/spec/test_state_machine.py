@@ -13,7 +13,7 @@ from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
 from tests.support.conductor_fixture import listed, wait_for
 from tests.support.operator import Json, Operator
-from tests.support.recording_drivers import Witness
+from tests.support.recording_drivers import RecordingDrivers
 
 HOUR: Json = {"fake_step_seconds": 3600, "fake_async_steps": ["*"]}
 ERASE = listed("deploy.erase_devices")
@@ -72,7 +72,7 @@ def test_s5_04_nothing_leads_a_node_on_by_itself(operator: Operator) -> None:
 
 
 def test_s5_05_manage_verifies_by_asking_the_power_driver(serve: Serve) -> None:
-    witness = Witness()
+    witness = RecordingDrivers()
     operator = serve(registry=witness.registry)
     node = operator.enroll("enroll", fake_fail_power="wrong password")
     assert way(operator, node, "manage") == ["verifying", "enroll"]
@@ -195,11 +195,11 @@ PHASES: dict[str, tuple[str, str, str, Json]] = {
 }
 
 
-def working(serve: Serve, verb: str) -> tuple[Operator, str, Witness]:
+def working(serve: Serve, verb: str) -> tuple[Operator, str, RecordingDrivers]:
     """Return a node whose conductor has just begun a step, and does not end it yet."""
     start, _, _, body = PHASES[verb]
     step = {"clean": "deploy.execute_clean_step", "active": "deploy.execute_deploy_step"}[verb]
-    witness = Witness(step)
+    witness = RecordingDrivers(step)
     operator = serve(registry=witness.registry)
     if verb == "active":
         witness.go_on.set()
@@ -284,7 +284,7 @@ def test_s5_19_momentary_states_are_never_seen(operator: Operator) -> None:
 
 
 def test_s5_20_an_active_state_heads_for_a_stable_one(serve: Serve) -> None:
-    witness = Witness()
+    witness = RecordingDrivers()
     operator = serve(registry=witness.registry)
     node = operator.enroll("active")
     for verb in ("rescue", "unrescue", "service", "deleted", "manage", "inspect", "clean", "adopt"):

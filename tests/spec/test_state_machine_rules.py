@@ -13,7 +13,7 @@ from ironic_lite.domain import states, verbs
 from ironic_lite.domain.states import State
 from tests.support.conductor_fixture import listed
 from tests.support.operator import Json, Operator
-from tests.support.recording_drivers import Witness
+from tests.support.recording_drivers import RecordingDrivers
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 Serve = Callable[..., Operator]
@@ -22,7 +22,7 @@ DISKS = {"logical_disks": [{"size_gb": 100, "raid_level": "1", "is_root_volume":
 
 
 def test_s5_24_an_active_node_is_left_alone_but_for_its_power(serve: Serve) -> None:
-    witness = Witness()
+    witness = RecordingDrivers()
     operator = serve(registry=witness.registry)
     node = operator.enroll("active")
     before = operator.rig.get(node)
@@ -33,7 +33,7 @@ def test_s5_24_an_active_node_is_left_alone_but_for_its_power(serve: Serve) -> N
 
 
 def test_s5_25_deleting_undoes_what_deploying_added(serve: Serve) -> None:
-    witness = Witness()
+    witness = RecordingDrivers()
     operator = serve(registry=witness.registry)
     node = operator.enroll("available", instance_info={"image_source": "http://images/x"})
     fresh = operator.shows(node)
@@ -127,7 +127,7 @@ def test_s5_30_the_documentation_warns_of_new_states_and_says_what_new_nodes_nee
 
 
 def test_adoption_takes_in_a_running_machine_without_touching_it(serve: Serve) -> None:
-    witness = Witness()
+    witness = RecordingDrivers()
     operator = serve(registry=witness.registry)
     node = operator.enroll()
     witness.calls.clear()

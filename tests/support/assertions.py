@@ -1,9 +1,8 @@
-"""Assertions of all tests are rewritten once, by all processors, before parallel workers start.
+"""Rewrite the assertions of all tests once, on all processors, before parallel workers start.
 
-In a fresh checkout each worker would do it for itself, all of them at the same time: pytest keeps
-what it has rewritten beside the bytecode, but all workers look for it before one has got there.
-This uses what is pytest's own business; where that changes, ``make lint`` says so, and until then
-the workers do it as before.
+In a fresh checkout each worker would rewrite all of them, at the same time as the others. pytest
+keeps the result beside the bytecode, but all workers look for it before one has written it. This
+module uses private functions of pytest; ``make lint`` fails when they change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The drivers of another project, most of them broken in a way of their own."""
+"""Drivers of another project, most of which are broken in one way each."""
 
 from __future__ import annotations
 

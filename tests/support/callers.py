@@ -1,4 +1,4 @@
-"""Callers of each role and project, by the headers that the middleware of keystone writes."""
+"""API clients of each role and project, with the headers that keystone's middleware writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of cleaning and of retirement share: drivers to watch and to stop, and time."""
+"""Drivers that record and hold clean steps, and functions that let time pass."""
 
 from __future__ import annotations
 

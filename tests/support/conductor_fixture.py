@@ -1,4 +1,4 @@
-"""A whole conductor in this process: real database, real workers, real fake-hardware, no RPC."""
+"""A conductor in this process: real database, real workers, fake hardware, no RPC."""
 
 from __future__ import annotations
 

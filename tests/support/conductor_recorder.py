@@ -1,4 +1,4 @@
-"""A conductor that writes down what it is asked, and answers what the test has set."""
+"""A conductor that records its calls, and returns or raises what the test has set."""
 
 from __future__ import annotations
 

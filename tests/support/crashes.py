@@ -1,7 +1,7 @@
 """Conductors that die at a chosen moment: after a commit, or after a call of a driver.
 
-Death is a ``BaseException`` in whatever thread gets there, and silence from then on: the database
-of a dead conductor takes no more statements, so nothing is tidied up.
+Death is a ``BaseException`` in the thread that reaches the moment. From then on the database
+accepts no statement of the dead conductor, so nothing is cleaned up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows to fill databases with."""
+"""Functions that insert and read rows of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The database servers that tests use when they answer, and a database of our own on each."""
+"""PostgreSQL and MariaDB servers of this machine, with a new database for each test process."""
 
 from __future__ import annotations
 

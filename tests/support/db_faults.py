@@ -1,4 +1,4 @@
-"""Databases that are away at a chosen moment of a worker, before a change or after it was made."""
+"""Databases that fail at a chosen statement of a worker, before or after its commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ironic_lite import errors
 from ironic_lite.db.engine.session import Connection, Database
 
 
-class Sickness:
+class DatabaseFault:
     """Which statement of the workers finds the database away, and for how long.
 
     :param what: ``write``, ``answer`` (it is made, and only the answer lost) or ``read``.
@@ -47,10 +47,10 @@ class Sickness:
             return self._left >= 0
 
 
-class SickDatabase:
+class FaultyDatabase:
     """A database as one conductor sees it."""
 
-    def __init__(self, inner: Database, sickness: Sickness) -> None:
+    def __init__(self, inner: Database, sickness: DatabaseFault) -> None:
         self._inner = inner
         self._sickness = sickness
 
@@ -70,6 +70,6 @@ class SickDatabase:
         return self._inner.write(work, **more)
 
 
-def database(inner: Database, sickness: Sickness) -> Database:
+def database(inner: Database, sickness: DatabaseFault) -> Database:
     """Return ``inner`` for a conductor that meets this sickness."""
-    return cast(Database, SickDatabase(inner, sickness))
+    return cast(Database, FaultyDatabase(inner, sickness))

@@ -1,4 +1,4 @@
-"""What the pages for operators say, section by section."""
+"""The text of the operators' pages, by section."""
 
 from __future__ import annotations
 

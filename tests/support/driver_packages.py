@@ -1,4 +1,4 @@
-"""Installs a package of drivers for one test, as another project would bring it."""
+"""Install a package of drivers for one test, as another project would."""
 
 from __future__ import annotations
 

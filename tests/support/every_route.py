@@ -1,4 +1,4 @@
-"""Requests of every route of the table: with bodies that are taken, refused, and no JSON at all."""
+"""Requests for every route: with a valid body, with an invalid body, and with no JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Driver methods whose task loses its lock between any two of their orders."""
+"""Driver methods whose task loses its lock before a chosen BMC operation."""
 
 from __future__ import annotations
 

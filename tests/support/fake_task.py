@@ -1,4 +1,4 @@
-"""A task without a conductor, for tests of drivers: it remembers what it was asked to do."""
+"""A task without a conductor, for tests of drivers; it records what drivers do with it."""
 
 from __future__ import annotations
 

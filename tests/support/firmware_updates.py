@@ -1,4 +1,4 @@
-"""A step that updates firmware: how it is begun, polled, and seen to end."""
+"""Begin, poll and finish a step that updates firmware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small fleet of several owners, with something of each kind, for `tests/api/rights.json`."""
+"""A small fleet of several owners, with a resource of each kind, for `tests/api/rights.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machines of every hardware type, for tests that lead a node through its life."""
+"""Machines of every hardware type, for tests that take a node through its lifecycle."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Nodes as an operator drives them: enrolled, asked for a verb, looked at until they rest.
+"""Enrol nodes, send verbs and wait for states over HTTP, as an operator does.
 
-Most tests have one, ``m1``, and do not name it.
+Most tests have one node, ``m1``, and do not name it.
 """
 
 from __future__ import annotations

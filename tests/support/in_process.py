@@ -1,6 +1,6 @@
-"""API and conductor in one process on one database: a call of RPC is a plain call.
+"""API and conductor in one process on one database; an RPC call is a plain call.
 
-So all SQL statements of an operation can be counted, whichever side sends them.
+A test can therefore count all SQL statements of an operation, those of both sides.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Wire:
         return stub.to(self.rig.endpoints)(call)
 
 
-class Whole:
+class InProcess:
     """A service whose statements can be counted."""
 
     def __init__(self, database: Database, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""What holds of a node whatever has happened to it, looked at after each act."""
+"""Properties of a node that hold after every event, checked after each one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from ironic_lite.domain import states
 from ironic_lite.domain.states import Kind, State
 from tests.support import node_model
-from tests.support.lifecycle_world import World
+from tests.support.lifecycle_world import LifecycleWorld
 from tests.support.node_model import Model
 
 
-class Truths(RuleBasedStateMachine):
+class Invariants(RuleBasedStateMachine):
     """A node, its child and its model in a world; subclasses let things happen."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: LifecycleWorld) -> None:
         super().__init__()
         self.world = world
         self.deaths = world.deaths

@@ -1,4 +1,4 @@
-"""What a test leaves behind in its process: threads, child processes, descriptors."""
+"""Find the threads, child processes and descriptors that a test leaves behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A world for one node's life: an API, and a conductor that may die and have an heir."""
+"""An API, and a conductor that may die and be replaced, for the lifecycle of one node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OPTIONS = {
 }
 
 
-class World:
+class LifecycleWorld:
     """One API, one living conductor at a time, all on one database."""
 
     def __init__(self, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""A machine room: the service, BMCs of others, real agents on media, and a server of images.
+"""The service, foreign BMCs, real agents on boot media, and an image server.
 
 with room.serve(count=2) as found:
     node = found.enrol(0)            # manageable

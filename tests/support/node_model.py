@@ -1,7 +1,7 @@
-"""What a machine's life should be: a model of one node, after the tables of states and verbs.
+"""A model of one node: the expected states, from the tables of states and verbs.
 
-It knows what the operator has told the fake machine, which steps stand in the list under way, and
-where that stands; from this it says which state every request and every ring of a timer ends in.
+The model stores how the fake machine is set to behave, the steps of the current run, and the
+current step. From these it derives the state in which each request and each timer must end.
 """
 
 from __future__ import annotations

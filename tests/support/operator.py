@@ -1,7 +1,7 @@
-"""An operator with curl: everything the specifications ask for is asked over HTTP, and seen there.
+"""An operator who sends and sees everything over HTTP, with API and conductor in this process.
 
-API and conductor are real and share a process, so that a test can also wait for the conductor, look
-behind the wire (``rig``) and make time pass.
+API and conductor are real and share a process, so a test can also wait for the conductor, read the
+database (``rig``) and let time pass.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from ironic_lite.db.engine.session import Database
 from tests.support.conductor_fixture import listed
-from tests.support.in_process import Whole
+from tests.support.in_process import InProcess
 from tests.support.wsgi_client import Client, Response
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ class Operator:
     """
 
     def __init__(self, database: Database, **options: Any) -> None:
-        self.whole = Whole(database, **options)
+        self.whole = InProcess(database, **options)
         self.rig = self.whole.rig
         self.api: Client = self.whole.api
 

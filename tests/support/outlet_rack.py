@@ -1,4 +1,4 @@
-"""The rack that the driver speaks to: outlets with a display, over HTTP."""
+"""The HTTP server of a rack of outlets, for the driver package in tests/plugin/outlet."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Secrets planted into every field and every body that callers fill as they like.
+"""Put secrets into every field and every body that clients can fill freely.
 
-What can be written is read from the tables of fields and of routes, so that a new field, column or
-route is either planted into, or fails `test_secrets` until it is.
+The places come from the tables of fields and of routes, so `test_secrets` fails for a new field,
+column or route into which no secret is put.
 """
 
 from __future__ import annotations

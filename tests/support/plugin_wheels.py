@@ -1,4 +1,4 @@
-"""Builds packages of drivers into wheels and installs them apart, without a network."""
+"""Build driver packages into wheels and install them in a folder, without a network."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Ports for servers that tests start later: no program on this machine gets them in the meantime.
+"""Free ports for servers that start later; no other program gets them in the meantime.
 
-A port that the kernel has given and got back is soon the source port of somebody's connection, and
-the server that was to listen there does not start. So these lie below the kernel's own range, and
-all test processes of this machine take turns in it.
+A free port from the kernel's ephemeral range may soon be the source port of a connection; then the
+server that should listen there does not start. These ports are below that range, and all test
+processes of this machine take them in turn.
 """
 
 from __future__ import annotations

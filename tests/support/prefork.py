@@ -1,9 +1,9 @@
-"""Programs that start at once: forked from a process that has loaded their modules before.
+"""Start programs at once, by a fork of a process that has already loaded their modules.
 
-A start of ours, or of the command line client, is a second of imports and a moment of work. What a
-nursery gives birth to runs the program's own entry point to its end, in a session of its own and
-with arguments, environment and files as if the shell had started it; it only finds all modules
-loaded. Tests of the start itself start programs in the ordinary way.
+A start of our programs, or of the command line client, is a second of imports and little work. A
+forked program runs its own entry point to its end, in its own session, with arguments, environment
+and files as if a shell had started it; only its modules are loaded already. Tests of the start
+itself start programs in the ordinary way.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CLIENT = (
     *("keystoneauth1.loading", "keystoneauth1.noauth", "openstack.config.cloud_region"),
     *("openstack.baremetal.v1", "cliff.formatter.*"),
 )
-"""Modules, and groups of entry points, that are loaded before anything is born."""
+"""Modules, and groups of entry points, that are loaded before the first fork."""
 LOADED = {"ironic-lite": OURS, "baremetal": CLIENT}
 _CHANGING = ("OS_", "PYTEST_")
 """Beginnings of variables that may be others for each program."""
@@ -57,7 +57,7 @@ class Request(NamedTuple):
 # -- for tests -------------------------------------------------------------------------------
 
 
-class Born:
+class ForkedProgram:
     """A program that runs; what is here is as in ``subprocess.Popen``."""
 
     def __init__(self, command: Sequence[str], pid: int, status: int) -> None:
@@ -92,8 +92,8 @@ class Born:
             os.kill(self.pid, number)
 
 
-class Nursery:
-    """The process that gives birth to one family of programs."""
+class ForkServer:
+    """The process that is forked for one family of programs."""
 
     def __init__(self, family: str, environment: Mapping[str, str]) -> None:
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -109,7 +109,7 @@ class Nursery:
                 start_new_session=True,
             )
 
-    def bear(self, request: Request, files: Sequence[int]) -> Born:
+    def start(self, request: Request, files: Sequence[int]) -> ForkedProgram:
         """Start a program with these as standard input, output and error."""
         status, theirs = os.pipe()
         try:
@@ -119,18 +119,18 @@ class Nursery:
                 pid = int(self._line.recv(_REQUEST))
         finally:
             os.close(theirs)
-        return Born(request.command, pid, status)
+        return ForkedProgram(request.command, pid, status)
 
 
 def lasting(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what must be the same for all programs of a nursery: modules may have read it."""
+    """Return the variables that all programs of a server share, because modules may read them."""
     return {key: value for key, value in environment.items() if not key.startswith(_CHANGING)}
 
 
 @functools.cache
-def nursery(family: str, _process: int, environment: tuple[tuple[str, str], ...]) -> Nursery:
-    """Return this process's nursery for a family of programs in an environment."""
-    return Nursery(family, dict(environment))
+def fork_server(family: str, _process: int, environment: tuple[tuple[str, str], ...]) -> ForkServer:
+    """Return this process's server for a family of programs in an environment."""
+    return ForkServer(family, dict(environment))
 
 
 def start(
@@ -142,7 +142,7 @@ def start(
     stderr: IO[bytes],
     cwd: str | None = None,
     start_new_session: Literal[True] = True,
-) -> Born:
+) -> ForkedProgram:
     """Start a program.
 
     :param command: the path of its script, and its arguments.
@@ -152,9 +152,9 @@ def start(
     words = [os.fspath(word) for word in command]
     name = pathlib.Path(words[0]).name
     family = "ironic-lite" if name.startswith("ironic-lite") else name
-    found = nursery(family, os.getpid(), tuple(sorted(lasting(env).items())))
+    found = fork_server(family, os.getpid(), tuple(sorted(lasting(env).items())))
     files = [one.fileno() for one in (stdin, stdout, stderr)]
-    return found.bear(Request(words, dict(env), cwd or os.getcwd()), files)
+    return found.start(Request(words, dict(env), cwd or os.getcwd()), files)
 
 
 def run(
@@ -172,16 +172,16 @@ def run(
         files = [opened.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         files[0].write(input.encode())
         files[0].seek(0)
-        born = start(command, env=env, stdin=files[0], stdout=files[1], stderr=files[2])
+        program = start(command, env=env, stdin=files[0], stdout=files[1], stderr=files[2])
         try:
-            status = born.wait(timeout)
+            status = program.wait(timeout)
         except subprocess.TimeoutExpired:
-            born.send_signal(signal.SIGKILL)
+            program.send_signal(signal.SIGKILL)
             raise
         for file in files:
             file.seek(0)
         said, complained = (file.read().decode() for file in files[1:])
-    return subprocess.CompletedProcess(born.args, status, said, complained)
+    return subprocess.CompletedProcess(program.args, status, said, complained)
 
 
 # -- for shells ------------------------------------------------------------------------------
@@ -198,8 +198,8 @@ sys.exit(status if status >= 0 else 128 - status)
 """
 
 
-class Door:
-    """Where a shell has a program born, by a stand-in for its script that asks for it here.
+class ShellProxy:
+    """Starts a program for a shell, through a stand-in for the program's script.
 
     :param folder: for the stand-in; it must have a short name, and comes first in the shell's PATH.
     :param script: the program's own script.
@@ -215,7 +215,7 @@ class Door:
         visitor = folder / script.name
         visitor.write_text(_VISITOR.format(python=sys.executable, address=address))
         visitor.chmod(0o755)
-        self._alive: list[Born] = []
+        self._alive: list[ForkedProgram] = []
         self._threads = [threading.Thread(target=self._open, daemon=True)]
         self._threads[0].start()
 
@@ -224,8 +224,8 @@ class Door:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()
         self._listener.close()
-        for born in self._alive:
-            born.send_signal(signal.SIGKILL)
+        for program in self._alive:
+            program.send_signal(signal.SIGKILL)
         for thread in self._threads:
             thread.join()
 
@@ -242,7 +242,7 @@ class Door:
             files = [opened.enter_context(open(one, "r+b", buffering=0)) for one in numbers]
             words, variables, folder = json.loads(said)
             told = {key: value for key, value in variables.items() if key.startswith("OS_")}
-            born = start(
+            program = start(
                 [self._script, *words[1:]],
                 env={**self._env, **told},
                 stdin=files[0],
@@ -250,12 +250,12 @@ class Door:
                 stderr=files[2],
                 cwd=folder,
             )
-            self._alive.append(born)
+            self._alive.append(program)
             with contextlib.suppress(OSError):  # who asked is gone
-                visitor.send(str(born.wait()).encode())
+                visitor.send(str(program.wait()).encode())
 
 
-# -- in the nursery --------------------------------------------------------------------------
+# -- in the fork server ----------------------------------------------------------------------
 
 
 def load(names: Sequence[str]) -> None:
@@ -269,7 +269,7 @@ def load(names: Sequence[str]) -> None:
             importlib.import_module(name)
 
 
-def births(line: socket.socket) -> Iterator[Request]:
+def requests(line: socket.socket) -> Iterator[Request]:
     """Fork for each request; yields in the child, once. Ends when nobody can ask any more."""
     alive: dict[int, tuple[int, int]] = {}
     with selectors.DefaultSelector() as selector:
@@ -278,7 +278,7 @@ def births(line: socket.socket) -> Iterator[Request]:
             for key, _ in selector.select():
                 if key.fd in alive:
                     selector.unregister(key.fd)
-                    bury(key.fd, *alive.pop(key.fd))
+                    report_end(key.fd, *alive.pop(key.fd))
                     continue
                 said, files, _, _ = socket.recv_fds(line, _REQUEST, 4)
                 if not said:
@@ -302,7 +302,7 @@ def births(line: socket.socket) -> Iterator[Request]:
                 line.send(str(pid).encode())
 
 
-def bury(handle: int, pid: int, status: int) -> None:
+def report_end(handle: int, pid: int, status: int) -> None:
     """Tell who started a program how it has ended."""
     _, code = os.waitpid(pid, 0)
     os.write(status, str(os.waitstatus_to_exitcode(code)).encode())
@@ -320,7 +320,7 @@ def settle(files: Sequence[int]) -> None:
 
 
 def main(line: str, family: str) -> Any:
-    """Be a nursery; or, in a child, the program asked for. Returns its exit status."""
+    """Serve forks; in a child, run the requested program. Return the exit status."""
     sys.argv = [family]  # cliff takes the program's name from here when it is loaded
     load(LOADED[family])
     gc.collect()
@@ -329,7 +329,7 @@ def main(line: str, family: str) -> Any:
     assert len(tasks) == 1, "a thread would not be there after a fork"
     points = importlib.metadata.entry_points(group="console_scripts")
     scripts = {point.name: point for point in points}
-    for request in births(socket.socket(fileno=int(line))):
+    for request in requests(socket.socket(fileno=int(line))):
         os.environ.clear()
         os.environ.update(request.environment)
         os.chdir(request.folder)

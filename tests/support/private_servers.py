@@ -1,7 +1,7 @@
-"""Databases and brokers of our own: in a folder, on free ports, stopped and gone at the end.
+"""Database and broker servers of a test's own: in a folder, on free ports, removed at the end.
 
-Nothing that runs on this machine already is touched. Root starts them as the users that their
-packages have made, anybody else as himself.
+Servers that already run on this machine are not touched. Root starts them as the users that their
+packages have created; other users start them as themselves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A virtual host of our own on the RabbitMQ that tests use when it answers."""
+"""A new virtual host on the RabbitMQ of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that shall have volumes, and steps that are polled until they end."""
+"""Nodes with a target RAID configuration, and RAID steps that are polled to their end."""
 
 from __future__ import annotations
 

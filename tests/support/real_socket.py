@@ -1,4 +1,4 @@
-"""A real socket before the service of a test, for clients that other people wrote."""
+"""A real socket in front of an API in this process, for clients of other projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drivers that write down, at each of their calls, where the node stands and who owns it."""
+"""Drivers that record, at each call, the state and the owner of the node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Call(NamedTuple):
         return str(self.row["provision_state"])
 
 
-class Witness:
+class RecordingDrivers:
     """The fake drivers, watched; ``calls`` are in their order.
 
     A call whose title is in ``stopped`` waits, once begun, until ``go_on`` is set.

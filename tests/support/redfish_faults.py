@@ -1,4 +1,4 @@
-"""Ways a BMC goes wrong under our feet, and what last_error must then say."""
+"""Faults of a BMC, and the words that last_error must then have."""
 
 from __future__ import annotations
 

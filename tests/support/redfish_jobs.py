@@ -1,4 +1,4 @@
-"""Long work that drivers ask of a BMC, as steps of a manual clean: how to ask, what is so then."""
+"""Long jobs of a BMC as steps of a manual clean: how to start each, and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole service whose nodes are behind Redfish BMCs: API, conductor, driver and HTTP are real."""
+"""API, conductor and Redfish driver in this process, with nodes behind emulated BMCs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small conductor to call: methods of the real contract, and some that misbehave on purpose."""
+"""A small RPC server with methods of the real contract, and some that misbehave on purpose."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A machine whose ramdisk has a scripted agent: its power, what it boots, and its agent's API.
+"""A machine whose ramdisk runs a scripted agent: power, boot device and agent API.
 
-The agent keeps the rules of the real one that a conductor may stumble over: one command at a time,
-no memory beyond a boot, the token told once. It finds whichever conductor is alive by itself.
+The agent keeps the rules of the real agent that matter to a conductor: one command at a time, no
+memory beyond a boot, the token returned once. It finds a living conductor by itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run openstacksdk's own functional tests of bare metal, and print how each ended: a program.
+"""Run openstacksdk's functional tests of bare metal as a program, and print each result.
 
 Its results are JSON lines of standard output: test, result, seconds, and why. The clouds that the
 tests speak to come from the file that OS_CLIENT_CONFIG_FILE names.

@@ -1,4 +1,4 @@
-"""Documents with sensors as four makers write them, after the schemas; of invented machines."""
+"""Redfish documents with sensors, in the forms of four makers; the machines are invented."""
 
 from __future__ import annotations
 

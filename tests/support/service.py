@@ -1,4 +1,4 @@
-"""The service as real processes, for tests: started, asked over HTTP, and gone afterwards."""
+"""The service as real processes: start them, send requests over HTTP, stop them."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def alive(process: psutil.Process) -> bool:
 class Program:
     """One of our programs, running, with what it prints in a file.
 
-    :param warm: it is born in a nursery; ``options`` are for others only.
+    :param warm: it is forked, see `prefork`; ``options`` are for others only.
     """
 
     def __init__(
         self, command: list[str], log: pathlib.Path, *, warm: bool = False, **options: Any
     ) -> None:
         self.log = log
-        self.process: subprocess.Popen[bytes] | prefork.Born
+        self.process: subprocess.Popen[bytes] | prefork.ForkedProgram
         begin: Any = prefork.start if warm else functools.partial(subprocess.Popen, **options)
         with log.open("ab") as output, open(os.devnull, "rb") as nothing:
             self.process = begin(
@@ -152,7 +152,7 @@ class Program:
 class Service:
     """A configuration with a folder of its own, and the programs that run on it.
 
-    :param warm: its programs are born in a nursery; a test of the start itself says no.
+    :param warm: its programs are forked, see `prefork`; False for a test of the start.
     """
 
     def __init__(

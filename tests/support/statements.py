@@ -1,4 +1,4 @@
-"""Count the SQL statements a piece of code sends, so that budgets hold."""
+"""Count the SQL statements that a block sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of any table, made of the table itself: each column that needs a value gets one."""
+"""Insert rows into any table, with a value in each column that needs one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Deploy interfaces that other projects might bring, installed as they would be.
+"""Deploy interfaces that other projects could bring, installed by entry points.
 
-They keep what they do on the node, as ``driver_internal_info.driver_notes`` shows it.
+They record what they do in the node's ``driver_internal_info.driver_notes``.
 """
 
 from __future__ import annotations

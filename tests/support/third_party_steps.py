@@ -1,4 +1,4 @@
-"""Drivers of other people, as a package with entry points brings them: their clean steps."""
+"""Drivers of other projects with clean steps of their own, installed by entry points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A maker's own drivers, built on the fake ones: for what only a driver can show."""
+"""Drivers of a vendor, derived from the fake drivers, for facts that only a driver can show."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A WSGI client of a few lines: tests call the API in their own process, without a socket.
+"""A WSGI client that calls the API in this process, and checks responses by the OpenAPI document.
 
-Each answer is held against the document of the API: its status, and of what type its body is.
+The check covers the status and the type of the body.
 """
 
 from __future__ import annotations

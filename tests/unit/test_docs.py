@@ -17,7 +17,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SAMPLE = ROOT / "etc/ironic-lite/ironic-lite.conf.sample"
 PAGES = sorted(DOCS.glob("*.rst"))
-EVERY_PAGE = [*PAGES, *(ROOT / f"{name}.rst" for name in ("README", "CONTRIBUTING", "CHANGELOG"))]
+OTHERS = ("README", "CONTRIBUTING", "CHANGELOG", "tests/README")
+EVERY_PAGE = [*PAGES, *(ROOT / f"{name}.rst" for name in OTHERS)]
 
 _LINK = re.compile(r"`[^`<]+\s+<(?P<to>[^`>]+)>`__?", re.DOTALL)
 _ROLE = re.compile(r":(?P<role>[a-z]+):`[^`]*`")
