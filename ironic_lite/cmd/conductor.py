@@ -21,7 +21,6 @@ from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
 from ironic_lite.drivers.registry import Registry, Settings  # noqa: E402
 from ironic_lite.rpc import transport  # noqa: E402
 
-LOG = logging.getLogger(__name__)
 PROG = "ironic-lite-conductor"
 ABOUT = (
     "Drive machines on behalf of ironic-lite-api, over [DEFAULT]transport_url and with the same "

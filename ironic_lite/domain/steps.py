@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from ironic_lite import errors
@@ -395,8 +395,3 @@ def title(step: StoredStep) -> str:
 def arguments(step: StoredStep) -> Json:
     """Return the arguments of a listed step; empty if it has none."""
     return step.get("args") or {}
-
-
-def titles(listed: Iterable[Step]) -> str:
-    """Return ``a.b, c.d`` for a sentence."""
-    return ", ".join(step.title for step in listed)

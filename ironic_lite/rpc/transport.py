@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +17,6 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.rpc import failures, interface
-
-LOG = logging.getLogger(__name__)
 
 LOCAL = "local"
 """The scheme of the service's own transport; see `local`."""

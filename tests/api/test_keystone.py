@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import pathlib
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -21,66 +18,37 @@ from ironic_lite.core import config
 from ironic_lite.db.engine import session
 from tests.api.conftest import AddNode
 from tests.support.conductor_recorder import Recorder
+from tests.support.identity_server import Answer, IdentityServer
 from tests.support.wsgi_client import Client, Response
 
 SERVICE = "token-of-the-service"
 
 
-class Identity:
-    """The part of the Identity API, version 3, that validates tokens."""
+class Identity(IdentityServer):
+    """An identity service that can break; it records the tokens that it validates."""
 
     def __init__(self) -> None:
         self.tokens: dict[str, fixture.V3Token] = {}
         self.asked: list[str] = []
         self.broken = False
-        outer = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path.rstrip("/") in {"", "/v3"}:
-                    versions = fixture.DiscoveryList(outer.url, v2=False)
-                    self.answer(300, dict(versions))
-                    return
-                token = self.headers["X-Subject-Token"]
-                outer.asked.append(token)
-                if outer.broken or self.headers["X-Auth-Token"] != SERVICE:
-                    self.answer(500 if outer.broken else 403, {})
-                elif token in outer.tokens:
-                    self.answer(200, dict(outer.tokens[token]))
-                else:
-                    self.answer(404, {"error": {"code": 404}})
+    def validate(self, token: str, caller: str | None) -> Answer:
+        self.asked.append(token)
+        if self.broken or caller != SERVICE:
+            return 500 if self.broken else 403, {}
+        if token in self.tokens:
+            return 200, self.tokens[token]
+        return 404, {"error": {"code": 404}}
 
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                own = fixture.V3Token(user_name="ironic")
-                own.set_project_scope()
-                own.add_service("identity").add_standard_endpoints(
-                    public=outer.url, internal=outer.url, admin=outer.url
-                )
-                self.answer(201, dict(own), SERVICE)
-
-            def answer(self, status: int, body: dict[str, Any], token: str = "") -> None:
-                sent = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(sent)))
-                if token:
-                    self.send_header("X-Subject-Token", token)
-                self.end_headers()
-                self.wfile.write(sent)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self._thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self._thread.join()
+    def login(self, body: bytes) -> tuple[Mapping[str, Any], str]:
+        del body
+        own = fixture.V3Token(user_name="ironic")
+        own.set_project_scope()
+        own.add_service("identity").add_standard_endpoints(
+            public=self.url, internal=self.url, admin=self.url
+        )
+        return own, SERVICE
 
     def issue(self, name: str, *roles: str, project: str | None = None) -> None:
         """Make a token of this name; without a project it is for the whole system."""

@@ -21,7 +21,7 @@ from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.db.engine import faults, session
 from ironic_lite.db.engine.session import Connection, Database
-from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.db.tables import migrate
 from tests.support import database_servers
 from tests.support.database_rows import add_node, get_node
@@ -122,7 +122,7 @@ def test_a_pool_without_a_free_connection_says_so(database: Database) -> None:
 
     def work(_conn: Connection) -> None:
         with pytest.raises(errors.Unavailable, match="Retry later"):
-            small.read(lambda conn: nodes.count_in(conn, ["active"]))
+            small.read(lambda conn: sweeps.count_in(conn, ["active"]))
 
     small.read(work)
     small.close()
@@ -141,7 +141,7 @@ def test_a_server_that_is_away_is_unavailable_and_its_password_stays_secret(sche
         )
         for use in (database.read, database.write):
             with pytest.raises(errors.Unavailable) as caught:
-                use(lambda conn: nodes.count_in(conn, []))
+                use(lambda conn: sweeps.count_in(conn, []))
             assert "s3cret" not in caught.value.message + repr(caught.value.facts)
             assert f"127.0.0.1:{port}/things does not answer" in caught.value.message
         assert "s3cret" not in repr(database)
@@ -180,7 +180,7 @@ def test_a_file_that_may_only_be_read_is_told_so(tmp_path: pathlib.Path) -> None
 def test_a_missing_folder_is_named(tmp_path: pathlib.Path) -> None:
     database = session.open_database(f"sqlite:///{tmp_path}/no/such/file")
     with pytest.raises(errors.Unavailable, match=r"no/such/file does not answer \(unable to open"):
-        database.read(lambda conn: nodes.count_in(conn, []))
+        database.read(lambda conn: sweeps.count_in(conn, []))
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: pathlib.Path) -> None:
@@ -188,7 +188,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: pathlib.Path) -> None:
     path.write_text("This is a text file and nothing else.\n" * 200)
     database = session.open_database(f"sqlite:///{path}")
     with pytest.raises(errors.Unavailable, match="not a database"):
-        database.read(lambda conn: nodes.count_in(conn, []))
+        database.read(lambda conn: sweeps.count_in(conn, []))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_an_option_that_the_driver_does_not_know_is_named_at_the_first_use(schem
     database = session.open_database(f"{scheme}://me@127.0.0.1:1/things?frobnicate=1")
     for use in (database.read, database.write):
         with pytest.raises(config.ConfigError, match=r"^\[database\]connection: .*frobnicate"):
-            use(lambda conn: nodes.count_in(conn, []))
+            use(lambda conn: sweeps.count_in(conn, []))
 
 
 @pytest.mark.parametrize("charset", ["utf8mb4", "utf8", "latin1"])

@@ -179,7 +179,7 @@ def test_who_counts_and_then_adds_one_is_not_overtaken(database: Database) -> No
 
     with contextlib.closing(other), ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(clean, [database, other], range(2))) == [0, 1]
-    assert database.read(lambda conn: nodes.count_in(conn, ["cleaning"])) == 1
+    assert database.read(lambda conn: sweeps.count_in(conn, ["cleaning"])) == 1
 
 
 def test_writers_that_all_wait_leave_connections_to_readers(server_database: Database) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ironic_lite import errors
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries import sweeps
 from tests.support.database_rows import NOON, add_node, get_node
 
 LONG = "öé€😀" * 60_000  # some 600 kB in UTF-8
@@ -63,7 +63,7 @@ def test_times_compare_in_the_database_as_they_do_here(database: Database) -> No
     node = add_node(database, wake_at=NOON)
     ask = [NOON - step, NOON, NOON + step]
     found = [
-        database.read(lambda conn, now=now: nodes.due(conn, now=now, limit=5))  # type: ignore[misc]
+        database.read(lambda conn, now=now: sweeps.due(conn, now=now, limit=5))  # type: ignore[misc]
         for now in ask
     ]
     assert [len(rows) for rows in found] == [0, 1, 1]

@@ -34,7 +34,7 @@ def test_due_are_the_free_nodes_whose_time_has_come(database: Database) -> None:
 
 
 def _due(database: Database, limit: int) -> list[sweeps.Due]:
-    return database.read(lambda conn: nodes.due(conn, now=NOON, limit=limit))
+    return database.read(lambda conn: sweeps.due(conn, now=NOON, limit=limit))
 
 
 def test_overdue_are_the_free_nodes_that_wait_too_long(database: Database) -> None:
@@ -50,7 +50,7 @@ def test_overdue_are_the_free_nodes_that_wait_too_long(database: Database) -> No
     }
     lock_node(database, uuids["held"], "token")
     rows = database.read(
-        lambda conn: nodes.overdue(
+        lambda conn: sweeps.overdue(
             conn, state="clean wait", before=NOON + datetime.timedelta(seconds=1), limit=9
         )
     )
@@ -64,12 +64,12 @@ def test_busy_nodes_without_a_lock_and_all_locks_are_found(database: Database) -
     lock_node(database, uuids["held"], "t1")
     lock_node(database, uuids["foreign"], "t2", host="host-10")
     lock_node(database, uuids["idle"], "t3", seconds=-3600)
-    rows = database.read(lambda conn: nodes.unheld(conn, states=["cleaning"], limit=9))
+    rows = database.read(lambda conn: sweeps.unheld(conn, states=["cleaning"], limit=9))
     assert named(rows, uuids) == ["free"]
-    locks = database.read(lambda conn: nodes.held(conn, limit=9))
+    locks = database.read(lambda conn: sweeps.held(conn, limit=9))
     assert sorted(named(locks, uuids)) == ["foreign", "held", "idle"]
     assert {row["uuid"]: row["lock_token"] for row in locks}[uuids["idle"]] == "t3"
-    second = database.read(lambda conn: nodes.held(conn, limit=9, after_id=locks[0]["id"]))
+    second = database.read(lambda conn: sweeps.held(conn, limit=9, after_id=locks[0]["id"]))
     assert second == locks[1:]
 
 
@@ -78,7 +78,7 @@ def test_a_lease_that_was_given_up_has_a_stamp_of_its_own(database: Database) ->
     lock_node(database, mine, "t1")
     lock_node(database, other, "t2", host="host-2")
     database.write(lambda conn: nodes.give_up(conn, host="host-1", tokens=["t1", "t2"]))
-    locks = database.read(lambda conn: nodes.held(conn, limit=9))
+    locks = database.read(lambda conn: sweeps.held(conn, limit=9))
     assert [row["lock_expires"] == nodes.ENDED for row in locks] == [True, False]
 
 
@@ -95,7 +95,7 @@ def test_power_is_compared_only_where_nobody_else_is_at_work(database: Database)
 
     def ask(after: int, limit: int) -> list[dict[str, Any]]:
         return database.read(
-            lambda conn: nodes.for_power_sync(
+            lambda conn: sweeps.for_power_sync(
                 conn, skip_states=["enroll"], after_id=after, limit=limit
             )
         )
@@ -111,16 +111,16 @@ def test_nodes_in_fault_are_found_also_in_maintenance(database: Database) -> Non
         "lost": add_node(database, fault="power failure", maintenance=True),
         "well": add_node(database),
     }
-    rows = database.read(lambda conn: nodes.in_fault(conn, fault="power failure", limit=9))
+    rows = database.read(lambda conn: sweeps.in_fault(conn, fault="power failure", limit=9))
     assert named(rows, uuids) == ["lost"]
 
 
 def test_nodes_are_counted_by_state(database: Database) -> None:
     for state in ("cleaning", "cleaning", "deploying", "active"):
         add_node(database, provision_state=state)
-    count = database.read(lambda conn: nodes.count_in(conn, ["cleaning", "deploying"]))
+    count = database.read(lambda conn: sweeps.count_in(conn, ["cleaning", "deploying"]))
     assert count == 3
-    assert database.read(lambda conn: nodes.count_in(conn, [])) == 0
+    assert database.read(lambda conn: sweeps.count_in(conn, [])) == 0
 
 
 def test_nodes_with_a_console_are_found_in_any_state(database: Database) -> None:

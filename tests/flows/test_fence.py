@@ -11,7 +11,7 @@ import pytest
 from ironic_lite import errors
 from ironic_lite.conductor.work import fence
 from ironic_lite.core import clock, config
-from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.drivers.ipmi import command
 from ironic_lite.drivers.registry import Registry
 from tests.support import crashes
@@ -63,7 +63,7 @@ def seize(rig: ConductorFixture) -> None:
     expires = clock.after(60)
 
     def write(conn: Any) -> None:
-        for row in nodes.held(conn, limit=10):
+        for row in sweeps.held(conn, limit=10):
             seize = functools.partial(nodes.lock, conn, row["uuid"], host="other", token="theirs")
             assert seize(expires=expires, steal=nodes.Lease.seen(row))
 

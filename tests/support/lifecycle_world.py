@@ -14,7 +14,7 @@ from ironic_lite.api import app
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.core import clock
 from ironic_lite.db.engine.session import Database
-from ironic_lite.db.queries import nodes
+from ironic_lite.db.queries import nodes, sweeps
 from ironic_lite.db.tables import models
 from ironic_lite.domain.steps import WAIT
 from ironic_lite.drivers.registry import Registry
@@ -135,8 +135,8 @@ class LifecycleWorld:
         row = self.row(node)
         found = self.database.read(
             lambda conn: [
-                *nodes.unheld(conn, states=[row["provision_state"]], limit=100),
-                *nodes.held(conn, limit=100),
+                *sweeps.unheld(conn, states=[row["provision_state"]], limit=100),
+                *sweeps.held(conn, limit=100),
             ]
         )
         return node in {one["uuid"] for one in found}

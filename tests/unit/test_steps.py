@@ -387,7 +387,3 @@ def test_null_in_a_wire_form_is_the_default() -> None:
         {"interface": "bios", "step": "s", "priority": None, "args": None, "argsinfo": None}
     )
     assert (step.priority, step.args, step.argsinfo) == (0, {}, None)
-
-
-def test_steps_are_named_in_sentences_by_interface_and_step() -> None:
-    assert steps.titles([Step("raid", "a"), Step("bios", "b")]) == "raid.a, bios.b"

@@ -85,14 +85,8 @@ class Heartbeat(rate_limit.Unauthenticated):
 
         The response is the same for a missing node, a node without a conductor and a wrong token.
         """
-        given: Json = {
-            "agent_version": agent_version,
-            "agent_token": agent_token,
-            "agent_verify_ca": agent_verify_ca,
-            "agent_status": agent_status,
-            "agent_status_message": agent_status_message,
-        }
-        self._take(request, ident, callback_url, given)
+        values = agent_version, agent_token, agent_verify_ca, agent_status, agent_status_message
+        self._take(request, ident, callback_url, values)
 
     @rate_limit.counted
     @_route("/heartbeat", *_ARGUMENTS)
@@ -108,16 +102,18 @@ class Heartbeat(rate_limit.Unauthenticated):
         agent_status_message: str | None = None,
     ) -> None:
         """Accept a heartbeat of the node that the body names."""
-        given: Json = {
-            "agent_version": agent_version,
-            "agent_token": agent_token,
-            "agent_verify_ca": agent_verify_ca,
-            "agent_status": agent_status,
-            "agent_status_message": agent_status_message,
-        }
-        self._take(request, node_ident, callback_url, given)
+        values = agent_version, agent_token, agent_verify_ca, agent_status, agent_status_message
+        self._take(request, node_ident, callback_url, values)
 
-    def _take(self, request: Request, ident: str, callback_url: str | None, given: Json) -> None:
+    def _take(
+        self,
+        request: Request,
+        ident: str,
+        callback_url: str | None,
+        values: tuple[str | None, ...],
+    ) -> None:
+        """Accept a heartbeat with the values of `_NEWER`."""
+        given = dict(zip(_NEWER, values, strict=True))
         if callback_url is None:
             raise errors.MissingParameter(path="callback_url")
         _check_body(request, given)

@@ -18,7 +18,6 @@ from ironic_lite.domain import fields, versions
 
 Operation = tuple[Route, Callable[..., Any]]
 
-_BODIES = frozenset({"POST", "PUT", "PATCH"})
 _MEMBER = re.compile(r"\{(\w+)\}")
 _TABLES: Mapping[str, str] = {"bios": "BIOS_SETTINGS"}
 """Collections whose table in `queries` has another name."""

@@ -60,7 +60,6 @@ DEPLOY_TEMPLATES = Resource("deploy_templates", fields.DEPLOY_TEMPLATE)
 ALLOCATIONS = Resource("allocations", fields.ALLOCATION)
 RUNBOOKS = Resource("runbooks", fields.RUNBOOK)
 INSPECTION_RULES = Resource("inspection_rules", fields.INSPECTION_RULE)
-CONDUCTORS = Resource("conductors", fields.CONDUCTOR, key="hostname")
 RUNS = Resource("runs", fields.WHOLE_RUN, needs=(("duration_seconds", ("started_at", "ended_at")),))
 
 

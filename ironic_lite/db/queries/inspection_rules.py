@@ -30,7 +30,6 @@ FAMILY = ResourceTable(
     more={name: _unless_sensitive(name) for name in ("actions", "conditions")},
 )
 get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
-page = FAMILY.page
 
 _APPLIED = ("uuid", "priority", "sensitive", "conditions", "actions")
 _OF_PHASE = (

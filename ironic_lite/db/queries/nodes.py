@@ -20,7 +20,7 @@ from ironic_lite.core import clock
 from ironic_lite.core.json_types import Row, RowView
 from ironic_lite.db.engine import faults
 from ironic_lite.db.engine.session import Connection
-from ironic_lite.db.queries import paging, sweeps
+from ironic_lite.db.queries import paging
 from ironic_lite.db.queries.resource_table import is_uuid
 from ironic_lite.db.tables import models
 
@@ -34,15 +34,6 @@ FREE: Row = {"reservation": None, "lock_token": None, "lock_expires": None}
 
 _NODE = models.nodes.c
 _CHUNK = 500  # values of one IN list
-
-# These queries on nodes have a module of their own because of their number.
-due = sweeps.due
-overdue = sweeps.overdue
-unheld = sweeps.unheld
-held = sweeps.held
-for_power_sync = sweeps.for_power_sync
-in_fault = sweeps.in_fault
-count_in = sweeps.count_in
 
 # -- statements ------------------------------------------------------------------------------
 

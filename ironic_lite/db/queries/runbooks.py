@@ -24,4 +24,3 @@ FAMILY = ResourceTable(
     filters={"project": paging.Bound(_PROJECT)},
 )
 get, insert, update, delete = FAMILY.get, FAMILY.insert, FAMILY.update, FAMILY.delete
-page = FAMILY.page

@@ -19,7 +19,6 @@ from ironic_lite.images import checksums, sources
 
 WHERE = "instance_info"
 WHOLE_DISK, PARTITION = "whole-disk", "partition"
-RAW = "raw"
 _LARGEST = 1024**4  # limit of a size; in bytes it must still be a JSON number
 _SOURCE = f"{WHERE}/image_source"
 _CHECKSUM = f"{WHERE}/image_checksum"

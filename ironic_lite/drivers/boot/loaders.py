@@ -100,11 +100,6 @@ def _insisting(lines: str, what: str) -> str:
     )
 
 
-def ipxe_local() -> str:
-    """Return an iPXE script that boots the machine from its disk."""
-    return "#!ipxe\niseq ${platform} efi && exit || sanboot --no-describe --drive 0x80 || exit\n"
-
-
 def ipxe_entry() -> str:
     """Return boot.ipxe, which chains to the script of one of the machine's cards."""
     return (

@@ -13,7 +13,6 @@ from typing import Any
 from ironic_lite import errors
 
 API_URL = "ipa-api-url"
-TOKEN = "ipa-agent-token"
 DEFAULT = "%default%"
 """Placeholder in ``kernel_append_params`` for the configured parameters."""
 
