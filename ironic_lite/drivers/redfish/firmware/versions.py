@@ -45,11 +45,12 @@ def version(task: base.Task, component: str) -> str | None:
 
 
 def probe(task: base.Task) -> None:
-    """Read the system and its manager, which a settled BMC must have.
+    """Read the system and the manager that it names, which a settled BMC must have.
 
     :raises errors.HardwareError: one of them is missing.
     """
-    if not _manager(task, resources.system(task)):
+    system = resources.system(task)
+    if resources.entries(system, "Links", "ManagedBy") and not _manager(task, system):
         address = task.node.driver_info.get("redfish_address")
         raise errors.BmcBadAnswer(address=address, reason="it shows no manager")
 

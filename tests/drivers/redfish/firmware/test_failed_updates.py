@@ -83,6 +83,13 @@ def test_a_bmc_that_does_not_settle(served: bmc.Machine, option: Any) -> None:
     assert "does not settle within 100 s" in failure(task, BIOS)
 
 
+def test_a_bmc_that_names_no_manager_settles(served: bmc.Machine) -> None:
+    del served[served.system]["Links"]["ManagedBy"]
+    task = conftest.task_of(served)
+    begin(task, BIOS)
+    finish(task, BIOS)
+
+
 def test_settling_can_be_left_out(served: bmc.Machine, option: Any) -> None:
     option("required_successes", 0)
     served.tricks[f"GET {served.places.manager}"] = bmc.says(500)
