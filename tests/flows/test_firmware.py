@@ -116,6 +116,8 @@ class Odd(bios.FakeBIOS):
             base.BiosSetting("PowerOnPassword", "Disabled"),
             base.BiosSetting("PasswordCheck_0119", "Setup"),
             base.BiosSetting("DefaultPasswordPolicy", True),
+            base.BiosSetting("EnforcedPasswd", 0),
+            base.BiosSetting("UserPassword", 4711),
             base.BiosSetting("SHA256SetupPassword", "19D283", attribute_type="String"),
             base.BiosSetting("nul", "a\0b\ud800", allowable_values=["x", 1]),  # type: ignore[list-item]
             base.BiosSetting("big", 10**40, lower_bound=-(10**40), upper_bound=2**63 - 1),
@@ -143,8 +145,9 @@ def test_odd_words_of_a_bmc_are_made_to_fit(
         "PowerOnPassword": "Disabled",
         "PasswordCheck_0119": "Setup",
         "DefaultPasswordPolicy": "True",
+        "EnforcedPasswd": "0",
     }
-    secrets = ("Secret", "AdminPassword", "SHA256SetupPassword")
+    secrets = ("Secret", "AdminPassword", "SHA256SetupPassword", "UserPassword")
     assert set(found) == {*secrets, *states, *odd}
     assert {found[name]["value"] for name in secrets} == {None}
     assert {name: found[name]["value"] for name in states} == states

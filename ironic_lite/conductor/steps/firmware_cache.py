@@ -113,7 +113,8 @@ def _is_state(value: Any) -> bool:
     """Return whether the value of a setting named like a secret only states something."""
     if isinstance(value, str):
         return not value or value.replace(" ", "").lower() in _STATES
-    return value is None or isinstance(value, bool)
+    # Intel shows switches such as EnforcedPasswd as 0 and 1, which equal False and True.
+    return value is None or value in (False, True)
 
 
 def _component(told: base.FirmwareComponent) -> Row | None:
