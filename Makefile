@@ -8,6 +8,8 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 LIVES ?= 500
 # Number of requests that `make fuzz` sends to each route.
 REQUESTS ?= 300
+# Further folders of recorded machines for `make recorded`, separated by colons.
+RECORDINGS ?=
 # Busy loops of `make busy-test`, seconds of each stop in `make stall-test`, and their command.
 BUSY ?= 8
 STALL ?= 4
@@ -22,7 +24,7 @@ STAMP := $(VENV)/.installed
 EXTRAS := test,lint,postgresql,mysql
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick vm-test life fuzz compare tempest chaos attack outage busy-test stall-test lint services bench demo sample docs format clean
+.PHONY: help venv test quick vm-test life recorded fuzz compare tempest chaos attack outage busy-test stall-test lint services bench demo sample docs format clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +55,10 @@ life: $(STAMP) ## run LIVES=500 random node lifecycles, and crash at each moment
 	ANY_LIFE_EXAMPLES=$(LIVES) $(VENV)/bin/pytest -s -o faulthandler_timeout=0 \
 		tests/flows/test_any_life.py tests/flows/test_agents_die.py tests/flows/test_dies_again.py \
 		tests/flows/test_bmc_steps_die.py $(ARGS)
+
+recorded: $(STAMP) ## drive all recorded machines, also those in RECORDINGS=folder, and write their results
+	RECORDED_ALL=1 RECORDINGS=$(RECORDINGS) $(VENV)/bin/pytest -n $(WORKERS) --dist loadgroup \
+		--write-results tests/recorded/results.json tests/recorded $(ARGS)
 
 fuzz: $(STAMP) ## send REQUESTS=300 random requests to each route, and check the answers
 	FUZZ_EXAMPLES=$(REQUESTS) $(VENV)/bin/pytest -o faulthandler_timeout=0 tests/api/test_openapi.py $(ARGS)

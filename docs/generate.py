@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import json
 import pathlib
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import contracts
@@ -29,6 +31,7 @@ threads.native()  # before anything imports an oslo library
 
 DOCS = pathlib.Path(__file__).parent
 DIAGRAM = DOCS / "states.dot"
+RESULTS = DOCS.parent / "tests" / "recorded" / "results.json"
 
 _PART = re.compile(
     r"(?P<head>^\.\. generated: (?P<name>\S+)\n).*?(?P<tail>^\.\. end of generated part\n)",
@@ -329,6 +332,24 @@ def _edges() -> Iterable[tuple[State, State, str, bool]]:
 
 # -- writing ---------------------------------------------------------------------------------
 
+
+def machine_table() -> str:
+    """Return the verdict of each operation on each recorded machine."""
+    letters = {"pass": "P", "refused": "R", "not offered": "-", "fails": "F"}
+    machines = json.loads(RESULTS.read_text(encoding="utf-8"))["machines"]
+    operations = list(dict.fromkeys(name for one in machines for name in one["verdicts"]))
+    lines = [".. csv-table::"]
+    head = ["Machine", "BMC", *(name.replace("_", " ") for name in operations)]
+    lines += textwrap.wrap(
+        ", ".join(head), 110, initial_indent="   :header: ", subsequent_indent=" " * 6
+    )
+    lines.append("")
+    for one in machines:
+        verdicts = (letters[one["verdicts"][name]] for name in operations)
+        lines.append("   " + ", ".join((one["machine"], one["firmware"], *verdicts)))
+    return "\n".join(lines)
+
+
 Parts = Mapping[str, Callable[[], str]]
 
 PAGES: Mapping[str, Parts] = {
@@ -346,7 +367,7 @@ PAGES: Mapping[str, Parts] = {
         "recovery-acts": act_table,
     },
     "cleaning.rst": {"clean-steps": clean_step_table},
-    "redfish.rst": {"quirks": quirk_table},
+    "redfish.rst": {"recorded-machines": machine_table, "quirks": quirk_table},
     "notifications.rst": {
         "notifications": notification_table,
         "unsent": unsent_table,
