@@ -17,6 +17,7 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.core import config
 from ironic_lite.rpc import failures, interface
+from ironic_lite.rpc.deadlines import send_limit
 
 LOCAL = "local"
 """The scheme of the service's own transport; see `local`."""
@@ -26,6 +27,15 @@ NOTES_EXCHANGE = "ironic"
 
 _BROKER_LIBRARIES = frozenset({"amqp", "kombu"})
 """Libraries whose exceptions occur here; they are named so that nothing needs to import them."""
+
+_BROKER_GROUP = "oslo_messaging_rabbit"
+
+_BROKER_DEFAULTS = {"heartbeat_timeout_threshold": 10, "rpc_conn_pool_size": send_limit.MOST}
+"""Our defaults of the library's options for RabbitMQ.
+
+With the library's 60 s, a call waits longer for a hung broker than its caller does. With fewer
+connections than calls, calls also wait for each other.
+"""
 
 REMOTE_MODULES = (failures.__name__, errors.__name__)
 """Modules whose exceptions are rebuilt from an answer."""
@@ -61,6 +71,7 @@ def build(url: str | None = None) -> Messaging:
     oslo_messaging.set_transport_defaults(interface.EXCHANGE)
     with _worded("[DEFAULT]transport_url"):
         parsed = _parsed(config.CONF, url or configured())
+        _set_broker_defaults(config.CONF, parsed)
         bus = oslo_messaging.get_rpc_transport(
             config.CONF, url=parsed, allowed_remote_exmods=list(REMOTE_MODULES)
         )
@@ -87,9 +98,23 @@ def notifications(conf: cfg.ConfigOpts) -> Any:
     own = conf.oslo_messaging_notifications.transport_url
     option = "[oslo_messaging_notifications]transport_url" if own else "[DEFAULT]transport_url"
     with _worded(option):
-        return oslo_messaging.get_notification_transport(
-            conf, url=_parsed(conf, own or configured(conf))
-        )
+        parsed = _parsed(conf, own or configured(conf))
+        _set_broker_defaults(conf, parsed)
+        return oslo_messaging.get_notification_transport(conf, url=parsed)
+
+
+def _set_broker_defaults(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> None:
+    """Set `_BROKER_DEFAULTS`, which values of the configuration override.
+
+    The library registers the options when it makes a transport. Its public list of options would
+    load the libraries of all brokers. The transport made here connects to nothing.
+    """
+    if url.transport == LOCAL:
+        return
+    oslo_messaging.get_rpc_transport(conf, url=url)
+    if _BROKER_GROUP in conf:
+        for name, value in _BROKER_DEFAULTS.items():
+            conf.set_default(name, value, group=_BROKER_GROUP)
 
 
 @contextlib.contextmanager

@@ -56,6 +56,12 @@ class Server:
         """Return what its environment has besides ours."""
         return {}
 
+    @property
+    def pid(self) -> int:
+        """The process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
     def answers(self) -> bool:
         """Tell whether it takes requests."""
         with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), 2):
