@@ -5,6 +5,7 @@ The RPC server passes calls to ``Endpoints``. The sweeps of ``watch`` do the res
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import threading
@@ -197,18 +198,20 @@ class Service:
         end = time.monotonic() + limit if limit else float("inf")
         host = self.runtime.host
         self.runtime.draining.set()
-        self._sign_off()
+        _briefly(self._sign_off)
         if self._server is not None:
             self._stay()
             self._server.stop()
-            self._server.wait(_CALLS_END)
+            self._server.wait(min(_CALLS_END, max(_BRIEF, end - time.monotonic())))
         self.timers.stop()
         finished = self._finish(end)
         self.runtime.stopping.set()  # sleeping steps leave their nodes to the next owner
         finished = self.runtime.workers.wait_idle(_GRACE) and finished
         self.runtime.registry.close()
         self.keepalive.stop()
-        self._let_go()
+        self.runtime.fence.close()
+        if not _briefly(self._let_go):
+            LOG.warning("The locks are not released yet; nodes are taken over when leases end")
         if self.files is not None:
             self.files.stop()
         self.runtime.workers.close()
@@ -226,10 +229,14 @@ class Service:
 
         Returns at once if there is no other conductor.
         """
-        try:
-            others = [one for one in self.ownership.members() if one.host != self.runtime.host]
-        except errors.Error:
-            return
+        others: list[Any] = []
+
+        def look() -> None:
+            with contextlib.suppress(errors.Error):
+                host = self.runtime.host
+                others.extend(one for one in self.ownership.members() if one.host != host)
+
+        _briefly(look)
         if others:
             LOG.info(
                 "Answering until API processes know the new owners: %d other conductors",
@@ -249,10 +256,9 @@ class Service:
     def _let_go(self) -> None:
         """Give the locks of running work to other conductors at once.
 
-        The work ends with this process; its locks would otherwise stay until their leases end. From
-        here on this conductor sends nothing to the machines of these nodes.
+        The work ends with this process; its locks would otherwise stay until their leases end. The
+        closed fence lets this conductor send nothing more to the machines of these nodes.
         """
-        self.runtime.fence.close()
         left = self.tasks.held
         try:
             if left:
@@ -274,6 +280,18 @@ class Service:
             )
 
 
+def _briefly(act: Callable[[], None]) -> bool:
+    """Run ``act`` in a thread; return False if it has not ended within `_BRIEF` seconds.
+
+    A locked or hung database delays the stop no longer than that. ``act`` continues in the
+    background until the process ends.
+    """
+    thread = threading.Thread(target=act, name="stopping", daemon=True)
+    thread.start()
+    thread.join(_BRIEF)
+    return not thread.is_alive()
+
+
 def _notifier(conf: Any, database: Database) -> notifier.Notifier:
     def ask(node: str) -> list[str]:
         return database.read(lambda conn: traits.get(conn, node))
@@ -290,6 +308,7 @@ def _rulebook(conf: Any) -> BuiltinRules:
 _WAITED = 0.9  # of the time RPC gives a call: the machine's error must come before RPC's time-out
 _CALLS_END = 10.0  # seconds for calls being answered; each only checks, moves and hands over
 _GRACE = 5.0  # seconds for interrupted workers to give their locks back
+_BRIEF = 3.0  # seconds for one access to the database during a stop
 _ON_THE_WAY = 1.0  # seconds for a call that an API process sent with the old owners
 _LOOK = 0.5  # seconds between two checks for `hurry`
 

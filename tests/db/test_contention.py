@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
@@ -90,6 +91,22 @@ def test_a_writer_of_sqlite_that_waits_too_long_is_told_to_come_back(
     holder.write(work)
     add_node(hasty)
     hasty.close()
+
+
+def test_a_locked_sqlite_file_delays_a_writer_by_its_busy_timeout_and_no_multiple_of_it(
+    make_sqlite: Callable[[], Database],
+) -> None:
+    holder = make_sqlite()
+    waiting = session.open_database(holder.url, sqlite_busy_timeout=2)
+
+    def work(_conn: Connection) -> float:
+        begun = time.monotonic()
+        with pytest.raises(errors.Unavailable, match="too busy"):
+            add_node(waiting)
+        return time.monotonic() - begun
+
+    assert 2 <= holder.write(work) < 8
+    waiting.close()
 
 
 def test_both_sides_of_a_deadlock_end_well(server_database: Database) -> None:

@@ -27,8 +27,8 @@ LOG = logging.getLogger(__name__)
 Connection = sa.Connection
 T = TypeVar("T")
 
-# Retries of a transaction that loses against others, with growing random pauses. All together take
-# about three seconds, well inside an RPC or HTTP timeout.
+# Retries of a transaction that loses against others, with growing random pauses. The pauses take
+# about three seconds together. `Database.write` also ends the retries when its time is over.
 _ATTEMPTS = 9
 _FIRST_PAUSE = 0.01  # seconds
 _LONGEST_PAUSE = 1.0
@@ -67,6 +67,11 @@ class Database:
         self._turn = fair_lock.FairLock()
         self._complaints = log_lines.LogThrottle()
         self._turn_timeout: float = options["sqlite_busy_timeout"]
+        self._retry_seconds: float = (
+            self._turn_timeout
+            if self.kind == "sqlite"
+            else options["statement_timeout"] or float("inf")
+        )
         # Waiting writers must leave connections for readers.
         whole = options["max_pool_size"] + options["max_overflow"]
         self._writers = threading.BoundedSemaphore(max(1, whole - whole // _READERS))
@@ -106,8 +111,9 @@ class Database:
         """Return the result of ``work`` after the commit of its one transaction.
 
         A transaction that ends in a deadlock, a serialization failure or a lock timeout is rolled
-        back and repeated, up to nine times with random pauses; one whose connection dies before the
-        commit, once. So ``work`` must be repeatable: only statements.
+        back and repeated, up to nine times with random pauses, until [database]sqlite_busy_timeout
+        or [database]statement_timeout is over; one whose connection dies before the commit, once.
+        So ``work`` must be repeatable: only statements.
 
         :param once: never repeat, for work that the database cannot roll back.
         :raises errors.Unavailable: the database is away, or too busy for too long. If the
@@ -116,6 +122,7 @@ class Database:
         :raises errors.InvalidRequest: the database cannot store a value.
         """
         left = {Fault.CONTENTION: _ATTEMPTS - 1, Fault.DISCONNECTED: 1}
+        end = time.monotonic() + self._retry_seconds
         while True:
             progress: list[str] = []
             try:
@@ -125,7 +132,8 @@ class Database:
                 fault = faults.classify(error)
                 if "commit" in progress and fault is Fault.DISCONNECTED:
                     raise self._worded(error, "; the change may have been made or not") from error
-                if once or not left.get(fault):
+                late = fault is Fault.CONTENTION and time.monotonic() >= end
+                if once or late or not left.get(fault):
                     raise self._worded(error) from error
                 left[fault] -= 1
             if fault is Fault.CONTENTION:
