@@ -8,7 +8,8 @@ Its modules; each uses those below it::
     flows                 one module per verb, its failure included
     steps                 the engine that runs lists of steps, its lists and its phases
     work.task             one piece of work on one node: the only writer of the node's state
-    work                  what all work shares: journal, notes, node_ports, runtime, workers,
+    work                  its parts: driver_view, transaction, run_record, journal, notes,
+                          node_ports; and what all work shares: runtime, workers,
                           db_retry, fence, leases, locks, bounds
 
 Begin with ``flows/clean``, then ``steps/stepper`` and ``work/task``. ``docs/flow.rst`` follows one

@@ -88,9 +88,9 @@ class Tasks:
             held = self._acquire(node_uuid, patient=patient, stale=stale)
             node = self.runtime.database.read(lambda conn: nodes.load(conn, node_uuid))
             driver = self._driver(node, whole=whole)
-            task = Task(self.runtime, context, node, driver, held, others=self)
+            task = Task(self.runtime, context, node, driver, held, other_nodes=self)
             yield task
-            if task.resting and task.work is None:
+            if task.save_on_release and task.work is None:
                 _rest(task)
             if worker and task.work is not None:
                 handed_over = True
@@ -136,7 +136,7 @@ class Tasks:
             self.locks.drop(held.token)
             self.runtime.workers.leave()
             raise
-        task = Task(self.runtime, seen.context, seen.node, seen.driver, held, others=self)
+        task = Task(self.runtime, seen.context, seen.node, seen.driver, held, other_nodes=self)
         task.hand_over(work)
         self._hand_over(task, held)
 
@@ -161,7 +161,7 @@ class Tasks:
 
     def view(self, context: Context, node: Node) -> Task:
         """Return a read-only task for a node that was just read with many others."""
-        return Task(self.runtime, context, node, self.driver(node), None, others=self)
+        return Task(self.runtime, context, node, self.driver(node), None, other_nodes=self)
 
     def left(self, node: Node) -> nodes.Lease | None:
         """Return the lock of a dead holder, which a new lock may replace.
@@ -285,8 +285,8 @@ class Tasks:
         if task is None or task.node.lock_token is not None:
             unlock = functools.partial(nodes.unlock, uuid=node_uuid, token=token)
             db_retry.write_idempotent(self.runtime.database, unlock)
-        if task is not None and task.timer_at is not None:
-            self.runtime.timers.set(node_uuid, task.timer_at)
+        if task is not None and task.transaction.timer_at is not None:
+            self.runtime.timers.set(node_uuid, task.transaction.timer_at)
 
     def _hand_over(self, task: Task, held: locks.Held) -> None:
         token = held.token
@@ -318,7 +318,7 @@ class Tasks:
             while task.work is not None:
                 work, task.work = task.work, None
                 work(task)
-            if task.resting:
+            if task.save_on_release:
                 _rest(task)
         except Exception as why:
             self._end(task, why)
@@ -343,18 +343,18 @@ class Tasks:
 
         If this also fails, the recovery sweep finds the node busy and without a lock.
         """
-        lost = task.unsaved
+        lost = task.transaction.unsaved
         try:
             failure.give_up(self._afresh(task) if lost else task, why)
         except Exception:
             LOG.exception("Node %s: setting its fail state failed", task.node.uuid)
-            if task.unsaved and not lost:
+            if task.transaction.unsaved and not lost:
                 self._fail(task, why)
 
     def _afresh(self, task: Task) -> Task:
         """Return a task on the node as stored, without changes that could not be saved."""
         node = self.runtime.database.read(lambda conn: nodes.load(conn, task.node.uuid))
-        return Task(self.runtime, task.context, node, task.driver, task.held, others=self)
+        return Task(self.runtime, task.context, node, task.driver, task.held, other_nodes=self)
 
 
 def _rest(task: Task) -> None:
@@ -364,7 +364,7 @@ def _rest(task: Task) -> None:
     the poll, the next poll finds the same.
     """
     try:
-        task.save(release=True)
+        task.transaction.save(release=True)
     except errors.Unavailable as why:
         LOG.warning("Node %s: the result of a poll was not saved: %s", task.node.uuid, why)
 

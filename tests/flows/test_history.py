@@ -310,7 +310,7 @@ def test_a_list_that_is_made_anew_says_so(rig: ConductorFixture) -> None:
     node = rig.node("cleaning", target_provision_state="available")
     with rig.tasks.lock(rig.who, node) as task:
         for steps in (listed(STEP), []):
-            task.begin_flow(activities.CLEAN, steps)
+            task.run_record.begin_flow(activities.CLEAN, steps)
         task.save()
     first, again = told(rig, node)
     assert first["event"] == f"Automated cleaning begins, 1 step: {STEP}."

@@ -189,7 +189,7 @@ def test_a_task_that_only_looks_cannot_write(rig: ConductorFixture) -> None:
     with pytest.raises(errors.LockLost):
         task.save()
     with pytest.raises(errors.LockLost):
-        task.destroy()
+        task.transaction.destroy()
 
 
 VERBS = [

@@ -195,7 +195,7 @@ def _beat(task: Task) -> None:
         elif task.node.wake_at is not None and task.node.wake_at <= clock.now():
             resume(task, poll=True)
         else:
-            task.resting = True
+            task.save_on_release = True
     except errors.AgentChanged as why:
         resume_changed(task, why)
 

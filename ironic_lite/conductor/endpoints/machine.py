@@ -129,7 +129,7 @@ class Machine:
         with self.tasks.lock(context, node_uuid) as task:
             _check_deletable(task)
             task.journal.event("node_deleted", before=str(task.state))
-            task.destroy()
+            task.transaction.destroy()
             task.driver.console.let_go(node_uuid)
 
 

@@ -43,7 +43,7 @@ def besides(
     :param what: the action's name for the sentence, such as "tearing down cleaning".
     :raises errors.LockLost: another conductor now has the machine.
     """
-    task.confirm()
+    task.renew_lock()
     try:
         act(task)
     except errors.LockLost:

@@ -35,7 +35,7 @@ def make(task: Task, call: Call) -> None:
     """
     said = ""
     for left in range(call.retries, -1, -1):
-        task.confirm()
+        task.renew_lock()
         again, said = _tried(task, call)
         if not said:
             return

@@ -6,11 +6,13 @@ The deploy interface asks the agent. Flows call this module when an agent may ha
 
 from __future__ import annotations
 
+import datetime
 import logging
 
 from ironic_lite.conductor.work import bounds
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock
+from ironic_lite.db.queries import agent_steps as stored
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.steps import StepKind
 from ironic_lite.records import StepsByInterface
@@ -37,7 +39,20 @@ def record_agent_steps(task: Task, kind: StepKind) -> None:
     task.notes.take_agent_steps(kind, found.get(kind, {}), at=now.isoformat())
     task.notes.manager_version = dict(report.version)
     if StepKind.CLEAN in found:
-        task.copy_agent_steps(found[StepKind.CLEAN], at=now)
+        _copy(task, found[StepKind.CLEAN], at=now)
+
+
+def _copy(task: Task, listed: StepsByInterface, *, at: datetime.datetime) -> None:
+    """Replace the permanent copy of the agent's clean steps with the next save.
+
+    Requirement S1.25.
+    """
+    task.add_write(lambda conn: stored.put(conn, task.node.uuid, listed, at=at))
+
+
+def copied(task: Task) -> StepsByInterface | None:
+    """Return the permanent copy of clean steps by interface; None without a copy."""
+    return task.runtime.database.read(lambda conn: stored.get(conn, task.node.uuid))
 
 
 def _runnable(task: Task, listed: StepsByInterface) -> StepsByInterface:

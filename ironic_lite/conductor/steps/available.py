@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ironic_lite import errors
+from ironic_lite.conductor.steps import agent_steps
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.domain.states import State
@@ -43,7 +44,7 @@ def known(task: Task) -> list[Step]:
     for name in step_planning.RANKS[StepKind.CLEAN]:
         own, missing = _own(task, StepKind.CLEAN, name)
         if missing is not None or _uses_agent(task, name):
-            copy = task.copied_agent_steps() if copy is None else copy
+            copy = agent_steps.copied(task) if copy is None else copy
             if copy is None or (missing is not None and name not in copy):
                 raise missing or _not_yet(task)
             own = _joined(own, copy.get(name, ()))

@@ -69,7 +69,7 @@ def unfit(child: Node) -> str | None:
 
 def rerunnable(task: Task, kind: StepKind, step: StoredStep) -> bool:
     """Return whether a step may run again after a crash, on each of its children."""
-    found = (task.others.view(task.context, child) for child in chosen(step, of(task)))
+    found = (task.other_nodes.view(task.context, child) for child in chosen(step, of(task)))
     return all(step_execution.rerunnable(child, kind, step) for child in found)
 
 
@@ -156,13 +156,13 @@ def _held(task: Task, child_uuid: str) -> Iterator[Task]:
     with contextlib.ExitStack() as stack:
         while True:
             child = _look(task, child_uuid)
-            stale = task.others.left(child)
-            lock = task.others.lock(task.context, child_uuid, patient=False, stale=stale)
+            stale = task.other_nodes.left(child)
+            lock = task.other_nodes.lock(task.context, child_uuid, patient=False, stale=stale)
             try:
                 held = stack.enter_context(lock)
                 break
             except errors.NodeLocked:
-                left -= 0 if task.others.running_out(child) else 1
+                left -= 0 if task.other_nodes.running_out(child) else 1
                 if left <= 0:
                     raise
             task.pause(settings.node_locked_retry_interval or _LOOK)

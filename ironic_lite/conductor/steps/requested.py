@@ -143,7 +143,7 @@ def _child_faults(task: Task, child: Node, kind: StepKind, mine: Sequence[Stored
     if not mine:
         return []
     try:
-        offered = available.offered(task.others.view(task.context, child), kind)
+        offered = available.offered(task.other_nodes.view(task.context, child), kind)
     except errors.Error as why:  # an interface that is not loaded, or cannot list its steps
         return [why.message]
     found = power_faults(child, kind, mine)

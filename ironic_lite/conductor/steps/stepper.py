@@ -38,7 +38,7 @@ def start(task: Task, phase: Phase, listed: list[StoredStep]) -> None:
     """Record a list of steps in the run, and run it from its first step."""
     task.notes.enlist(phase.kind, listed)
     _plan(task, phase, listed)
-    task.begin_flow(phase.activity, listed)
+    task.run_record.begin_flow(phase.activity, listed)
     run(task, phase)
 
 
@@ -270,7 +270,7 @@ def _polled(task: Task, phase: Phase, index: int, step: StoredStep) -> bool:
         _fail(task, phase, index, why)
         return False
     if outcome is WAIT:
-        task.resting = True
+        task.save_on_release = True
         return False
     return True
 

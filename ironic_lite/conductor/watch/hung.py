@@ -23,7 +23,7 @@ from ironic_lite.conductor.work.locks import Held
 from ironic_lite.conductor.work.task import Task
 from ironic_lite.core import clock, context
 from ironic_lite.db.queries import nodes
-from ironic_lite.domain import states, steps
+from ironic_lite.domain import activities, states, steps
 from ironic_lite.domain.states import Kind
 from ironic_lite.drivers import absent_interface
 from ironic_lite.membership.liveness import FailureDetector
@@ -134,14 +134,18 @@ def _give_up(task: Task, error: errors.Error) -> None:
         task.driver, "it was not called, because work on this node hangs"
     )
     failure.give_up(
-        Task(task.runtime, task.context, task.node, silent, task.held, others=task.others), error
+        Task(
+            task.runtime, task.context, task.node, silent, task.held, other_nodes=task.other_nodes
+        ),
+        error,
     )
 
 
 def _error(task: Task, hung: Hung) -> errors.TimedOut:
     """Return the error for the node: what hangs, since when, and what to do."""
     node = task.node
-    current = node.clean_step or node.deploy_step or node.service_step
+    activity = activities.stepping(node.provision_state)
+    current = activity.step_of(node) if activity is not None else None
     step = steps.title(current) if current else None
     what = f"step {step}" if step else f'the work in state "{task.state}"'
     hint = (

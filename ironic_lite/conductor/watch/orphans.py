@@ -126,7 +126,7 @@ class Orphans:
         act = takeover.found(task)
         LOG.warning("Node %s was left in %s by %s: %s", task.node.uuid, task.state, dead, act.name)
         takeover.end_orders(task, dead)
-        task.timer_at = task.node.wake_at
+        task.transaction.timer_at = task.node.wake_at
         if act not in recovery.WORK:
             return
         lack = self._tasks.lack(task.node)

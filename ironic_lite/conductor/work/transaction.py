@@ -1,0 +1,144 @@
+"""The writes of a task: the node, its history and all else in one transaction.
+
+Every write has the condition ``WHERE lock_token = :mine`` (invariant 2).
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Callable
+
+from ironic_lite import errors
+from ironic_lite.conductor.work import db_retry
+from ironic_lite.conductor.work.fence import HeldLock
+from ironic_lite.conductor.work.journal import Journal
+from ironic_lite.conductor.work.notes import Notes
+from ironic_lite.conductor.work.runtime import Runtime
+from ironic_lite.core import clock
+from ironic_lite.core.context import Context
+from ironic_lite.db.engine.session import Connection
+from ironic_lite.db.queries import nodes
+from ironic_lite.drivers.base import POWER_OFF
+from ironic_lite.records import Node
+
+Write = Callable[[Connection], None]
+
+
+class Transaction:
+    """The unsaved changes of one task.
+
+    :param token: of the node's lock; None refuses all writes.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        context: Context,
+        node: Node,
+        journal: Journal,
+        *,
+        lock: HeldLock,
+        token: str | None,
+    ) -> None:
+        self.unsaved = False
+        """True if a save has failed, so the node here differs from the stored node."""
+        self.timer_at: datetime.datetime | None = None
+        """The time of this node's timer, set once its lock is released."""
+        self._runtime = runtime
+        self._context = context
+        self._node = node
+        self._notes = Notes(node)
+        self._journal = journal
+        self._lock = lock
+        self._token = token
+        self._before: list[Write] = []
+        self._after: list[Write] = []
+        # As last saved: history and notifications contain the state before.
+        self._power = node.power_state
+        self._target = node.target_provision_state
+
+    def add_write(self, write: Write, *, first: bool = False) -> None:
+        """Run ``write`` in the transaction of the next save, after or before the node's."""
+        (self._before if first else self._after).append(write)
+
+    def save(self, *, release: bool = False) -> None:
+        """Write the node's changes and the collected history in one transaction.
+
+        :param release: release the lock by the same statement, if there is anything to write.
+        :raises errors.LockLost: zero rows: another conductor has the lock; stop at once.
+        """
+        node, token = self._node, self._held_token()
+        if node.changes.get("power_state") == POWER_OFF:
+            self._notes.forget_agent(keep_token=True)
+        changes, freed = node.changes, nodes.FREE if release else {}
+        if "power_state" in changes:
+            self._note_power(changes["power_state"])
+        self._note_error(changes.get("last_error"))
+        if not changes and not self._journal.pending and not self._after:
+            return
+
+        stamp, tries = clock.now(), itertools.count()
+
+        def write(conn: Connection) -> None:
+            if next(tries) and nodes.saved(conn, node.uuid, at=stamp):
+                return  # the change was made, only the reply was lost
+            for act in self._before:
+                act(conn)
+            # Also without changes: only the lock's holder may write history.
+            nodes.save(conn, node.uuid, {**changes, **freed}, token=token, at=stamp)
+            self._journal.write(conn)
+            for act in self._after:
+                act(conn)
+
+        self.unsaved = True
+        self._lock.go_on()
+        db_retry.write_idempotent(self._runtime.database, write)
+        self.unsaved = False
+        self._notify()
+        self._journal.settle()
+        node.settle(**freed)
+        self._before, self._after = [], []
+        if "wake_at" in changes:
+            self.timer_at = node.wake_at
+
+    def destroy(self) -> None:
+        """Delete the node, its ports, traits and runs; its events stay.
+
+        :raises errors.LockLost: another conductor has the lock.
+        """
+        token = self._held_token()
+
+        def write(conn: Connection) -> None:
+            nodes.delete(conn, self._node.uuid, token=token)
+            self._journal.write(conn)
+
+        self._runtime.database.write(write)
+        self._notify()
+        self._journal.settle()
+
+    def _held_token(self) -> str:
+        if self._token is None:
+            raise errors.LockLost(node=self._node.uuid)
+        return self._token
+
+    def _notify(self) -> None:
+        """Send notifications of committed events; requirement S5.29."""
+        notifier = self._runtime.notifier
+        if notifier.on:
+            about = {**self._node.as_dict(), "updated_at": clock.now()}
+            told = self._journal.events
+            notifier.tell(self._context, told, about, previous_target=self._target)
+        self._target = self._node.target_provision_state
+
+    def _note_error(self, text: str | None) -> None:
+        """Record a changed last_error in history, unless an event already contains it."""
+        if text and all((one["data"] or {}).get("error") != text for one in self._journal.events):
+            run = self._node.run_uuid
+            self._journal.event("fault", run=run, event="error", data={"error": text})
+
+    def _note_power(self, after: str | None) -> None:
+        """Record a changed power state in history, whatever changed it."""
+        run = self._node.run_uuid
+        self._journal.event("power", run=run, event="changed", before=self._power, after=after)
+        self._power = after
