@@ -129,9 +129,8 @@ def test_there_are_no_templates_before_1_55(api: Client) -> None:
     assert api.get(f"{PLACE}/CUSTOM_A").json == api.at(55).get(f"{PLACE}/CUSTOM_A").json == shown
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_the_collection_takes_get_and_post(api: Client, method: str) -> None:
-    answer = api.request(method, PLACE, {})
+def test_the_collection_takes_get_and_post(api: Client) -> None:
+    answer = api.put(PLACE, {})
     assert (answer.status, answer.headers["allow"]) == (405, "GET, POST")
 
 

@@ -32,7 +32,6 @@ WRITES: dict[str, tuple[str, str, Any]] = {
     "traits": ("PUT", "/v1/nodes/N/traits", {"traits": ["CUSTOM_A"]}),
     "trait": ("PUT", "/v1/nodes/N/traits/CUSTOM_B", None),
     "clear": ("DELETE", "/v1/nodes/N/traits", None),
-    "new port": ("POST", "/v1/ports", {"node_uuid": "N", "address": "52:54:00:00:00:09"}),
     "port": ("PATCH", f"/v1/ports/{UUID.format(1)}", EXTRA),
     "no port": ("DELETE", f"/v1/ports/{UUID.format(1)}", None),
     "portgroup": ("PATCH", f"/v1/portgroups/{UUID.format(2)}", EXTRA),

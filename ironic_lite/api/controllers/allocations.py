@@ -104,6 +104,8 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         """Return the filters of a list, narrowed to the allocations that the caller may list."""
         owner = request.access.only(where.get("owner"))
         if owner is not None:
+            if where.get("owner") == "":  # an owner that is not the caller, too
+                raise errors.Forbidden(what=f"{_LIST}_all")
             where["project"] = owner
         if "node" in where:
             where["node_uuid"] = self._named_node(request, where.pop("node"), ("uuid",))["uuid"]
@@ -114,6 +116,8 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
 
         :raises errors.Forbidden: the caller passes the rule of lists, but not that of members.
         """
+        queries.check_form(self.asked, request.query)
+        request.access.only(request.query.get("owner"))
         answer = super().page(request, detail=detail)
         if answer["allocations"] and not request.access.allows(f"{_LIST}_all"):
             own = target(policy.ALLOCATION, {"owner": request.access.project})
@@ -140,10 +144,22 @@ class Allocations(_Base, since=_SINCE, patched=57, below=HTTPStatus.METHOD_NOT_A
         """Remove an allocation and free its node."""
         self.take_away(request, self.find(request, ident))
 
+    def check_post(self, request: Request) -> None:
+        """Refuse a body for its form; rights are checked before a missing body."""
+        if request.json is not None:
+            super().check_post(request)
+
+    def outline(self, request: Request, body: Any) -> Json:
+        """Return the column values of a POST without the named node."""
+        named = isinstance(body, dict) and "node" in body
+        return super().outline(
+            request, {key: body[key] for key in body if key != "node"} if named else body
+        )
+
     def read(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST, and under ``node`` the named node or None."""
         rest, node = self._backfilled(request, body)
-        given = super().read(request, rest)
+        given = self.outline(request, rest)
         given["resource_class"] = given.get("resource_class") or (node and node["resource_class"])
         if not given["resource_class"]:
             reason = "is mandatory, because nodes are chosen by their resource class"
@@ -239,11 +255,12 @@ class NodeAllocation(_Base):
     @expose.expose("GET", "/nodes/{ident}/allocation", types.word, since=_SINCE, raw_query=True)
     def show_of_node(self, request: Request, ident: str) -> Json:
         """Return the allocation of a node: all fields, or the requested ones."""
-        chosen = queries.one(self.asked, request.query, version=request.version)
+        queries.refuse_unknown(request.query, ("fields",))
         try:
             row = self._of(request, ident)
         except errors.NodeNotFound as why:  # 400 as in Ironic, because clients expect it
             raise errors.InvalidParameter(path="node", reason=why.message) from None
+        chosen = queries.one(self.asked, request.query, version=request.version)
         return self.document(request, row, chosen)
 
     @expose.expose(

@@ -62,7 +62,11 @@ class Bmc(expose.Controller):
         return self._lamps(request, ident, None)
 
     @expose.expose(
-        "GET", "/nodes/{ident}/management/indicators/{component}", types.word, types.word
+        "GET",
+        "/nodes/{ident}/management/indicators/{component}",
+        types.word,
+        types.word,
+        first=node_lookup.present,
     )
     def lamp_or_lamps(self, request: Request, ident: str, component: str) -> Json:
         """Return the state of indicator ``name@component``, or list those of a component."""

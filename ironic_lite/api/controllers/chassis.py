@@ -24,10 +24,12 @@ class Chassis(crud.ResourceController, since=1, detail=True):
     word = "chassis"
     shown = views.CHASSIS
     asked = queries.CHASSIS
+    roots_first = True
+    found_first = ("uuid",)
 
-    def read(self, request: Request, body: Any) -> Json:
+    def outline(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST; all are optional, so the body is, too."""
-        return super().read(request, {} if body is None else body)
+        return super().outline(request, body if request.size else {})
 
     def page(self, request: Request, *, detail: bool = False) -> Json:
         """Return a page of chassis."""
@@ -44,12 +46,20 @@ class Chassis(crud.ResourceController, since=1, detail=True):
 class Members(nodes.Nodes):
     """The nodes of a chassis, listed like /v1/nodes."""
 
-    @expose.expose("GET", "/chassis/{ident}/nodes", types.word, raw_query=True)
+    @expose.expose(
+        "GET", "/chassis/{ident}/nodes", types.word, raw_query=True, form=nodes.form_of_list
+    )
     def index_of_chassis(self, request: Request, ident: str) -> Json:
         """Return a page of one chassis' nodes."""
         return self._page(request, detail=False, chassis_uuid=self._chassis_uuid(ident))
 
-    @expose.expose("GET", "/chassis/{ident}/nodes/detail", types.word, raw_query=True)
+    @expose.expose(
+        "GET",
+        "/chassis/{ident}/nodes/detail",
+        types.word,
+        raw_query=True,
+        form=nodes.form_of_detail,
+    )
     def index_detail_of_chassis(self, request: Request, ident: str) -> Json:
         """Return a page of one chassis' nodes with all fields."""
         return self._page(request, detail=True, chassis_uuid=self._chassis_uuid(ident))

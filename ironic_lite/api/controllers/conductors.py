@@ -17,13 +17,21 @@ Rows = list[Json]
 _SINCE = 49
 
 
+def _form_of_list(_self: Conductors, request: Request) -> None:
+    queries.check_form(queries.CONDUCTORS, request.query)
+
+
+def _form_of_one(_self: Conductors, request: Request) -> None:
+    queries.check_form_of_one(queries.CONDUCTORS, request.query)
+
+
 class Conductors(expose.Controller):
     """The collection /v1/conductors and its members.
 
     There are few conductors, so one statement reads all, and pages are made here.
     """
 
-    @expose.expose("GET", "/conductors", since=_SINCE, raw_query=True)
+    @expose.expose("GET", "/conductors", since=_SINCE, raw_query=True, form=_form_of_list)
     def index(self, request: Request) -> Json:
         """Return a page of conductors, including offline ones."""
         query = pages.query(self.service, request, queries.CONDUCTORS)
@@ -37,7 +45,14 @@ class Conductors(expose.Controller):
         last = some[-1]["hostname"] if some else ""
         return pages.body(request, query, "conductors", shown, last)
 
-    @expose.expose("GET", "/conductors/{hostname}", types.word, since=_SINCE, raw_query=True)
+    @expose.expose(
+        "GET",
+        "/conductors/{hostname}",
+        types.word,
+        since=_SINCE,
+        raw_query=True,
+        form=_form_of_one,
+    )
     def show(self, request: Request, hostname: str) -> Json:
         """Return one conductor."""
         chosen = queries.one(queries.CONDUCTORS, request.query, version=request.version)

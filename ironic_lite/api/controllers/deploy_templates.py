@@ -29,6 +29,8 @@ class DeployTemplates(crud.NamedResourceController, since=55, below=HTTPStatus.M
     word = "deploy_template"
     shown = views.DEPLOY_TEMPLATES
     asked = queries.DEPLOY_TEMPLATES
+    roots_first = True
+    found_first = ("description",)
 
     def read(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST; refuse steps that the configuration forbids."""

@@ -40,10 +40,22 @@ class Driver:
     defaults: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
+def _form_of_list(_self: Drivers, request: Request) -> None:
+    queries.refuse_unknown(request.query, ("type", "detail", "fields"))
+    if "detail" in request.query:
+        rules.boolean(request.query["detail"], "detail")
+    _chosen(request)
+
+
+def _form_of_one(_self: Drivers, request: Request) -> None:
+    queries.refuse_unknown(request.query, ("fields",))
+    _chosen(request)
+
+
 class Drivers(expose.Controller):
     """The collection /v1/drivers, its members, and their properties."""
 
-    @expose.expose("GET", "/drivers", raw_query=True)
+    @expose.expose("GET", "/drivers", raw_query=True, form=_form_of_list)
     def index(self, request: Request) -> Json:
         """Return all hardware types; there is no paging."""
         given = request.query
@@ -56,7 +68,7 @@ class Drivers(expose.Controller):
         shown = (_document(request, found[name], detail=detail) for name in sorted(found))
         return {"drivers": [_only(document, chosen) for document in shown]}
 
-    @expose.expose("GET", "/drivers/{name}", types.word, raw_query=True)
+    @expose.expose("GET", "/drivers/{name}", types.word, raw_query=True, form=_form_of_one)
     def show(self, request: Request, name: str) -> Json:
         """Return one hardware type with its interfaces."""
         queries.refuse_unknown(request.query, ("fields",))
@@ -88,6 +100,14 @@ def conductor(service: Service, name: str) -> interface.Conductor:
     :raises errors.DriverNotFound: no online conductor has the hardware type.
     """
     return service.reach(lambda: service.fleet.trusted(_driver(service, name).hosts))
+
+
+def present(service: Service, _request: Request, name: str) -> None:
+    """Refuse a hardware type that no online conductor has.
+
+    :raises errors.DriverNotFound: as `conductor`.
+    """
+    _driver(service, name)
 
 
 def _driver(service: Service, name: str) -> Driver:

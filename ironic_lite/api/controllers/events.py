@@ -20,10 +20,21 @@ _SINCE = 54
 _KEPT = ("port_id", "mac_address", "status", "device_id")
 
 
+def _form(_self: Events, request: Request) -> None:
+    _read(request.json)
+
+
 class Events(expose.Controller):
     """/v1/events, which only accepts POST."""
 
-    @expose.expose("POST", "/events", since=_SINCE, status=HTTPStatus.NO_CONTENT, body=expose.WHOLE)
+    @expose.expose(
+        "POST",
+        "/events",
+        since=_SINCE,
+        status=HTTPStatus.NO_CONTENT,
+        body=expose.WHOLE,
+        form=_form,
+    )
     def tell(self, request: Request) -> None:
         """Record events with the nodes of their ports.
 

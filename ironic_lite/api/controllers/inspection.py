@@ -60,13 +60,15 @@ class ContinueInspection(rate_limit.Unauthenticated):
         Since 1.84 the response contains that of a lookup, with a token. A ramdisk that sends no
         version calls the lookup afterwards.
         """
-        whole = _whole(request)
+        whole = request.asked and request.version != _FIRST
         uuid = _queried_uuid(request, whole=whole)
         if not self._room.acquire(timeout=PATIENCE):
             raise errors.Unavailable("Too many inspection reports at once; retry later.")
         try:
             inventory, rest = inspection.check(request.json)
             _check_size(request, rest)
+            if whole and request.version < SINCE:
+                raise refusals.routed(HTTPStatus.NOT_FOUND)
             return self._taken(request, uuid, inventory, rest, whole=whole)
         finally:
             self._room.release()
@@ -92,15 +94,6 @@ class ContinueInspection(rate_limit.Unauthenticated):
             return {"uuid": row["uuid"]}
         shown = str(token["agent_token"]) if token["fresh"] else masking.MASK
         return {"uuid": row["uuid"], **self._lookup.document(request, row, shown)}
-
-
-def _whole(request: Request) -> bool:
-    """Return whether the caller wants the whole document; refuse versions without the route."""
-    if not request.asked or request.version == _FIRST:
-        return False
-    if request.version < SINCE:
-        raise refusals.routed(HTTPStatus.NOT_FOUND)
-    return True
 
 
 def _check_size(request: Request, rest: Json) -> None:

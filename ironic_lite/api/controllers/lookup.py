@@ -16,6 +16,7 @@ from ironic_lite.domain import capabilities, fast_track, states
 from ironic_lite.domain.states import State
 
 SINCE = 22
+_ARGUMENTS = ("addresses", "node_uuid")
 _TOKEN_SINCE = 62
 _SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
 _NOTES = "driver_notes"  # key of driver_internal_info where drivers store their notes
@@ -33,11 +34,17 @@ COLUMNS = (
 """Columns of a node that a lookup reads."""
 
 
+def _form(_self: Lookup, request: Request) -> None:
+    queries.refuse_unknown(request.query, _ARGUMENTS)
+    if "node_uuid" in request.query:
+        rules.uuid(request.query["node_uuid"], "node_uuid")
+
+
 class Lookup(rate_limit.Unauthenticated):
     """The document with an agent's node, its settings and, once, its token."""
 
     @rate_limit.counted
-    @expose.expose("GET", "/lookup", since=SINCE, raw_query=True)
+    @expose.expose("GET", "/lookup", since=SINCE, raw_query=True, form=_form)
     def find(self, request: Request) -> Json:
         """Find the node that has one of these MAC addresses, or this UUID.
 
@@ -45,7 +52,7 @@ class Lookup(rate_limit.Unauthenticated):
         unauthenticated callers cannot find out existing addresses.
         """
         given = request.query
-        queries.refuse_unknown(given, ("addresses", "node_uuid"))
+        queries.refuse_unknown(given, _ARGUMENTS)
         macs = [part.strip().lower() for part in given.get("addresses", "").split(",")]
         macs = [mac for mac in macs if rules.is_mac(mac)]
         uuid = rules.uuid(given["node_uuid"], "node_uuid") if given.get("node_uuid") else None

@@ -39,7 +39,7 @@ class Maintenance(expose.Controller):
         """Put a node into maintenance, by the path of the first clients."""
         enrolment.set_maintenance(self.service, request, node_ident, on=True, reason=reason)
 
-    @_begin("/nodes/maintenance")
+    @_begin("/nodes/maintenance", first=node_lookup.present)
     def begin_asked(self, request: Request, node_ident: str, reason: str | None = None) -> None:
         """Put the node that the query names into maintenance."""
         enrolment.set_maintenance(self.service, request, node_ident, on=True, reason=reason)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import node_lookup
+from ironic_lite.api.resources import guards, node_lookup
 from ironic_lite.api.validation import rules, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -39,6 +39,8 @@ class Management(expose.Controller):
         """Validate the interfaces of the node that the query names."""
         if node_uuid is not None:
             return self._validate(request, rules.uuid(node_uuid, "node_uuid"))
+        if not node and request.version < node_lookup.NAMES_SINCE:
+            raise errors.NodeNotFound(node=node)
         if not node:
             raise errors.MissingParameter(path="node")
         return self._validate(request, node)
@@ -53,24 +55,26 @@ class Management(expose.Controller):
 
     # -- boot device -------------------------------------------------------------------------
 
-    @expose.expose("GET", "/nodes/{ident}/management/boot_device", types.word)
+    @expose.expose("GET", "/nodes/{ident}/management/boot_device", types.word, waits=True)
     def boot_device(self, request: Request, ident: str) -> Json:
         """Return ``boot_device`` and ``persistent``, null if unknown."""
         return self._boot_device(request, ident)
 
-    @expose.expose("GET", "/nodes/management/boot_device/{node_ident}", types.word)
+    @expose.expose("GET", "/nodes/management/boot_device/{node_ident}", types.word, waits=True)
     def boot_device_named(self, request: Request, node_ident: str) -> Json:
         """Return the boot device, by the path of the first clients."""
         return self._boot_device(request, node_ident)
 
-    @expose.expose("GET", "/nodes/management/boot_device", types.word)
+    @expose.expose("GET", "/nodes/management/boot_device", types.word, waits=True)
     def boot_device_asked(self, request: Request, node_ident: str) -> Json:
         """Return the boot device of the node that the query names."""
         return self._boot_device(request, node_ident)
 
     def _boot_device(self, request: Request, ident: str) -> Json:
-        conductor, uuid = self._ask(request, ident)
-        return conductor.get_boot_device(request.who, node_uuid=uuid)
+        row = node_lookup.fetch(self.service, request, ident, (*_ROUTED, "reservation"))
+        guards.check_unlocked(row)
+        conductor = self.service.conductor_of(row)
+        return conductor.get_boot_device(request.who, node_uuid=row["uuid"])
 
     @expose.expose("GET", "/nodes/{ident}/management/boot_device/supported", types.word)
     def boot_devices(self, request: Request, ident: str) -> Json:
@@ -87,6 +91,7 @@ class Management(expose.Controller):
         types.boolean,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def set_boot_device(
         self, request: Request, ident: str, boot_device: str, persistent: bool | None = None
@@ -107,6 +112,7 @@ class Management(expose.Controller):
         types.boolean,
         status=HTTPStatus.NO_CONTENT,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def set_boot_device_named(
         self, request: Request, node_ident: str, boot_device: str, persistent: bool | None = None

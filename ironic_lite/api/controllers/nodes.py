@@ -10,7 +10,7 @@ from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.api.resources import enrolment, node_lookup, node_pages, pages, queries, views
-from ironic_lite.api.validation import types
+from ironic_lite.api.validation import schemas, types
 from ironic_lite.api.wire import expose, render
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core.json_types import Json
@@ -21,15 +21,29 @@ from ironic_lite.domain import fields
 _FORGET = ("baremetal:node:delete", "baremetal:node:delete:self_owned_node")
 
 
+def form_of_list(_self: Nodes, request: Request) -> None:
+    """Check the query of a list of nodes, as `expose.expose`."""
+    queries.check_form(queries.NODES, request.query)
+
+
+def form_of_detail(_self: Nodes, request: Request) -> None:
+    """Check the query of a list of nodes with all fields, as `expose.expose`."""
+    queries.check_form(queries.NODES, request.query, detail=True)
+
+
+def _form_of_post(_self: Nodes, request: Request) -> None:
+    schemas.node(request.json, version=request.version)
+
+
 class Nodes(expose.Controller):
     """The collection /v1/nodes and its members."""
 
-    @expose.expose("GET", "/nodes", raw_query=True)
+    @expose.expose("GET", "/nodes", raw_query=True, form=form_of_list)
     def index(self, request: Request) -> Json:
         """Return a page of nodes."""
         return self._page(request, detail=False)
 
-    @expose.expose("GET", "/nodes/detail", raw_query=True)
+    @expose.expose("GET", "/nodes/detail", raw_query=True, form=form_of_detail)
     def index_detail(self, request: Request) -> Json:
         """Return a page of nodes with all fields."""
         return self._page(request, detail=True)
@@ -49,7 +63,9 @@ class Nodes(expose.Controller):
         del row["generation"]
         return self.document(request, plan, row)
 
-    @expose.expose("POST", "/nodes", status=HTTPStatus.CREATED, body=expose.WHOLE)
+    @expose.expose(
+        "POST", "/nodes", status=HTTPStatus.CREATED, body=expose.WHOLE, form=_form_of_post
+    )
     def create(self, request: Request) -> Json:
         """Enroll a node."""
         row = enrolment.create(self.service, request, request.json)

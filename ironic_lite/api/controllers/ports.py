@@ -27,6 +27,7 @@ class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=
     word = "port"
     shown = views.PORTS
     asked = queries.PORTS
+    roots_first = True
     facts = ("address",)
     kind = "port"
 
@@ -69,7 +70,7 @@ class Ports(node_owned.NodeOwnedController, crud.NamedResourceController, since=
             return rules.uuid(ident, "port_uuid")
         return super().ident(request, ident)
 
-    def read(self, request: Request, body: Any) -> Json:
+    def outline(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST."""
         return schemas.port(body, version=request.version)
 

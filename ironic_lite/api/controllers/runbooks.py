@@ -29,6 +29,7 @@ class _Base(crud.NamedResourceController):
     word = "runbook"
     shown = views.RUNBOOKS
     asked = queries.RUNBOOKS
+    roots_first = True
 
     def look(self, _conn: Connection, request: Request, row: Json) -> None:
         """Refuse a runbook that the caller may not see; every caller may see a public runbook."""
@@ -42,9 +43,19 @@ class Runbooks(_Base, since=92, below=HTTPStatus.METHOD_NOT_ALLOWED):
     GET, PATCH, DELETE /v1/runbooks/{ident}.
     """
 
+    def one(self, request: Request, ident: str) -> Json:
+        """Return one runbook; rights are checked before the names of fields."""
+        queries.check_form_of_one(self.asked, request.query)
+        row = self.find(request, ident)
+        chosen = queries.one(self.asked, request.query, version=request.version)
+        return self.document(request, row, chosen)
+
     def narrow(self, request: Request, where: Json) -> Json:
         """Return the filters of a list, narrowed to the runbooks that the caller may list."""
         return pages.narrowed(request, where, "runbook")
+
+    def check_post(self, request: Request) -> None:
+        """Refuse nothing: rights are checked before the body."""
 
     def read(self, request: Request, body: Any) -> Json:
         """Return the column values of a POST; the traits decide which nodes may run it."""
@@ -96,6 +107,8 @@ class Traits(_Base):
     )
     def replace(self, request: Request, ident: str) -> None:
         """Set all traits of a runbook."""
+        if request.json in (None, {}):
+            self._set(request, ident, lambda held: held)  # a missing runbook is reported first
         wanted = schemas.trait_list(request.json)
         self._set(request, ident, lambda _held: wanted)
 

@@ -6,7 +6,7 @@ import functools
 from http import HTTPStatus
 
 from ironic_lite import errors
-from ironic_lite.api.resources import node_lookup, provisioning, runbook_access, views
+from ironic_lite.api.resources import guards, node_lookup, provisioning, runbook_access, views
 from ironic_lite.api.validation import schemas, types
 from ironic_lite.api.wire import expose
 from ironic_lite.api.wire.request import Request
@@ -84,6 +84,8 @@ class States(expose.Controller):
     )
     def provision(self, request: Request, ident: str) -> None:
         """Request a verb; the response is 202 when the conductor has accepted it."""
+        if isinstance(request.json, dict) and request.json.get("target", "missing") in (None, ""):
+            node_lookup.present(self.service, request, ident)
         body = schemas.provision(request.json)
         rules = provisioning.rules(body, request.access)
         columns, traits = provisioning.COLUMNS, "runbook" in body
@@ -106,6 +108,7 @@ class States(expose.Controller):
         types.integer,
         status=HTTPStatus.ACCEPTED,
         body=expose.TYPED,
+        first=node_lookup.present,
     )
     def power(self, request: Request, ident: str, target: str, timeout: int | None = None) -> None:
         """Request a power state; ``timeout`` in seconds."""
@@ -126,13 +129,18 @@ class States(expose.Controller):
     )
     def raid(self, request: Request, ident: str) -> None:
         """Set the target_raid_config of a node; {} removes it."""
-        if not isinstance(request.json, dict | None):
+        given = request.json if request.size else {}
+        if not isinstance(given, dict):
             raise errors.InvalidRequest("target_raid_config must be an object.")
-        node = node_lookup.fetch(self.service, request, ident, _ROUTED)
+        node = node_lookup.fetch(self.service, request, ident, (*_ROUTED, "reservation"))
         since = _FIELDS["target_raid_config"]
         if request.version < since:
             raise errors.NotAcceptable(what="The state raid", since=since)
-        config = raid.outline({} if request.json is None else request.json)
+        try:
+            config = raid.outline(given)
+        except errors.InvalidRequest:
+            guards.check_unlocked(node)
+            raise
         conductor = self.service.conductor_of(node)
         conductor.set_target_raid_config(
             request.who, node_uuid=node["uuid"], target_raid_config=config

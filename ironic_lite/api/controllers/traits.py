@@ -21,7 +21,12 @@ class Traits(expose.Controller):
     """The list /v1/nodes/{node}/traits and its members."""
 
     @expose.expose(
-        "GET", "/nodes/{ident}/traits", types.word, since=_SINCE, below=HTTPStatus.NOT_ACCEPTABLE
+        "GET",
+        "/nodes/{ident}/traits",
+        types.word,
+        since=_SINCE,
+        below=HTTPStatus.NOT_ACCEPTABLE,
+        first=node_lookup.present,
     )
     def index(self, request: Request, ident: str) -> Json:
         """Return all traits of a node, sorted."""
@@ -40,6 +45,8 @@ class Traits(expose.Controller):
     )
     def replace(self, request: Request, ident: str) -> None:
         """Set all traits of a node."""
+        if request.json in (None, {}):
+            node_lookup.present(self.service, request, ident)
         wanted = schemas.trait_list(request.json)
         self._write(
             request,

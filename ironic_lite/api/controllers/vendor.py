@@ -25,7 +25,7 @@ _PLAIN = ("Content-Type", "text/plain; charset=utf-8")
 def _relay(verb: str, path: str) -> Handler:
     """Return the handler of one HTTP method; query or path name the vendor method."""
 
-    first = node_lookup.present if path.startswith("/nodes/") else None
+    first = node_lookup.present if path.startswith("/nodes/") else drivers.present
 
     # Clients of Ironic send a body with GET and DELETE too, for example to name a subscription.
     @expose.expose(verb, path, types.word, types.word, body=expose.WHOLE, first=first)

@@ -42,6 +42,8 @@ class Vifs(expose.Controller):
     )
     def attach(self, request: Request, ident: str) -> None:
         """Attach a VIF to a named or a free port or portgroup."""
+        if request.json is None and request.size:
+            node_lookup.present(self.service, request, ident)
         vif = _read(request.json, version=request.version)
         conductor, uuid = self._ask(request, ident)
         conductor.vif_attach(request.who, node_uuid=uuid, vif_info=vif)

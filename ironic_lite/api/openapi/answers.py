@@ -177,7 +177,11 @@ _COUNTERS: Json = {
 _FOUND: Json = {"type": "object", "properties": {"node": _OBJECT, "config": _OBJECT}}
 
 _STATES = Schemas({"$ref": "#/components/schemas/NodeStates"})
-_BOOT_DEVICE = Schemas(_object(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}))
+_BOOT_DEVICE = Schemas(
+    _object(boot_device=_TEXT_OR_NULL, persistent={"type": ["boolean", "null"]}),
+    # Reading it needs the lock of the node.
+    refusals=(HTTPStatus.CONFLICT,),
+)
 _CONSOLE = Schemas(_object(console_enabled=_FLAG, console_info={"type": ["object", "null"]}))
 
 

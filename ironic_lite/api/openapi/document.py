@@ -195,7 +195,7 @@ def _asked(route: Route, schemas: Schemas) -> list[Json]:
     resource: queries.Resource = getattr(queries, name)
     if _is_member(route.path):
         return [parts.fields_of(resource)]
-    chosen = [parts.fields_of(resource), parts.detail_of(resource)]
+    chosen = [parts.fields_of(resource), *parts.detail_of(resource)]
     if route.path.endswith("/detail"):
         chosen = []
     return [*(parts.paging(resource) if resource.paged else []), *chosen]

@@ -132,9 +132,11 @@ def fields_of(resource: queries.Resource) -> Json:
     return _query("fields", {"type": "string"}, resource.fields_since, about)
 
 
-def detail_of(resource: queries.Resource) -> Json:
-    """Return the argument ``detail``."""
-    return _query("detail", {"type": "boolean"}, resource.detail_since, "Show all fields.")
+def detail_of(resource: queries.Resource) -> list[Json]:
+    """Return the argument ``detail``, if the resource has it."""
+    if resource.detail_since is None:
+        return []
+    return [_query("detail", {"type": "boolean"}, resource.detail_since, "Show all fields.")]
 
 
 def paging(resource: queries.Resource) -> list[Json]:

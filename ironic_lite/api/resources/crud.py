@@ -36,7 +36,8 @@ class ResourceController(expose.Controller):
     """Controller of one family of resources.
 
     Its events are ``<word>_created``, ``_updated`` and ``_deleted``. ``shown`` describes the
-    documents of members, ``asked`` the arguments of lists.
+    documents of members, ``asked`` the arguments of lists. With ``roots_first``, fields that PATCH
+    cannot change are refused before a missing member, except the fields in ``found_first``.
 
     :param since: the minor version that introduced the family; None adds no routes.
     :param patched: the minor version that introduced PATCH, if it is later.
@@ -48,6 +49,8 @@ class ResourceController(expose.Controller):
     word: str
     shown: views.Resource
     asked: queries.Resource
+    roots_first = False
+    found_first: tuple[str, ...] = ()
 
     def __init_subclass__(
         cls,
@@ -133,12 +136,20 @@ class ResourceController(expose.Controller):
     def change(self, request: Request, ident: str) -> Json:
         """Apply a JSON PATCH to a member and return its new document."""
         found, patch = self.ident(request, ident), request.json
-        patches.check_form(patch, version=request.version)
+        self.check_patch(request)
 
         def judge(conn: Connection, before: Json) -> Json:
             return self.judge(conn, request, before, patch)
 
         return self.document(request, self.alter(request, found, judge))
+
+    def check_patch(self, request: Request) -> None:
+        """Refuse a patch for faults that do not depend on the member."""
+        if self.roots_first:
+            table, late = self.shown.table, self.found_first
+            patches.check_roots(table, request.json, version=request.version, late=late)
+        else:
+            patches.check_form(request.json, version=request.version)
 
     def alter(
         self, request: Request, ident: str, judge: Callable[[Connection, Json], Json]
@@ -183,6 +194,14 @@ class ResourceController(expose.Controller):
 
     def read(self, request: Request, body: Any) -> Json:
         """Return the column values that a POST contains."""
+        return self.outline(request, body)
+
+    def check_post(self, request: Request) -> None:
+        """Refuse the body of a POST for faults that are reported before a missing right."""
+        self.outline(request, request.json)
+
+    def outline(self, request: Request, body: Any) -> Json:
+        """Return the column values that a POST contains, by the schema alone."""
         table, version = self.shown.table, request.version
         return schemas.resource(table, body, version=version, what=self.what, needs=_needed(table))
 
@@ -297,15 +316,36 @@ def _delete(self: ResourceController, request: Request, ident: str) -> None:
     self.remove(request, ident)
 
 
-_LIST: Json = {"raw_query": True}
+def _form_of_list(self: ResourceController, request: Request) -> None:
+    queries.check_form(self.asked, request.query)
+
+
+def _form_of_detail(self: ResourceController, request: Request) -> None:
+    queries.check_form(self.asked, request.query, detail=True)
+
+
+def _form_of_one(self: ResourceController, request: Request) -> None:
+    queries.check_form_of_one(self.asked, request.query)
+
+
+def _form_of_post(self: ResourceController, request: Request) -> None:
+    self.check_post(request)
+
+
+def _form_of_patch(self: ResourceController, request: Request) -> None:
+    self.check_patch(request)
+
+
+_CREATE: Json = {"status": HTTPStatus.CREATED, "body": expose.WHOLE, "waits": True}
+_CHANGE: Json = {"body": expose.WHOLE, "waits": True}
 _ONE = (types.word,)
 # method, path after the collection, handler, argument types, further arguments of expose()
 _ACTS: tuple[tuple[str, str, Any, tuple[Any, ...], Json], ...] = (
-    ("GET", "", _index, (), _LIST),
-    ("GET", "/detail", _index_detail, (), _LIST),
-    ("GET", "/{ident}", _show, _ONE, _LIST),
-    ("POST", "", _post, (), {"status": HTTPStatus.CREATED, "body": expose.WHOLE, "waits": True}),
-    ("PATCH", "/{ident}", _patch, _ONE, {"body": expose.WHOLE, "waits": True}),
+    ("GET", "", _index, (), {"raw_query": True, "form": _form_of_list}),
+    ("GET", "/detail", _index_detail, (), {"raw_query": True, "form": _form_of_detail}),
+    ("GET", "/{ident}", _show, _ONE, {"raw_query": True, "form": _form_of_one}),
+    ("POST", "", _post, (), {**_CREATE, "form": _form_of_post}),
+    ("PATCH", "/{ident}", _patch, _ONE, {**_CHANGE, "form": _form_of_patch}),
     ("DELETE", "/{ident}", _delete, _ONE, {"status": HTTPStatus.NO_CONTENT, "waits": True}),
 )
 

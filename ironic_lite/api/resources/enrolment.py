@@ -53,8 +53,8 @@ def create(service: Service, request: Request, body: Any) -> Row:
     :raises errors.Duplicate: uuid, name or instance_uuid is in use.
     :raises errors.NoConductor: all conductors with the driver are offline.
     """
-    owner = ownership.enrolling(request, service.conf)
     given = schemas.node(body, version=request.version)
+    owner = ownership.enrolling(request, service.conf)
     ownership.claim(given, owner)
     row = {**BLANK, **given, **_defaults(service.conf, given), "created_at": clock.now()}
     row["uuid"] = row["uuid"] or str(uuid.uuid4())
@@ -94,7 +94,7 @@ def update(service: Service, request: Request, ident: str, *, reset_interfaces: 
     :param reset_interfaces: with a new driver, reset the interfaces that the patch leaves out.
     :raises errors.Error: as ``patches.node``, `create` and ``db.queries.nodes.edit``.
     """
-    patches.check_form(request.json, version=request.version)
+    patches.check_roots(fields.NODE, request.json, version=request.version)
     rules = ownership.rules(request.json)
     before = node_lookup.fetch(service, request, ident, with_traits=True, rules=rules)
     changed = patches.node(before, request.json, version=request.version)

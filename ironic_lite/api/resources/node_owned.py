@@ -53,6 +53,7 @@ class NodeOwnedController(crud.ResourceController):
         where = dict(query.where)
         if not below:
             where = pages.narrowed(request, where, self.kind)
+            _check_named(request, where)
         where.update(below)
         if "node" in below:
             where.pop("node_uuid", None)
@@ -85,9 +86,14 @@ class NodeOwnedController(crud.ResourceController):
     # -- writing -----------------------------------------------------------------------------
 
     def insert(self, conn: Connection, request: Request, given: Json) -> crud.Written:
-        """Add a member to a node that is not locked."""
+        """Add a member to a node."""
         ident = given.pop("node_ident", None) or given["node_uuid"]
-        given["node_uuid"] = _locked_node(conn, request, ident)["uuid"]
+        try:
+            given["node_uuid"] = _named_node(conn, request, ident)["uuid"]
+        except errors.InvalidParameter:
+            # Callers who may not add members to any node learn only that.
+            request.access.demand(f"baremetal:{self.kind}:create")
+            raise
         self.admit(conn, given)
         return super().insert(conn, request, given)
 
@@ -97,7 +103,8 @@ class NodeOwnedController(crud.ResourceController):
         changes = self.changes(request, before, patch, owner)
         if changes:
             if "node_uuid" in changes:
-                other = _locked_node(conn, request, changes["node_uuid"])
+                other = _named_node(conn, request, changes["node_uuid"])
+                guards.check_unlocked(other)
                 ownership.check_one_owner(owner, other, "node_uuid")
             self.permit(conn, owner, before, changes)
         return changes
@@ -142,8 +149,15 @@ class NodeOwnedController(crud.ResourceController):
         return rows
 
 
-def _locked_node(conn: Connection, request: Request, ident: str) -> Json:
-    """Lock and return the node that a body names; a missing node is an InvalidParameter."""
+def _check_named(request: Request, where: Json) -> None:
+    """Refuse the name of a node in a query before 1.5; the UUID takes precedence."""
+    named = "node" in where and "node_uuid" not in where and not rules.uuid_like(where["node"])
+    if named and request.version < node_lookup.NAMES_SINCE:
+        raise errors.NotAcceptable(what="The name of a node", since=node_lookup.NAMES_SINCE)
+
+
+def _named_node(conn: Connection, request: Request, ident: str) -> Json:
+    """Return the node that a body names, its row locked; a missing node is an InvalidParameter."""
     if not rules.uuid_like(ident) and request.version < node_lookup.NAMES_SINCE:
         raise errors.InvalidParameter(path="node_ident", reason="names need API version 1.5")
     try:
@@ -153,5 +167,4 @@ def _locked_node(conn: Connection, request: Request, ident: str) -> Json:
         raise errors.InvalidParameter(
             why.message, path="node_uuid", reason="no such node"
         ) from None
-    guards.check_unlocked(owner)
     return owner

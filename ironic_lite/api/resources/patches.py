@@ -182,6 +182,17 @@ def read(table: Table, patch: Any, *, version: int) -> tuple[Operation, ...]:
     return operations
 
 
+def check_roots(table: Table, patch: Any, *, version: int, late: tuple[str, ...] = ()) -> None:
+    """Check the form of a patch, and that PATCH may change its fields in some version.
+
+    :param late: names of fields to leave to `read`.
+    :raises errors.InvalidParameter: malformed, an unknown operation, or a field without PATCH.
+    """
+    for place, each in enumerate(check_form(patch, version=version)):
+        if each.root not in late:
+            _check_patchable(table, each, str(place), version)
+
+
 def check_form(patch: Any, *, version: int) -> tuple[Operation, ...]:
     """Check the form of a patch, independently of the resource.
 
@@ -210,7 +221,7 @@ def _operation(given: Any, place: str, version: int) -> Operation:
     return Operation(op, path, parts[0], len(parts) == 1, given.get("value"))
 
 
-def _check_root(table: Table, operation: Operation, place: str, version: int) -> None:
+def _check_patchable(table: Table, operation: Operation, place: str, version: int) -> Field:
     field = fields.by_name(table).get(operation.root)
     if field is None or not field.patchable:
         listed = ", ".join(
@@ -221,6 +232,11 @@ def _check_root(table: Table, operation: Operation, place: str, version: int) ->
             path=f"{place}/path",
             reason="cannot be patched",
         )
+    return field
+
+
+def _check_root(table: Table, operation: Operation, place: str, version: int) -> None:
+    field = _check_patchable(table, operation, place, version)
     if field.since > version:
         raise errors.NotAcceptable(what=f"Field {field.name}", since=field.since)
     gone = operation.whole and (operation.op == "remove" or operation.value is None)

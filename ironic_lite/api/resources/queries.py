@@ -9,50 +9,53 @@ from __future__ import annotations
 import dataclasses
 import re
 import urllib.parse
-from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial
+from collections.abc import Collection, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from ironic_lite import errors
+from ironic_lite.api.resources import query_values as values
 from ironic_lite.api.validation import rules
 from ironic_lite.core.json_types import JsonView
-from ironic_lite.domain import fields, states, verbs
-from ironic_lite.domain.states import State
-
-Parser = Callable[[str, str], Any]
+from ironic_lite.domain import fields, versions
 
 FIELDS_SINCE = 8
 DETAIL_SINCE = 43
-RUN_STATES = ("running", "waiting", "done", "failed", "aborted")
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _PAGING = ("marker", "limit", "sort_key", "sort_dir")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filter:
-    """A query argument that filters rows: name, minor version, and parser of its text."""
+    """A query argument that filters rows: name, minor version, and parser of its text.
+
+    ``blank`` is true if an empty text does not filter.
+    """
 
     name: str
     since: int
-    parse: Parser
+    parse: values.Parser
+    blank: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resource:
     """A listed resource: fields, filters, and the minor versions of ``fields`` and ``detail``.
 
-    ``marker`` parses the marker: the value that identifies a row in the list. ``direction`` is the
-    default order.
+    Without ``detail_since`` there is no ``detail``. ``marker`` parses the marker: the value that
+    identifies a row in the list. ``direction`` is the default order. ``strict`` is true if names of
+    fields are checked before rights and versions.
     """
 
     table: tuple[fields.Field, ...]
     filters: tuple[Filter, ...] = ()
     fields_since: int = FIELDS_SINCE
-    detail_since: int = DETAIL_SINCE
-    marker: Parser = rules.uuid
+    detail_since: int | None = DETAIL_SINCE
+    marker: values.Parser = rules.uuid
     paged: bool = True
     direction: str = "asc"
+    strict: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,167 +78,111 @@ class Query:
     given: Mapping[str, str]
 
 
-# -- parsers of texts ------------------------------------------------------------------------
-
-
-def _text(value: str, path: str) -> str:
-    return rules.text(value, path)
-
-
-def _ident(value: str, path: str) -> str:
-    """Read a UUID or a name; an empty string is refused."""
-    return rules.text(value, path, least=1)
-
-
-def _flag(value: str, path: str) -> bool:
-    return rules.boolean(value, path)
-
-
-_TYPES = frozenset({_flag, _ident, rules.uuid})
-"""Parsers that run before the version of their filter is checked."""
-
-
-def _several(value: str, path: str, each: Parser = _text) -> list[str]:
-    """Read ``a,b,c``; refuse an empty list, which would match nothing or everything."""
-    found = [each(part.strip(), path) for part in value.split(",") if part.strip()]
-    if not found:
-        raise errors.InvalidParameter(path=path, reason="names nothing")
-    return found
-
-
-def _shards(value: str, path: str) -> list[str]:
-    """Read ``a,b,c``; an empty entry matches nothing, because shards have no empty names."""
-    return [rules.text(part.strip(), path) for part in value.split(",")]
-
-
-def _state(value: str, path: str) -> str:
-    return _one_of(value, path, "a provision state", [state.value for state in State])
-
-
-def _fault(value: str, path: str) -> str:
-    return _one_of(value, path, "a fault", sorted(states.FAULTS))
-
-
-def _group(value: str, path: str) -> str:
-    return rules.conductor_group(value, path)
-
-
-def _verb(value: str, path: str) -> str:
-    """Read a verb; runs store the first of the names with the same meaning."""
-    event = verbs.BY_TARGET[_one_of(value, path, "a verb", tuple(verbs.BY_TARGET))].event
-    return next(verb.target for verb in verbs.TABLE if verb.event == event)
-
-
-def _run_states(value: str, path: str) -> list[str]:
-    return _several(value, path, lambda each, at: _one_of(each, at, "a run's state", RUN_STATES))
-
-
-def _one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
-    if value not in known:
-        reason = f"{value!r} is not {what}. Valid are: {', '.join(known)}"
-        raise errors.InvalidParameter(path=path, reason=reason)
-    return value
-
-
 # -- arguments of each collection ------------------------------------------------------------
 
 NODES = Resource(
     fields.NODE,
     (
         Filter("instance_uuid", 1, rules.uuid),
-        Filter("associated", 1, _flag),
-        Filter("maintenance", 1, _flag),
+        Filter("associated", 1, values.flag),
+        Filter("maintenance", 1, values.flag),
         Filter("chassis_uuid", 1, rules.uuid),
-        Filter("provision_state", 9, _state),
-        Filter("driver", 16, _text),
-        Filter("resource_class", 21, _text),
-        Filter("fault", 42, _fault),
-        Filter("conductor_group", 46, _group),
-        Filter("conductor", 49, _text),
-        Filter("owner", 50, _text),
+        Filter("provision_state", 9, values.state),
+        Filter("driver", 16, values.text),
+        Filter("resource_class", 21, values.text),
+        Filter("fault", 42, values.fault),
+        Filter("conductor_group", 46, values.group),
+        Filter("conductor", 49, values.text, blank=True),
+        Filter("owner", 50, values.text),
         # Ironic never enforced the versions of the next three.
-        Filter("description_contains", 1, _text),
-        Filter("retired", 1, _flag),  # S4.10
-        Filter("project", 1, _text),
-        Filter("lessee", 65, _text),
-        Filter("shard", 82, _shards),
-        Filter("sharded", 82, _flag),
-        Filter("include_children", 83, _flag),
-        Filter("parent_node", 83, _text),
-        Filter("instance_name", 104, _text),
+        Filter("description_contains", 1, values.text),
+        Filter("retired", 1, values.flag),  # S4.10
+        Filter("project", 1, values.text),
+        Filter("lessee", 65, values.text),
+        Filter("shard", 82, values.shards),
+        Filter("sharded", 82, values.flag),
+        Filter("include_children", 83, values.flag),
+        Filter("parent_node", 83, values.text),
+        Filter("instance_name", 104, values.text),
     ),
 )
 
 PORTS = Resource(
     fields.PORT,
     (
-        Filter("node", 1, _ident),
+        Filter("node", 1, values.ident),
         Filter("node_uuid", 1, rules.uuid),
         Filter("address", 1, rules.mac),
-        Filter("portgroup", 24, _ident),
-        Filter("shard", 82, _shards),
-        Filter("conductor_groups", 99, partial(_several, each=_group)),
-        # Ironic never enforced its version.
-        Filter("description_contains", 1, _text),
+        Filter("portgroup", 24, values.ident),
+        Filter("shard", 82, values.shards, blank=True),
+        # Ironic never enforced the versions of the next two.
+        Filter("conductor_groups", 1, values.groups, blank=True),
+        Filter("description_contains", 1, values.text, blank=True),
     ),
 )
 
 PORTGROUPS = Resource(
     fields.PORTGROUP,
     (
-        Filter("node", 1, _ident),
+        Filter("node", 1, values.ident),
         Filter("address", 1, rules.mac),
-        Filter("shard", 106, _shards),
+        Filter("shard", 106, values.shards, blank=True),
         # Ironic never enforced its version.
-        Filter("conductor_groups", 1, partial(_several, each=_group)),
+        Filter("conductor_groups", 1, values.groups, blank=True),
     ),
 )
 
 VOLUME_CONNECTORS = Resource(
-    fields.VOLUME_CONNECTOR, (Filter("node", 1, _ident),), fields_since=32, detail_since=32
+    fields.VOLUME_CONNECTOR, (Filter("node", 1, values.ident),), fields_since=32, detail_since=32
 )
 VOLUME_TARGETS = Resource(
-    fields.VOLUME_TARGET, (Filter("node", 1, _ident),), fields_since=32, detail_since=32
+    fields.VOLUME_TARGET, (Filter("node", 1, values.ident),), fields_since=32, detail_since=32
 )
 
-CHASSIS = Resource(fields.CHASSIS)
+CHASSIS = Resource(fields.CHASSIS, strict=True)
 
-DEPLOY_TEMPLATES = Resource(fields.DEPLOY_TEMPLATE, fields_since=55, detail_since=55, marker=_text)
+DEPLOY_TEMPLATES = Resource(
+    fields.DEPLOY_TEMPLATE, fields_since=55, detail_since=55, marker=values.ident, strict=True
+)
 
 ALLOCATIONS = Resource(
     fields.ALLOCATION,
     (
-        Filter("node", 52, _ident),
-        Filter("resource_class", 52, _text),
-        Filter("state", 52, _text),
-        Filter("owner", 60, _text),
+        Filter("node", 52, values.ident),
+        Filter("resource_class", 52, values.text),
+        Filter("state", 52, values.text),
+        Filter("owner", 60, values.text),
     ),
     fields_since=52,
-    detail_since=52,
+    detail_since=None,
+    strict=True,
 )
 
 RUNBOOKS = Resource(
     fields.RUNBOOK,
-    (Filter("project", 92, _text),),
+    (Filter("project", 92, values.text),),
     fields_since=92,
     detail_since=92,
-    marker=_text,
+    marker=values.ident,
 )
 
 INSPECTION_RULES = Resource(
     fields.INSPECTION_RULE,
-    (Filter("phase", 96, _text),),
+    (Filter("phase", 96, values.text),),
     fields_since=96,
     detail_since=96,
+    marker=values.text,
 )
 
-CONDUCTORS = Resource(fields.CONDUCTOR, fields_since=49, detail_since=49, marker=_ident)
+CONDUCTORS = Resource(
+    fields.CONDUCTOR, fields_since=49, detail_since=49, marker=values.host, strict=True
+)
 
 HISTORY = Resource(fields.HISTORY, fields_since=78, detail_since=78)
 
 RUNS = Resource(
     fields.RUN,
-    (Filter("state", 1, _run_states), Filter("verb", 1, _verb)),
+    (Filter("state", 1, values.run_states), Filter("verb", 1, values.verb)),
     fields_since=1,
     detail_since=1,
     direction="desc",
@@ -272,12 +219,14 @@ def listing(
     :raises errors.InvalidParameter: an unknown argument, or a value that cannot be read.
     :raises errors.NotAcceptable: an argument or a field newer than ``version``.
     """
-    allowed = _PAGING if detail else (*_PAGING, "fields", "detail")
+    check_form(resource, given, detail=detail)
     known = filters_of(resource)
-    refuse_unknown(given, (*allowed, *known))
     where = {
         name: _filtered(known[name], text, version) for name, text in given.items() if name in known
     }
+    where = {name: value for name, value in where.items() if given[name] or not known[name].blank}
+    if "fields" in given:
+        _check_choice(resource, version)
     everything = detail or _detail(resource, given, version)
     shown, chosen = _shown_fields(resource, given, version, everything)
     return Query(
@@ -293,6 +242,39 @@ def listing(
     )
 
 
+def check_form(resource: Resource, given: Mapping[str, str], *, detail: bool = False) -> None:
+    """Check the arguments of a list as far as neither rights nor versions matter.
+
+    :param detail: as for `listing`.
+    :raises errors.InvalidParameter: an unknown argument, or a value of the wrong type.
+    """
+    choice = () if detail else ("fields", *(("detail",) if resource.detail_since else ()))
+    known = filters_of(resource)
+    refuse_unknown(given, (*_PAGING, *choice, *known))
+    for name, text in given.items():
+        if name in known and known[name].parse in values.TYPES:
+            known[name].parse(text, name)
+    _integer(given.get("limit", "1"))
+    if "marker" in given:
+        resource.marker(given["marker"], "marker")
+    if "detail" in given:
+        rules.boolean(given["detail"], "detail")
+    if "sort_dir" in given:
+        _direction(given["sort_dir"])
+    _check_names(resource, given)
+
+
+def check_form_of_one(resource: Resource, given: Mapping[str, str]) -> None:
+    """Check the arguments of a request for one resource, as `check_form`."""
+    refuse_unknown(given, ("fields",))
+    _check_names(resource, given)
+
+
+def _check_names(resource: Resource, given: Mapping[str, str]) -> None:
+    if resource.strict and "fields" in given:
+        fields.select(resource.table, _names(given["fields"]), versions.LAST)
+
+
 def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[str, ...] | None:
     """Read the arguments of a request for one resource: only ``fields``.
 
@@ -300,7 +282,7 @@ def one(resource: Resource, given: Mapping[str, str], *, version: int) -> tuple[
     :raises errors.InvalidParameter: an unknown argument or field.
     :raises errors.NotAcceptable: a field, or ``fields`` itself, newer than ``version``.
     """
-    refuse_unknown(given, ("fields",))
+    check_form_of_one(resource, given)
     if "fields" not in given:
         return None
     return _select(resource, given["fields"], version)
@@ -328,18 +310,16 @@ def refuse_unknown(given: JsonView, allowed: Collection[str]) -> None:
 
 
 def _filtered(known: Filter, text: str, version: int) -> Any:
-    # Ironic checks these types before the version.
-    early = known.parse(text, known.name) if known.parse in _TYPES else None
     if known.since > version:
         raise errors.NotAcceptable(what=f"Filter {known.name}", since=known.since)
-    return early if known.parse in _TYPES else known.parse(text, known.name)
+    return known.parse(text, known.name)
 
 
 def _detail(resource: Resource, given: Mapping[str, str], version: int) -> bool:
     if "detail" not in given:
         return False
     wanted = rules.boolean(given["detail"], "detail")
-    if version < resource.detail_since:
+    if resource.detail_since is not None and version < resource.detail_since:
         raise errors.InvalidParameter(
             path="detail", reason=f"needs API version 1.{resource.detail_since} or newer"
         )
@@ -359,21 +339,33 @@ def _shown_fields(
 
 
 def _select(resource: Resource, asked: str, version: int) -> tuple[str, ...]:
+    _check_choice(resource, version)
+    return fields.select(resource.table, _names(asked), version)
+
+
+def _check_choice(resource: Resource, version: int) -> None:
     if version < resource.fields_since:
         raise errors.NotAcceptable(what="The argument fields", since=resource.fields_since)
+
+
+def _names(asked: str) -> tuple[str, ...]:
     # Duplicates are removed, because plans are cached by the choice of fields.
-    names = list(dict.fromkeys(name for name in asked.split(",") if name.strip()))
-    return fields.select(resource.table, names or ("links",), version)
+    return tuple(dict.fromkeys(name for name in asked.split(",") if name.strip())) or ("links",)
 
 
 def _limit(text: str | None, most: int) -> int:
     if text is None:
         return most
+    number = _integer(text)
+    if number <= 0:
+        raise errors.InvalidParameter(path="limit", reason="must be positive")
+    return min(number, most)
+
+
+def _integer(text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise errors.InvalidParameter(path="limit", reason=f"{text!r} is not an integer")
-    if int(text) <= 0:
-        raise errors.InvalidParameter(path="limit", reason="must be positive")
-    return min(int(text), most)
+    return int(text)
 
 
 def _direction(text: str) -> str:

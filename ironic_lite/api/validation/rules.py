@@ -100,6 +100,19 @@ def ident(word: str, path: str) -> str:
     return word
 
 
+def host_port(value: str, path: str) -> str:
+    """Return the name of a conductor: a host, which may end in a colon and a port.
+
+    :raises errors.InvalidParameter: no host, or the port is not a number.
+    """
+    host, _, port = value.partition(":") if value.count(":") == 1 else (value, "", "0")
+    if not host or not port.isdecimal():
+        raise errors.InvalidParameter(
+            path=path, reason=f"{unicode_text.shown(value)} is not the name of a host"
+        )
+    return value
+
+
 def text(value: Any, path: str, *, least: int = 0, length: int | None = None) -> str:
     """Return a string of ``least`` to ``length`` characters that every database can store.
 

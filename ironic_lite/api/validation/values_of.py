@@ -94,10 +94,6 @@ _SPECIAL: Mapping[str, Check] = {
     "network_data": _network_data,
     "address": _mac,
     "local_link_connection": _local_link,
-    "connector_id": _not_empty,
-    "type": _not_empty,
-    "volume_id": _not_empty,
-    "volume_type": _not_empty,
     **{f"{kind}_interface": _not_empty for kind in fields.INTERFACE_KINDS},
 }
 

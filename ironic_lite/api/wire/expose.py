@@ -41,7 +41,10 @@ if TYPE_CHECKING:
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 First = Callable[["Service", Request, str], object]
+Form = Callable[[Any, Request], object]
 _ROUTE = "_ironic_lite_route"
+_NAMED = "node_ident"
+"""The argument of a query with the node, on paths of the first clients."""
 _PAUSES = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
 """Longest pauses in seconds before each retry of a change that met a concurrent change."""
 
@@ -79,7 +82,8 @@ class Controller:
             method = getattr(self, name)
             route = getattr(method, _ROUTE, None)
             if route is not None:
-                yield route, method
+                examine = functools.partial(route.examine, self)
+                yield dataclasses.replace(route, examine=examine), method
 
 
 def expose(
@@ -94,6 +98,7 @@ def expose(
     raw_query: bool = False,
     waits: bool = False,
     first: First | None = None,
+    form: Form | None = None,
 ) -> Callable[[Handler], Handler]:
     """Return the decorator.
 
@@ -103,7 +108,10 @@ def expose(
     :param limit: the largest body, in KiB.
     :param waits: wait briefly for a locked node, because the method itself writes nodes or their
         records. Conductors wait by themselves for calls they receive.
-    :param first: refuses a missing resource, by the first word of the path, before other faults.
+    :param first: refuses a missing resource, by the first word of the path, before the values that
+        the method itself refuses.
+    :param form: raises the faults of the query, or of a whole body, that are reported before a
+        missing right. The method checks them, too.
     """
 
     def decorate(function: Handler) -> Handler:
@@ -112,9 +120,7 @@ def expose(
         @functools.wraps(function)
         def answer(self: Controller, request: Request, *words: str) -> Any:
             request.answer.status = int(status)
-
-            with _after(_optional(known, words, first), self, request, words):
-                given = _arguments(known, request, words, body, raw_query=raw_query)
+            given = read(request, words, _look(self, request, words, first))
             work = functools.partial(function, self, request, **given)
             act = functools.partial(_insist, work)
             with _after(first, self, request, words):
@@ -125,7 +131,7 @@ def expose(
         reads = method in {"GET", "DELETE"} and body is not IGNORED
         told = tuple((name, one.type, one.mandatory) for name, one in known.items())
         read = functools.partial(_arguments, known, body=body, raw_query=raw_query)
-        examine = functools.partial(_examine, method, path, read)
+        examine = functools.partial(_examine, method, path, read, form, first)
         route = Route(method, path, since, below, limit, reads, int(status), body.value)
         more: Json = {"raw_query": raw_query, "arguments": told, "examine": examine}
         setattr(answer, _ROUTE, dataclasses.replace(route, **more))
@@ -134,28 +140,48 @@ def expose(
     return decorate
 
 
-def _optional(
-    known: Mapping[str, _Argument], words: Sequence[str], first: First | None
-) -> First | None:
-    """Return ``first``, or None if an argument is mandatory and checked before."""
-    return None if any(one.mandatory for one in list(known.values())[len(words) :]) else first
-
-
-def _examine(
+def _examine(  # noqa: PLR0917  # the first five are bound by position
     method: str,
     path: str,
     read: Callable[..., object],
+    form: Form | None,
+    first: First | None,
+    controller: Controller,
     request: Request,
     words: Sequence[str],
+    *,
+    routed: bool,
 ) -> None:
-    """Raise the faults in the form of a request."""
+    """Raise the faults that are reported before a refused request's own refusal.
+
+    :param routed: the refusal is about the version, not about a right.
+    """
     fault = misrouted.wrong_identifier(path, words)
     if fault is not None:
         raise errors.InvalidRequest(fault)
-    read(request, words)
+    read(request, words, _nothing)
     patched = method == "PATCH" and "vendor_passthru" not in path
     if patched and not isinstance(request.json, list):
         raise errors.InvalidRequest("A patch is a list of operations.")
+    if form is not None:
+        with contextlib.suppress(errors.NotAcceptable):
+            form(controller, request)
+    if routed:
+        _look(controller, request, words, first)()
+
+
+def _nothing() -> None:
+    """Look for no resource."""
+
+
+def _look(
+    controller: Controller, request: Request, words: Sequence[str], first: First | None
+) -> Callable[[], object]:
+    """Return a function that refuses a missing resource by ``first``."""
+    if first is None:
+        return _nothing
+    word = words[0] if words else request.query.get(_NAMED, "")
+    return functools.partial(first, controller.service, request, word)
 
 
 @contextlib.contextmanager
@@ -166,8 +192,7 @@ def _after(
     try:
         yield
     except errors.InvalidRequest:
-        if first is not None:
-            first(controller.service, request, words[0])
+        _look(controller, request, words, first)()
         raise
 
 
@@ -223,29 +248,37 @@ def _arguments(
     known: Mapping[str, _Argument],
     request: Request,
     words: Sequence[str],
-    body: Body,
+    look: Callable[[], object],
     *,
+    body: Body,
     raw_query: bool,
 ) -> Json:
-    """Return the arguments by name, from the path, the query and a typed body."""
+    """Return the arguments by name, from the path, the query and a typed body.
+
+    :param look: refuses a missing resource, before a mandatory null or a body that is no object.
+    """
     given: Json = dict(zip(known, words, strict=False))
     if not raw_query:
         given.update(_typed(known, request.query, len(words)))
-    if body is TYPED:
-        given.update(_typed(known, _object(request), len(words)))
-    for name, argument in known.items():
-        if argument.mandatory and given.get(name) is None:
-            raise errors.MissingParameter(path=name)
-    return given
-
-
-def _object(request: Request) -> JsonView:
-    value = request.json
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
+    free = all(name in given for name, one in known.items() if one.mandatory)
+    try:
+        sent = request.json if body is TYPED else None
+    except errors.InvalidRequest:
+        if free:
+            look()
+        raise
+    if isinstance(sent, dict):
+        given.update(_typed(known, sent, len(words)))
+    missing = [name for name, one in known.items() if one.mandatory and given.get(name) is None]
+    if not isinstance(sent, dict | None):
+        if free:
+            look()
         raise errors.InvalidRequest("The request body must be a JSON object.")
-    return value
+    if missing:
+        if missing[0] in given:
+            look()
+        raise errors.MissingParameter(path=missing[0])
+    return given
 
 
 def _typed(known: Mapping[str, _Argument], given: JsonView, taken: int) -> Json:

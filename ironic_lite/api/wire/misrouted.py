@@ -38,12 +38,14 @@ _REFUSED: tuple[tuple[str, HTTPStatus, re.Pattern[str]], ...] = tuple(
         (
             "DELETE",
             HTTPStatus.NOT_FOUND,
-            r"(/nodes|/chassis/\{ident\}/nodes|/nodes/\{ident\}/portgroups)/detail|" + _VALIDATE,
+            r"(/nodes|/portgroups|/chassis/\{ident\}/nodes|/nodes/\{ident\}/portgroups)/detail|"
+            + _VALIDATE,
         ),
         (
             "DELETE",
             HTTPStatus.BAD_REQUEST,
-            rf"/({_LISTS}|runbooks)|/{_LISTS}/detail|{_BELOW}(/detail)?|/nodes/\{{ident\}}/vifs",
+            rf"/({_LISTS}|deploy_templates|runbooks)|/{_LISTS}/detail|{_BELOW}(/detail)?"
+            r"|/nodes/\{ident\}/vifs",
         ),
         (
             "PUT",
@@ -55,27 +57,36 @@ _REFUSED: tuple[tuple[str, HTTPStatus, re.Pattern[str]], ...] = tuple(
 _CHECKED = re.compile(r"/(node|portgroup)s/([^/]+)")
 
 
-def status(method: str, path: str) -> HTTPStatus | None:
+def status(method: str, path: str, words: Sequence[str]) -> HTTPStatus | None:
     """Return Ironic's status for a method that a path does not have; None for 405.
 
     :param path: in the form of the table of routes, such as ``/nodes/{ident}``.
+    :param words: the words of the request in place of ``{...}``.
     """
     for known, code, pattern in _REFUSED:
         if known == method and pattern.fullmatch(path):
-            return code
+            return code if all(map(_is_ident, words)) else HTTPStatus.BAD_REQUEST
     return None
 
 
 _BELOW_VERSION: tuple[tuple[HTTPStatus, re.Pattern[str]], ...] = (
     (
         HTTPStatus.METHOD_NOT_ALLOWED,
-        re.compile(r"(POST|PATCH) /(allocations|inspection_rules)(/\{ident\})?"),
+        re.compile(
+            r"(POST|PATCH) /(allocations|inspection_rules)(/\{ident\})?|DELETE /allocations"
+        ),
     ),
     (
         HTTPStatus.BAD_REQUEST,
         re.compile(r"(POST|PATCH) /nodes/\{ident\}/traits(/\{trait\})?"),
     ),
-    (HTTPStatus.NOT_FOUND, re.compile(r"POST /portgroups/\{ident\}|PATCH /portgroups")),
+    (
+        HTTPStatus.NOT_FOUND,
+        re.compile(
+            r"POST /portgroups/\{ident\}|(PATCH|DELETE) /portgroups"
+            r"|(POST|PATCH|DELETE) /portgroups/detail"
+        ),
+    ),
 )
 
 
@@ -105,7 +116,8 @@ def wrong_identifier(path: str, words: Sequence[str]) -> str | None:
     """
     if path.startswith(("/chassis/{ident}", "/inspection_rules/{ident}")):
         return None if names.UUID.fullmatch(words[0]) else f"Expected UUID: {words[0]}"[:_SHOWN]
-    if path.startswith("/deploy_templates/{ident}") and not _is_ident(words[0]):
+    named = path.startswith(("/deploy_templates/{ident}", "/heartbeat/{ident}"))
+    if named and not _is_ident(words[0]):
         return f"Expected UUID or name: {words[0]}"[:_SHOWN]
     return None
 

@@ -115,7 +115,8 @@ class Request:
         :raises errors.Forbidden: the rule of the route refuses the caller.
         """
         if self._refused is not None:
-            self._found.route.examine(self, self._found.words)
+            routed = self._found.refusal is not None
+            self._found.route.examine(self, self._found.words, routed=routed)
             raise self._refused
         return self._found.handler(self, *self._found.words)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -30,7 +30,7 @@ _UNSEEN = re.compile(
 _ROUTED = re.compile(r"\w+ /(runbooks|deploy_templates)\b|PUT /nodes/\{ident\}/traits")
 """Before their version these are refused in the form of the router."""
 _EXAMINED = re.compile(
-    r"/nodes/\{ident\}/states/(boot_mode|secure_boot)|/lookup|/heartbeat(/\{ident\})?"
+    r"/nodes/\{ident\}/(states/(boot_mode|secure_boot)|traits)|/lookup|/heartbeat(/\{ident\})?"
     r"|/drivers/\{name\}/raid/logical_disk_properties"
 )
 """Paths whose arguments are read before their version is checked, as in Ironic."""
@@ -62,8 +62,8 @@ class Route:
     body: str = "ignored"
     raw_query: bool = False
     arguments: tuple[tuple[str, Any, bool], ...] = ()
-    examine: Callable[[Any, list[str]], object] = dataclasses.field(
-        default=lambda _request, _words: None, compare=False, repr=False
+    examine: Callable[..., object] = dataclasses.field(
+        default=lambda *_arguments, **_more: None, compare=False, repr=False
     )
 
     @property
@@ -138,7 +138,7 @@ class Table:
             route, handler = living[method]
             return Found(route, handler, words, policy.guard(route.method, route.path))
         if living and method not in place.handlers:
-            raise _no_such_method(method, living)
+            raise _no_such_method(method, living, words)
         refusal = self._absent(place, method)
         if method not in place.handlers:
             raise refusal
@@ -190,11 +190,13 @@ class Table:
         return form(route.below if method in place.handlers else HTTPStatus.NOT_FOUND, text)
 
 
-def _no_such_method(method: str, living: Mapping[str, tuple[Route, Any]]) -> refusals.Refusal:
+def _no_such_method(
+    method: str, living: Mapping[str, tuple[Route, Any]], words: Sequence[str]
+) -> refusals.Refusal:
     """Return Ironic's answer to a method that a path does not have."""
     allow = ", ".join(sorted(living))
     path = next(iter(living.values()))[0].path
-    status = misrouted.status(method, path)
+    status = misrouted.status(method, path, words)
     if status is None:
         return _not_allowed(method, allow)
     return refusals.handled(status, f"{path} has no {method}. It has {allow}.")

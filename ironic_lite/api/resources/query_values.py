@@ -1,0 +1,95 @@
+"""Parsers of the texts of query arguments.
+
+Each takes a text and the name of its argument, and raises `errors.InvalidParameter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ironic_lite import errors
+from ironic_lite.api.validation import rules
+from ironic_lite.domain import states, verbs
+from ironic_lite.domain.states import State
+
+Parser = Callable[[str, str], Any]
+
+RUN_STATES = ("running", "waiting", "done", "failed", "aborted")
+
+
+def text(value: str, path: str) -> str:
+    """Read a text that every database can store."""
+    return rules.text(value, path)
+
+
+def ident(value: str, path: str) -> str:
+    """Read a UUID or a name."""
+    rules.ident(value, path)
+    return value
+
+
+def host(value: str, path: str) -> str:
+    """Read the name of a conductor."""
+    return rules.host_port(value, path)
+
+
+def flag(value: str, path: str) -> bool:
+    """Read a boolean."""
+    return rules.boolean(value, path)
+
+
+TYPES = frozenset({flag, ident, rules.uuid, rules.mac})
+"""Parsers that run before the version of their filter and the caller's rights are checked."""
+
+
+def groups(value: str, path: str) -> list[str]:
+    """Read the conductor groups ``a,b,c``."""
+    return [group(part.strip(), path) for part in value.split(",")]
+
+
+def several(value: str, path: str, each: Parser = text) -> list[str]:
+    """Read ``a,b,c``; refuse an empty list, which would match nothing or everything."""
+    found = [each(part.strip(), path) for part in value.split(",") if part.strip()]
+    if not found:
+        raise errors.InvalidParameter(path=path, reason="names nothing")
+    return found
+
+
+def shards(value: str, path: str) -> list[str]:
+    """Read ``a,b,c``; an empty entry matches nothing, because shards have no empty names."""
+    return [rules.text(part.strip(), path) for part in value.split(",")]
+
+
+def state(value: str, path: str) -> str:
+    """Read a provision state."""
+    return one_of(value, path, "a provision state", [state.value for state in State])
+
+
+def fault(value: str, path: str) -> str:
+    """Read a fault."""
+    return one_of(value, path, "a fault", sorted(states.FAULTS))
+
+
+def group(value: str, path: str) -> str:
+    """Read a conductor group; other characters than those of a name match nothing."""
+    return rules.text(value, path).lower()
+
+
+def verb(value: str, path: str) -> str:
+    """Read a verb; runs store the first of the names with the same meaning."""
+    event = verbs.BY_TARGET[one_of(value, path, "a verb", tuple(verbs.BY_TARGET))].event
+    return next(verb.target for verb in verbs.TABLE if verb.event == event)
+
+
+def run_states(value: str, path: str) -> list[str]:
+    """Read the states of runs ``a,b,c``."""
+    return several(value, path, lambda each, at: one_of(each, at, "a run's state", RUN_STATES))
+
+
+def one_of(value: str, path: str, what: str, known: Collection[str]) -> str:
+    """Read one of the words ``known``."""
+    if value not in known:
+        reason = f"{value!r} is not {what}. Valid are: {', '.join(known)}"
+        raise errors.InvalidParameter(path=path, reason=reason)
+    return value
