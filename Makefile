@@ -70,7 +70,7 @@ attack: $(STAMP) ## attack the service from outside under load, and check it; se
 	$(VENV)/bin/python -m tests.attack $(ARGS)
 
 compare: $(STAMP) ## send the same requests to Ironic in the virtual environment IRONIC=path, and compare
-	$(VENV)/bin/python -W ignore -m tests.compare --ironic $(IRONIC) $(ARGS)
+	$(VENV)/bin/python -W ignore -m tests.compare $(if $(IRONIC),--ironic $(IRONIC)) $(ARGS)
 
 $(VENV)-tempest/.installed: $(STAMP)
 	$(VENV)/bin/python -m venv $(VENV)-tempest

@@ -10,10 +10,13 @@ from tests.compare.services import Answer, Compared
 
 
 class Recorded:
-    """Ironic, and its answers of earlier runs."""
+    """Ironic, and its answers of earlier runs.
 
-    def __init__(self, service: Compared, path: str | None) -> None:
-        self._service = service
+    ``service`` is asked for answers that are not recorded.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.service: Compared | None = None
         self._answers: dict[str, Answer] = {}
         self._file = None if path is None else pathlib.Path(path)
         if self._file is not None and self._file.exists():
@@ -21,11 +24,17 @@ class Recorded:
                 key, status, headers, body = json.loads(line)
                 self._answers[key] = Answer(status, headers, body.encode())
 
+    def has(self, case: Case) -> bool:
+        """Return whether an answer is recorded."""
+        return repr(case) in self._answers
+
     def answer(self, case: Case) -> Answer:
         """Return the recorded answer of Ironic, or ask Ironic and record its answer."""
         key = repr(case)
         if key not in self._answers:
-            answer = put(case, self._service)
+            if self.service is None:
+                raise RuntimeError(f"no answer of Ironic to {case} is recorded")
+            answer = put(case, self.service)
             self._answers[key] = answer
             if self._file is not None:
                 told = [key, answer.status, answer.headers, answer.body.decode(errors="replace")]
