@@ -64,6 +64,10 @@ class Sort(enum.Enum):
         "The BMC at {address} opened no session. Check that IPMI over LAN is switched on there, "
         "user and password, and ipmi_protocol_version."
     )
+    PROGRAM = (
+        "The program ipmitool cannot run on the conductor's machine. Its list of vendors, usually "
+        "/usr/share/misc/enterprise-numbers, is damaged: install it anew, or remove it."
+    )
     REFUSED = "The BMC at {address} refused the command {command}."
     BEHIND = (
         "The controller behind the BMC at {address} refused the command {command}. If it "
@@ -82,6 +86,7 @@ class Row:
 
 # IPMI 2.0: completion codes in table 5-2, RMCP+ status codes in table 13-15.
 TABLE: Sequence[Row] = (
+    Row("initialize the oem info dictionary", Sort.PROGRAM),
     Row("address lookup for", Sort.NAMELESS),
     Row("insufficient resources", Sort.BUSY, Again.ANY),
     Row("no (session )?slot available", Sort.BUSY, Again.ANY),
@@ -121,8 +126,9 @@ TABLE: Sequence[Row] = (
 )
 
 NOISE = re.compile(
-    r"Loading IANA|Running Get |Invalid completion code received|Discovered IPMB|Get HPM\.x|RAW RE"
-    r"|RAW RSP|Using best available|Unable to Get Channel Cipher|[0-9a-f]{2}( [0-9a-f]{2})*$"
+    r"Loading IANA|IANA PEN registry|Failed to load entries from IANA|Running Get |Error response "
+    r"0x[0-9a-f]{2} from Get PICMG|Invalid completion code received|Discovered IPMB|Get HPM\.x|RAW "
+    r"RE|RAW RSP|Using best available|Unable to Get Channel Cipher|[0-9a-f]{2}( [0-9a-f]{2})*$"
 )
 """Beginnings of lines that ipmitool also writes without a fault."""
 
