@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from ironic_lite.core.json_types import Json
 
 _LINE = re.compile(r"^ ?(?P<name>[A-Z][^:]*?)\s*:\s*(?P<value>.*?)\s*$")
-_MORE = re.compile(r"^ {2,}\[?(?P<text>[^:\]]+?)\]?\s*$")
+_MORE = re.compile(r"^ {2,}\[(?P<text>.+)\]\s*$")
 _TYPE = re.compile(r"^(?P<type>.+?)(?: \(0x[0-9A-Fa-f]+\))?$")
-_TYPES = ("Sensor Type (Threshold)", "Sensor Type (Discrete)")
+_TYPES = ("Sensor Type (Threshold)", "Sensor Type (Discrete)", "Sensor Type (Analog)")
+"""Up to version 1.8.11, ipmitool writes Analog for Threshold."""
+_STATES = "States Asserted"
 
 
 def parse(text: str) -> dict[str, dict[str, Json]]:
@@ -29,23 +31,23 @@ def parse(text: str) -> dict[str, dict[str, Json]]:
 
 
 def _records(text: str) -> Iterator[dict[str, str]]:
-    """Split at empty lines, and join continuation lines."""
-    for block in re.split(r"\n\s*\n", text):
+    """Split at empty lines and before each sensor, and join the states of a sensor.
+
+    A sensor that cannot be read may have no empty line after it.
+    """
+    for block in re.split(r"\n\s*\n|\n(?=Sensor ID )", text):
         facts: dict[str, str] = {}
+        states: list[str] = []
         last = ""
         for line in block.splitlines():
             named, more = _LINE.match(line), _MORE.match(line)
             if named:
                 last = named["name"]
                 facts[last] = named["value"]
-            elif more and last == "States Asserted":
-                facts[last] = _joined(facts, more["text"].strip())
+            elif more and last == _STATES:
+                states.append(more["text"].strip())
+        if states:
+            # The line of the name only has the kind of the states.
+            facts[_STATES] = ", ".join(states)
         if facts:
             yield facts
-
-
-def _joined(facts: dict[str, str], state: str) -> str:
-    """Return the states with one more; the first line only repeats the sensor's type."""
-    known = facts["States Asserted"]
-    repeats = any(facts.get(kind, "").startswith(f"{known} (") for kind in _TYPES)
-    return state if repeats else f"{known}, {state}"
