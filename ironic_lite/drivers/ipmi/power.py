@@ -94,9 +94,15 @@ def _bounded(seconds: float) -> float:
 
 def _state(task: base.Task, seconds: float | None = None) -> str:
     answer = tool.run(task, ("power", "status"), seconds=seconds)
-    found = _STATE.search(answer)
-    if found is None:
+    state = parse(answer)
+    if state is None:
         reason = f"its answer to the power state request is {answer.strip()[:60]!r}"
         address = tool.settings(task).address
         raise errors.BmcBadAnswer(address=address, reason=reason)
-    return _STATES[found[1]]
+    return state
+
+
+def parse(answer: str) -> str | None:
+    """Return the power state in an answer to ``power status``, None if there is none."""
+    found = _STATE.search(answer)
+    return _STATES[found[1]] if found else None
