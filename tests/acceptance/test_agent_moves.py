@@ -78,9 +78,7 @@ def up(machine: process.Agent) -> Iterator[Service]:
         yield found
 
 
-def test_whoever_comes_after_finds_what_the_agent_has_done(
-    up: Service, machine: process.Agent
-) -> None:
+def test_next_conductor_finds_the_result_of_the_agent(up: Service, machine: process.Agent) -> None:
     pair = Pair(up)
     http_nodes.enrol(up, MAC)
     moves(up, pair, machine, "clean", "manageable")

@@ -45,7 +45,7 @@ def half_a_heartbeat(found: Service, node: str) -> socket.socket:
     return line
 
 
-def test_who_stops_in_the_middle_of_a_body_keeps_nobody_out_and_is_sent_away() -> None:
+def test_client_that_stops_in_mid_body_blocks_no_other_and_is_disconnected() -> None:
     with (
         service.service(f"[api]\nbody_timeout = {SECONDS}\n") as found,
         contextlib.ExitStack() as on,
@@ -67,7 +67,7 @@ def test_who_stops_in_the_middle_of_a_body_keeps_nobody_out_and_is_sent_away() -
         assert found.get(f"/v1/nodes/{node}")["uuid"] == node
 
 
-def test_what_is_too_much_waits_outside_or_is_refused_and_reads_go_on() -> None:
+def test_requests_beyond_the_limits_wait_or_are_refused_and_reads_go_on() -> None:
     with service.service(MORE) as found, contextlib.ExitStack() as opened:
         program = found.start()
         found.up()

@@ -76,7 +76,7 @@ def enrol(fleet: Service) -> None:
     service.until(lambda: not held(fleet, "first") + held(fleet, "second"), "no lock")
 
 
-def test_when_half_of_the_conductors_is_killed_the_others_finish_all_cleans(
+def test_surviving_conductors_finish_all_cleans_of_killed_ones(
     fleet: Service,
 ) -> None:
     fleet.start("ironic-lite-api")

@@ -63,7 +63,7 @@ def test_a_killed_one_starts_again_without_a_pause(fleet: Service) -> None:
     assert WATCHING not in second.said()
 
 
-def test_one_whose_name_was_taken_while_it_stood_still_stops(fleet: Service) -> None:
+def test_paused_conductor_whose_name_was_taken_stops(fleet: Service) -> None:
     first = up(fleet.start(CONDUCTOR))
     first.process.send_signal(signal.SIGSTOP)
     second = up(fleet.start(CONDUCTOR, *elsewhere(fleet)))

@@ -36,7 +36,7 @@ def runs(fleet: Service) -> list[dict[str, Any]]:
     return found
 
 
-def test_it_writes_nothing_and_touches_nothing_any_more(fleet: Service) -> None:
+def test_conductor_that_was_paused_writes_nothing_and_touches_no_machine(fleet: Service) -> None:
     fleet.start("ironic-lite-api")
     programs: dict[str, Program] = {
         host: fleet.start("ironic-lite-conductor", host=host) for host in ("first", "second")
@@ -85,7 +85,7 @@ def brokered() -> Iterator[Service]:
         yield found
 
 
-def test_it_does_nothing_of_which_a_caller_was_told_503(brokered: Service) -> None:
+def test_conductor_that_was_paused_does_not_begin_a_call_answered_503(brokered: Service) -> None:
     brokered.start("ironic-lite-api")
     conductor = brokered.start("ironic-lite-conductor", host="only")
     service.until(lambda: conductors(brokered) == ["only"], "the conductor")

@@ -37,7 +37,7 @@ def kill(program: Program, line: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
-def test_it_starts_on_nothing_answers_and_stops_on_a_signal(
+def test_service_starts_from_nothing_answers_and_stops_on_a_signal(
     fresh: Service, number: signal.Signals
 ) -> None:
     program = fresh.start()
@@ -60,7 +60,7 @@ def test_ctrl_c_in_a_terminal_reaches_all_processes_and_still_stops_them_in_orde
     assert "started again" not in program.said()
 
 
-def test_it_starts_again_on_the_state_it_left(fresh: Service) -> None:
+def test_service_keeps_its_nodes_over_a_restart(fresh: Service) -> None:
     program = fresh.start()
     fresh.up()
     node = fresh.create("kept")
@@ -241,7 +241,7 @@ def test_a_second_service_on_the_same_port_is_refused_and_the_first_goes_on(
     assert fresh.get("/v1/nodes") == {"nodes": []}
 
 
-def test_it_serves_tls_to_the_users_of_a_file_and_keeps_secrets() -> None:
+def test_service_offers_tls_to_the_users_of_a_file_and_keeps_secrets() -> None:
     with service.short_folder() as keys:
         certificate, key = redfish.certificate(keys)
         users = keys / "htpasswd"

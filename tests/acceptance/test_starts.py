@@ -44,7 +44,7 @@ def replace(found: Service, old: str, new: str) -> None:
 # -- the first answer ------------------------------------------------------------------------
 
 
-def test_whoever_gets_an_answer_may_enroll_at_once() -> None:
+def test_client_may_enroll_after_the_first_answer() -> None:
     for _ in range(3):
         with service.service() as found:
             found.start()

@@ -73,7 +73,7 @@ def test_a_node_of_others_is_not_there(  # noqa: PLR0917  # the facts of a row
         assert answer.json["uuid"] == node["uuid"]
 
 
-def test_who_sees_all_sees_what_nobody_owns(callers: Callers, add_node: AddNode) -> None:
+def test_system_reader_sees_nodes_without_an_owner(callers: Callers, add_node: AddNode) -> None:
     path = f"/v1/nodes/{add_node()['uuid']}"
     assert callers("reader").get(path).status == 200
     assert callers("admin", OWNER).get(path).status == 404
@@ -106,7 +106,9 @@ def test_lists_hold_what_the_caller_may_see(  # noqa: PLR0917  # the facts of a 
 
 
 @pytest.mark.parametrize("kind", ["nodes", "ports", "portgroups", "volume/targets", "runbooks"])
-def test_who_may_list_nothing_hears_that_first(callers: Callers, kind: str) -> None:
+def test_caller_without_a_right_to_list_gets_403_before_other_errors(
+    callers: Callers, kind: str
+) -> None:
     nobody = As(callers.application, {"X-Roles": "", "X-Project-Id": OWNER})
     for query in ("", "?limit=-1", "?fields=none", "?sort_key=none", f"?marker={NOBODY}"):
         assert nobody.get(f"/v1/{kind}{query}").status == 403
@@ -154,7 +156,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("sort", ["", "&sort_key=uuid", "&sort_dir=desc"])
 @pytest.mark.parametrize("kind", list(_KINDS))
-def test_what_is_of_others_is_no_marker(
+def test_row_of_another_project_is_an_unknown_marker(
     callers: Callers, add_node: AddNode, kind: str, sort: str
 ) -> None:
     """Nor are what comes after it, and that nothing does, told apart from an unknown UUID."""
@@ -221,7 +223,7 @@ def test_lessees_do_not_see_what_is_behind_the_node(
     assert "owner" not in states
 
 
-def test_who_holds_the_lock_is_hidden(callers: Callers, add_node: AddNode) -> None:
+def test_lock_holder_is_hidden_from_lessees(callers: Callers, add_node: AddNode) -> None:
     held = add_node(owner=OWNER, lessee=LESSEE, reservation="conductor-7")
     shown = callers("reader", LESSEE).get(f"/v1/nodes/{held['uuid']}").json
     assert "conductor-7" not in str(shown["reservation"])
@@ -358,7 +360,7 @@ def test_arguments_are_read_before_rights_are_checked(
 # -- enrolling and forgetting ----------------------------------------------------------------
 
 
-def test_who_enrolls_for_a_project_owns(callers: Callers, conf: cfg.ConfigOpts) -> None:
+def test_project_that_enrolls_a_node_owns_it(callers: Callers, conf: cfg.ConfigOpts) -> None:
     body = {"driver": "fake-hardware"}
     mine = callers("admin", OWNER).post("/v1/nodes", body)
     assert (mine.status, mine.json["owner"]) == (201, OWNER)
@@ -459,7 +461,7 @@ _NAMED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("family", list(_NAMED))
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
-def test_who_asks_by_name_does_not_learn_that_there_is_one(
+def test_caller_does_not_learn_that_a_foreign_name_exists(
     callers: Callers, add_node: AddNode, family: str, method: str
 ) -> None:
     about = {"owner": OWNER, "resource_class": "big", "instance_uuid": NOBODY}

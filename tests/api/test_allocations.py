@@ -87,7 +87,7 @@ def test_an_allocation_is_handed_to_a_conductor(
         assert api.get(f"{PLACE}/{ident}").json == shown
 
 
-def test_what_is_not_given_is_made_up(api: Client) -> None:
+def test_allocation_gets_defaults_for_missing_fields(api: Client) -> None:
     shown = add(api, uuid=None, name=None, traits=None, candidate_nodes=None, extra=None, node=None)
     assert uuid.UUID(shown["uuid"]).version == 4
     assert (shown["traits"], shown["candidate_nodes"], shown["extra"]) == ([], [], {})
@@ -250,7 +250,7 @@ def test_an_absent_allocation_is_not_found(api: Client, ident: str) -> None:
 # -- PATCH -----------------------------------------------------------------------------------
 
 
-def test_its_name_and_notes_can_be_changed(api: Client) -> None:
+def test_name_and_extra_of_an_allocation_can_be_changed(api: Client) -> None:
     shown = add(api, name="one", extra={"a": 1})
     after = api.patch(
         f"{PLACE}/one", [op("replace", "/name", "two"), op("add", "/extra/b", [1])]
@@ -266,7 +266,7 @@ def test_its_name_and_notes_can_be_changed(api: Client) -> None:
     "field",
     ["uuid", "state", "node_uuid", "resource_class", "traits", "candidate_nodes", "owner", "links"],
 )
-def test_nothing_else_can_be(api: Client, field: str) -> None:
+def test_other_fields_of_an_allocation_cannot_be_changed(api: Client, field: str) -> None:
     before = add(api, name="one")
     answer = api.patch(f"{PLACE}/one", [op("replace", f"/{field}", "x")])
     assert (answer.status, f"Cannot patch /{field}" in answer.text) == (400, True)
@@ -278,7 +278,7 @@ def test_nothing_else_can_be(api: Client, field: str) -> None:
 
 
 @pytest.mark.parametrize("below_the_node", [False, True], ids=["itself", "of its node"])
-def test_what_is_removed_frees_its_node(
+def test_removed_allocation_frees_its_node(
     api: Client, database: session.Database, add_node: AddNode, below_the_node: bool
 ) -> None:
     shown = add(api, name="one")
@@ -297,7 +297,9 @@ def test_what_is_removed_frees_its_node(
     assert api.get(PLACE).json == {"allocations": []}
 
 
-def test_one_that_looks_or_has_failed_is_removed(api: Client, database: session.Database) -> None:
+def test_searching_or_failed_allocation_can_be_removed(
+    api: Client, database: session.Database
+) -> None:
     add(api, name="looks")
     failed = add(api, name="failed")
     values = {"state": "error", "last_error": "none"}
@@ -389,7 +391,7 @@ def new() -> str:
     ],
     ids=["available", "active", "maintenance"],
 )
-def test_who_takes_the_instance_takes_the_allocation(
+def test_removing_the_instance_removes_the_allocation(
     api: Client, database: session.Database, add_node: AddNode, about: Json, status: int
 ) -> None:
     shown = add(api, name="one")
@@ -436,7 +438,7 @@ def test_listeners_are_told(
     ]
 
 
-def test_what_each_request_costs(
+def test_each_request_has_a_budget_of_statements(
     api: Client, database: session.Database, add_node: AddNode, recorder: Recorder
 ) -> None:
     shown = add(api, name="one")

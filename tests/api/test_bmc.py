@@ -84,7 +84,7 @@ def test_an_order_goes_to_the_nodes_conductor(
 
 
 @pytest.mark.parametrize("order", SINCE)
-def test_nothing_of_this_is_there_before_its_version(
+def test_bmc_paths_are_404_before_their_version(
     api: Client, recorder: Recorder, add_node: AddNode, order: str
 ) -> None:
     verb, path = order.split()
@@ -212,7 +212,7 @@ def test_a_node_on_its_way_is_left_alone(
     assert moving == states.UNSTABLE
 
 
-def test_nobody_is_told_of_a_node_that_is_not_there(api: Client, recorder: Recorder) -> None:
+def test_unknown_node_is_404_without_a_call(api: Client, recorder: Recorder) -> None:
     for verb, path, body in (
         ("PUT", "states/boot_mode", {"target": "uefi"}),
         ("PUT", "management/inject_nmi", None),
@@ -223,7 +223,7 @@ def test_nobody_is_told_of_a_node_that_is_not_there(api: Client, recorder: Recor
     assert recorder.calls == []
 
 
-def test_what_the_driver_cannot_do_is_a_400(
+def test_operation_that_the_driver_cannot_do_is_400(
     api: Client, recorder: Recorder, add_node: AddNode
 ) -> None:
     unsupported = errors.UnsupportedDriverExtension(driver="ipmi", extension="inject_nmi")

@@ -47,7 +47,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_those_who_failed_least_go_first() -> None:
+def test_callers_that_failed_least_go_first() -> None:
     callers = Callers(check_queue.CheckQueue(1, 10, 60.0))
     with callers.queue.place((0,), doubtful=False):
         for number, (name, rank) in enumerate([("c", 9), ("a", 0), ("d", 9), ("b", 1)], 1):
@@ -67,7 +67,7 @@ def test_a_full_queue_refuses_who_goes_last() -> None:
     assert callers.end() == ["flood refused", "user", "other"]
 
 
-def test_one_place_at_most_is_for_those_who_failed_often() -> None:
+def test_callers_that_failed_often_get_one_slot_at_most() -> None:
     callers = Callers(check_queue.CheckQueue(2, 10, 60.0))
     with callers.queue.place((9,), doubtful=True):
         callers.come("flood", (9,), 1, doubtful=True)

@@ -97,7 +97,7 @@ def test_a_machine_with_unknown_cards_is_known_by_its_bmc(
         assert api.post(PATH, report(STRANGE, bmc=bmc)).status == 404
 
 
-def test_it_costs_two_statements_to_know_whose_it_is(
+def test_report_finds_its_node_with_two_statements(
     api: Client, node: Json, database: session.Database
 ) -> None:
     api.post(PATH, report())
@@ -138,7 +138,7 @@ def test_a_node_that_does_not_wait_for_it_any_more_is_unknown_too(
     assert node["uuid"] not in answer.text
 
 
-def test_who_guesses_addresses_is_told_so_and_a_ramdisk_is_served(
+def test_client_that_guesses_addresses_gets_429_and_a_ramdisk_is_served(
     api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 3, "api")
@@ -239,7 +239,7 @@ def test_versions_that_are_named_are_kept_to(
     ],
     ids=["no JSON", "a list", "empty", "an empty object", "no address"],
 )
-def test_another_form_is_refused_with_its_path(
+def test_report_in_another_form_is_refused_with_its_path(
     api: Client, node: Json, recorder: Recorder, sent: bytes, path: str
 ) -> None:
     answer = api.request("POST", PATH, body=sent, headers={"Content-Type": "application/json"})
@@ -288,7 +288,7 @@ def test_a_report_without_its_logs_has_a_smaller_limit(
     assert len(recorder.calls) == 1
 
 
-def test_only_so_many_are_taken_at_once(api: Client, node: Json, recorder: Recorder) -> None:
+def test_reports_are_limited_to_some_at_once(api: Client, node: Json, recorder: Recorder) -> None:
     inside, go_on = threading.Semaphore(0), threading.Event()
 
     def slow(**_arguments: Any) -> None:

@@ -115,7 +115,7 @@ def test_one_setting_stands_under_its_name(api: Client, node: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/v1/nodes/{node}/bios/turbo", "/v1/nodes/nobody/bios", "/v1/nodes/nobody/bios/Turbo"]
 )
-def test_what_is_not_there_is_404(api: Client, node: str, path: str) -> None:
+def test_unknown_node_or_setting_is_404(api: Client, node: str, path: str) -> None:
     assert api.get(path.format(node=node)).status == 404
 
 
@@ -175,6 +175,6 @@ def test_each_answer_costs_two_statements(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_both_are_read_only(api: Client, node: str, method: str) -> None:
+def test_firmware_and_bios_are_read_only(api: Client, node: str, method: str) -> None:
     for path in ("bios", "firmware"):
         assert api.request(method, f"/v1/nodes/{node}/{path}", {}).status == 405

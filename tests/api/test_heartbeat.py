@@ -56,7 +56,7 @@ def test_the_real_agents_heartbeat_reaches_the_conductor(
     ]
 
 
-def test_what_it_says_is_not_larger_than_a_node_may_keep(
+def test_heartbeat_with_values_too_large_is_refused(
     api: Client, node: Json, recorder: Recorder
 ) -> None:
     kib = heartbeat.LIMIT
@@ -189,7 +189,7 @@ def test_the_conductors_refusal_is_handed_on(
 @pytest.mark.parametrize(
     "ident", [ABSENT, "rack2", "no name at all!", "x" * 300], ids=["uuid", "name", "none", "long"]
 )
-def test_who_is_no_agent_learns_nothing_of_which_nodes_there_are(
+def test_unknown_node_and_wrong_token_get_the_same_answer(
     api: Client, node: Json, recorder: Recorder, ident: str
 ) -> None:
     """An unknown node and a wrong token get the same answer, word for word."""
@@ -203,7 +203,7 @@ def test_who_is_no_agent_learns_nothing_of_which_nodes_there_are(
         assert beat(api, node, **bad).body == beat(api, {"uuid": ABSENT}, **bad).body
 
 
-def test_nobody_learns_from_a_heartbeat_which_driver_a_node_has(
+def test_heartbeat_does_not_reveal_the_driver_of_a_node(
     api: Client, add_node: AddNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     """There is no conductor that could drive it; only the log says so, with debug = true."""
@@ -222,7 +222,7 @@ def known(add_node: AddNode) -> Json:
     return add_node(provision_state="clean wait", driver_internal_info=notes)
 
 
-def test_who_guesses_tokens_too_often_reaches_no_conductor(
+def test_client_that_guesses_tokens_reaches_no_conductor(
     api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts
 ) -> None:
     """The agent, behind the same address, is served all the same."""
@@ -271,7 +271,7 @@ def test_a_doubtful_heartbeat_with_a_bad_token_is_refused(
     [b"{", b"[]", b"\xff", {**BODY, "foo": 1}, {**BODY, "callback_url": 5}, {}, {**BODY, **FAR}],
     ids=["no JSON", "no object", "no text", "unknown key", "type", "empty", "address"],
 )
-def test_what_cannot_be_read_counts_as_refused(
+def test_malformed_heartbeat_counts_as_refused(
     api: Client, known: Json, recorder: Recorder, conf: cfg.ConfigOpts, body: Any
 ) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 2, "api")
@@ -298,7 +298,7 @@ def test_what_cannot_be_read_counts_as_refused(
     ],
     ids=lambda why: type(why).__name__,
 )
-def test_what_is_no_fault_of_the_agents_counts_not(
+def test_heartbeat_that_fails_in_the_service_does_not_count(
     api: Client, node: Json, recorder: Recorder, conf: cfg.ConfigOpts, why: errors.Error
 ) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 1, "api")

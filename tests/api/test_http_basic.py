@@ -63,7 +63,7 @@ def test_a_right_password_opens_all(api: Client, user: str, password: str) -> No
     assert ask(api, token(user, password).replace("Basic", "basic")).status == 200
 
 
-def test_who_asked_is_known_to_the_conductor(
+def test_conductor_gets_the_name_of_the_user(
     api: Client, recorder: Recorder, add_node: AddNode
 ) -> None:
     path = f"/v1/nodes/{add_node()['uuid']}/states/provision"
@@ -85,7 +85,9 @@ def test_who_asked_is_known_to_the_conductor(
     ],
     ids=["none", "wrong", "second-line", "unknown", "empty", "long", "nul"],
 )
-def test_others_get_401_and_learn_nothing(api: Client, header: str | None, text: str) -> None:
+def test_unknown_users_get_401_and_learn_nothing(
+    api: Client, header: str | None, text: str
+) -> None:
     answer = ask(api, header)
     assert answer.status == 401
     assert answer.headers["www-authenticate"] == 'Basic realm="Baremetal API"'
@@ -281,7 +283,7 @@ def test_a_file_that_is_away_is_logged_once_until_it_is_back(
     assert caplog.messages == [line] * 2
 
 
-def test_what_is_known_again_is_bounded(
+def test_cache_of_checked_passwords_is_bounded(
     users: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(passwords, "_MOST_KEPT", 1)

@@ -57,13 +57,13 @@ def test_a_rule_lives(api: Client) -> None:
     assert api.get(path).status == api.delete(path).status == 404
 
 
-def test_what_is_not_given_is_made_up(api: Client) -> None:
+def test_rule_gets_defaults_for_missing_fields(api: Client) -> None:
     shown = add(api)
     assert (shown["phase"], shown["priority"], shown["conditions"]) == ("main", 0, [])
     assert (shown["sensitive"], shown["description"]) == (False, None)
 
 
-def test_what_a_sensitive_rule_does_is_nowhere_shown(api: Client) -> None:
+def test_sensitive_rule_shows_its_actions_nowhere(api: Client) -> None:
     shown = add(api, sensitive=True, conditions=[IF])
     path = f"{PLACE}/{shown['uuid']}"
     patched = api.patch(path, [op("add", "/actions/-", SET)])
@@ -125,7 +125,7 @@ def test_a_bad_rule_is_refused(api: Client, case: str) -> None:
     assert api.get(PLACE).json == {"inspection_rules": []}
 
 
-def test_it_needs_actions(api: Client) -> None:
+def test_rule_needs_actions(api: Client) -> None:
     assert api.post(PLACE, {}).text == "Schema error for inspection rule: actions: is required"
 
 
@@ -195,7 +195,7 @@ def test_listeners_are_told_of_rules_but_not_what_a_sensitive_one_does(
     assert [about["conditions"] for _, about in ear.heard] == [[]] * 3 + [None] * 3
 
 
-def test_what_each_request_costs(api: Client, database: session.Database) -> None:
+def test_each_request_has_a_budget_of_statements(api: Client, database: session.Database) -> None:
     path = f"{PLACE}/{add(api)['uuid']}"
     asked: tuple[tuple[int, Callable[[], Response]], ...] = (
         (1, lambda: api.get(PLACE)),

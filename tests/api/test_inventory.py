@@ -27,7 +27,7 @@ def node(add_node: AddNode, database: Database) -> str:
 
 
 @pytest.mark.parametrize("version", [81, 115])
-def test_it_has_the_inventory_and_what_plug_ins_added(api: Client, node: str, version: int) -> None:
+def test_inventory_has_the_data_of_plug_ins(api: Client, node: str, version: int) -> None:
     wanted = {"inventory": FOUND, "plugin_data": MORE}
     for ident in (node, "metal-7"):
         answer = api.at(version).get(f"/v1/nodes/{ident}/inventory")
@@ -35,7 +35,7 @@ def test_it_has_the_inventory_and_what_plug_ins_added(api: Client, node: str, ve
 
 
 @pytest.mark.parametrize("version", [1, 80])
-def test_it_is_not_there_below_1_81(api: Client, node: str, version: int) -> None:
+def test_inventory_is_404_below_1_81(api: Client, node: str, version: int) -> None:
     assert api.at(version).get(f"/v1/nodes/{node}/inventory").status == 404
 
 
@@ -67,7 +67,7 @@ def test_an_answer_costs_two_statements(api: Client, node: str, database: Databa
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_it_is_read_only(api: Client, node: str, method: str) -> None:
+def test_inventory_is_read_only(api: Client, node: str, method: str) -> None:
     assert api.request(method, f"/v1/nodes/{node}/inventory", {}).status == 405
 
 

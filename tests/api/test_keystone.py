@@ -111,7 +111,7 @@ def test_a_token_shows_its_projects_nodes(api: Client, add_node: AddNode) -> Non
     assert ask(api, "mine", "/v1/chassis").status == 403
 
 
-def test_who_asked_is_known_to_the_conductor(
+def test_conductor_gets_the_user_and_the_project(
     api: Client, recorder: Recorder, add_node: AddNode
 ) -> None:
     path = f"/v1/nodes/{add_node(owner='p-mine')['uuid']}/states/power"

@@ -246,7 +246,7 @@ def test_an_agent_judges_images_as_the_service_does(
     assert told["permitted_image_formats"] == ["raw"]
 
 
-def test_who_guesses_too_often_is_told_so_and_an_agent_is_served(
+def test_client_that_guesses_gets_429_and_an_agent_is_served(
     api: Client, node: Json, conf: cfg.ConfigOpts
 ) -> None:
     conf.set_override("ramdisk_refusals_per_minute", 3, "api")

@@ -22,15 +22,13 @@ def ask(api: Client, address: str | None, path: str = "/v1/nodes") -> Response:
 
 
 @pytest.mark.parametrize("address", NEAR)
-def test_this_machine_is_served(api: Client, address: str | None) -> None:
+def test_clients_on_this_machine_are_served(api: Client, address: str | None) -> None:
     assert ask(api, address).status == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/nodes", "/v1/none/such", "/metrics"])
 @pytest.mark.parametrize("address", FAR)
-def test_others_are_refused_before_anything_is_looked_up(
-    api: Client, address: str, path: str
-) -> None:
+def test_other_machines_are_refused_before_any_lookup(api: Client, address: str, path: str) -> None:
     answer = ask(api, address, path)
     assert answer.status == 403
     assert "allow_unauthenticated_bind" in answer.json["error"]["message"]

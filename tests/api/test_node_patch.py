@@ -41,7 +41,7 @@ def test_a_change_is_written_shown_and_told(
     assert told["request_id"] == answer.headers["x-openstack-request-id"]
 
 
-def test_nothing_to_change_writes_nothing(
+def test_patch_without_a_change_writes_nothing(
     api: Client, add_node: AddNode, database: session.Database
 ) -> None:
     node = add_node(name="still", extra={"a": 1})
@@ -143,7 +143,7 @@ def test_of_two_changes_at_once_none_is_lost(
     assert len(told) == 1, "what has been tried, and not done, is told nowhere"
 
 
-def test_who_is_overtaken_again_and_again_is_told(
+def test_patch_that_is_overtaken_again_and_again_is_refused(
     api: Client, add_node: AddNode, recorder: Recorder, database: session.Database
 ) -> None:
     node = add_node()
@@ -197,7 +197,7 @@ def test_a_change_of_what_is_no_more_changes_nothing(
     assert database.read(lambda conn: nodes.get(conn, "rack1", with_traits=True)) == before
 
 
-def test_nobody_comes_between_the_look_at_the_tag_and_the_change(
+def test_etag_and_change_are_checked_in_one_write(
     api: Client, add_node: AddNode, recorder: Recorder, database: session.Database
 ) -> None:
     node = add_node()
@@ -242,7 +242,7 @@ def test_a_size_may_be_digits_or_unknown(api: Client, add_node: AddNode, size: A
 
 
 @pytest.mark.parametrize("body", [None, {}, "text", 5, [[]], [{"op": "test", "path": "/name"}]])
-def test_what_is_no_patch_is_400(api: Client, add_node: AddNode, body: Any) -> None:
+def test_invalid_patch_is_400(api: Client, add_node: AddNode, body: Any) -> None:
     assert api.request("PATCH", f"/v1/nodes/{add_node()['uuid']}", body).status == 400
 
 

@@ -19,7 +19,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_what_a_node_has_goes_to_nodes_of_its_owner_alone(
+def test_rows_of_a_node_move_only_to_nodes_of_its_owner(
     api: Client, callers: Callers, add_node: AddNode, kind: str
 ) -> None:
     about = {"provision_state": "manageable", "power_state": "power off"}
@@ -50,7 +50,7 @@ def test_a_child_has_the_owner_of_its_parent(
         assert caller.patch(path, [op("add", "/parent_node", parent)]).status == 200
 
 
-def test_who_is_joined_to_others_keeps_the_owner(
+def test_node_with_a_parent_or_children_keeps_its_owner(
     api: Client, callers: Callers, add_node: AddNode
 ) -> None:
     """Else what is done to the parent would reach somebody else's machine."""

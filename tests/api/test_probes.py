@@ -97,7 +97,7 @@ def test_a_file_takes_the_api_out_of_service(build: Build, tmp_path: Any) -> Non
 # -- /livez, /readyz -------------------------------------------------------------------------
 
 
-def test_who_lives_says_so_whatever_else_is_away(build: Build, database: session.Database) -> None:
+def test_livez_answers_without_a_database(build: Build, database: session.Database) -> None:
     api = build(nobody)
     database.close()
     with count_statements(database) as sent:
@@ -227,9 +227,7 @@ def test_nodes_are_counted_by_state(api: Client, add_node: AddNode) -> None:
     assert value(body, "database_up") == 1
 
 
-def test_what_conductors_have_counted_is_told_under_their_names(
-    api: Client, database: session.Database
-) -> None:
+def test_metrics_of_conductors_have_their_names(api: Client, database: session.Database) -> None:
     board = metrics.Board()
     board.count("runs_total", "clean", "done")
     board.observe("run_seconds", 61.0, "clean")

@@ -77,7 +77,7 @@ def manage(api: Client, node: dict[str, Any]) -> Response:
     return api.put(f"/v1/nodes/{node['uuid']}/states/provision", {"target": "manage"})
 
 
-def test_what_a_dead_conductor_never_took_is_taken_by_the_next(
+def test_call_that_a_dead_conductor_did_not_accept_goes_to_the_next(
     api: Client, recorder: Recorder, add_node: AddNode, away: Away
 ) -> None:
     node = add_node()
@@ -91,7 +91,7 @@ def test_what_a_dead_conductor_never_took_is_taken_by_the_next(
     assert shown["conductor"] == first, "whose node it is, the signs of life decide"
 
 
-def test_what_may_have_been_taken_is_never_sent_to_another(
+def test_call_that_may_have_been_accepted_is_not_sent_again(
     api: Client, recorder: Recorder, add_node: AddNode, away: Away
 ) -> None:
     node = add_node()
@@ -113,7 +113,7 @@ def test_a_broker_that_is_away_makes_nobody_doubted(
     assert recorder.hosts == [order(node)[0]] * 2
 
 
-def test_if_nobody_is_there_each_is_asked_once(
+def test_conductors_are_asked_once_each_if_none_listens(
     api: Client, recorder: Recorder, add_node: AddNode, away: Away
 ) -> None:
     node = add_node()
@@ -164,7 +164,7 @@ def test_heartbeats_and_vifs_are_taken_by_the_next_as_well(
     assert recorder.hosts[2:] == [second, third]
 
 
-def test_what_is_about_no_node_yet_is_taken_by_the_next_as_well(
+def test_call_without_a_node_goes_to_the_next_too(
     api: Client, recorder: Recorder, away: Away
 ) -> None:
     away.how = {HOST: errors.ConductorNotListening}

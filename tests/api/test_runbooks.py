@@ -95,7 +95,7 @@ def test_a_bad_runbook_is_refused(api: Client, case: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["name", "steps"])
-def test_it_needs_a_name_and_steps(api: Client, key: str) -> None:
+def test_runbook_needs_a_name_and_steps(api: Client, key: str) -> None:
     body = {"name": "book-1", "steps": [BIOS]}
     del body[key]
     assert api.post(PLACE, body).text == f"Schema error for runbook: {key}: is required"
@@ -182,7 +182,7 @@ def test_secret_arguments_are_never_shown(api: Client, database: session.Databas
 # -- traits ----------------------------------------------------------------------------------
 
 
-def test_its_traits_are_set_added_and_removed(api: Client) -> None:
+def test_traits_of_a_runbook_are_set_added_and_removed(api: Client) -> None:
     add(api)
     path = f"{PLACE}/book-1/traits"
     assert api.get(path).json == {"traits": []}
@@ -325,7 +325,7 @@ def test_a_runbook_that_cannot_be_opened_is_refused(
     assert recorder.calls == []
 
 
-def test_what_is_disallowed_since_is_refused(
+def test_steps_disallowed_since_are_refused(
     api: Client, recorder: Recorder, ask: Callable[..., Response], conf: cfg.ConfigOpts
 ) -> None:
     add(api)
@@ -337,7 +337,7 @@ def test_what_is_disallowed_since_is_refused(
 
 
 @pytest.mark.parametrize("body", [5, True, "x", {"a": 1}, None, [5], [{"path": 5}]])
-def test_what_is_no_patch_is_refused(api: Client, body: Any) -> None:
+def test_invalid_patch_of_a_runbook_is_refused(api: Client, body: Any) -> None:
     before = add(api)
     assert api.patch(f"{PLACE}/book-1", body).status == 400
     assert api.get(f"{PLACE}/book-1").json == before
@@ -359,7 +359,7 @@ def test_listeners_are_told(
     assert {about["name"] for _, about in ear.heard} == {"book-1"}
 
 
-def test_what_each_request_costs(
+def test_each_request_has_a_budget_of_statements(
     api: Client, database: session.Database, ask: Callable[..., Response]
 ) -> None:
     add(api)

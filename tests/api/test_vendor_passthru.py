@@ -113,14 +113,14 @@ def test_methods_are_listed(api: Client, recorder: Recorder, add_node: AddNode) 
     assert api.post(f"/v1/nodes/{node['uuid']}/vendor_passthru/methods", {}).status == 202
 
 
-def test_who_is_not_there_is_not_called(api: Client, recorder: Recorder) -> None:
+def test_vendor_method_of_an_unknown_node_or_driver_is_404(api: Client, recorder: Recorder) -> None:
     for path in ("nodes/nobody", "drivers/toaster"):
         for below in ("?method=x", "/methods", "/x"):
             assert api.get(f"/v1/{path}/vendor_passthru{below}").status == 404
     assert recorder.calls == []
 
 
-def test_what_the_vendor_refuses_is_a_400(
+def test_call_that_the_vendor_refuses_is_400(
     api: Client, recorder: Recorder, add_node: AddNode
 ) -> None:
     refusal = errors.InvalidParameter(path="method", reason="does not take GET, only POST")

@@ -84,7 +84,7 @@ def test_a_new_one_is_shown_whole_and_has_a_place(api: Client, kind: Kind, node:
 
 
 @both
-def test_there_are_none_before_1_32(api: Client, kind: Kind, node: Json) -> None:
+def test_volumes_are_404_before_1_32(api: Client, kind: Kind, node: Json) -> None:
     path = f"{kind.place}/{add(api, kind, node)['uuid']}"
     below = f"/v1/nodes/rack1/volume/{kind.listed}"
     for version, status in ((31, 404), (32, 200)):
@@ -182,7 +182,7 @@ def test_each_field_is_needed(api: Client, kind: Kind, node: Json) -> None:
         assert (answer.status, f"{name}: is required" in answer.text) == (400, True)
 
 
-def test_what_is_the_same_is_refused(api: Client, node: Json, add_node: AddNode) -> None:
+def test_duplicate_volume_is_refused(api: Client, node: Json, add_node: AddNode) -> None:
     add(api, CONNECTOR, node)
     other = add_node()
     answer = api.post(CONNECTOR.place, {"node_uuid": other["uuid"], **CONNECTOR.body})
@@ -198,7 +198,7 @@ def test_what_is_the_same_is_refused(api: Client, node: Json, add_node: AddNode)
 
 
 @both
-def test_one_is_changed_and_removed_while_the_machine_is_off(
+def test_volume_is_changed_and_removed_while_the_machine_is_off(
     api: Client, kind: Kind, node: Json, database: session.Database
 ) -> None:
     row = add(api, kind, node)

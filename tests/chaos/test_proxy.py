@@ -68,7 +68,7 @@ def said(line: socket.socket, text: bytes) -> bytes:
     return b""
 
 
-def test_everything_passes_until_it_is_cut(way: proxy.Proxy, line: socket.socket) -> None:
+def test_proxy_passes_data_until_it_is_cut(way: proxy.Proxy, line: socket.socket) -> None:
     assert said(line, b"SELECT") == b"SELECT"
     assert said(line, b"COMMIT") == b"COMMIT"
     assert way.cut() == 1

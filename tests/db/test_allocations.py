@@ -114,7 +114,7 @@ def test_nodes_are_known_by_uuid_and_by_name(database: Database) -> None:
     assert found == {"web": first, second.upper(): second}
 
 
-def test_it_is_found_by_uuid_name_and_node(database: Database) -> None:
+def test_allocation_is_found_by_uuid_name_and_node(database: Database) -> None:
     where = node(database)
     uuid = add(database, name="web", node_uuid=where, traits=["CUSTOM_A"])
     for ident in (uuid, uuid.upper(), "web"):

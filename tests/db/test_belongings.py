@@ -33,7 +33,7 @@ def add(database: Database, what: str, node: str, **values: Any) -> str:
 
 
 @each
-def test_one_goes_with_its_node(database: Database, what: str) -> None:
+def test_node_owned_row_is_deleted_with_its_node(database: Database, what: str) -> None:
     family, _ = FAMILIES[what]
     node = add_node(database)
     uuid = add(database, what, node)
@@ -44,7 +44,7 @@ def test_one_goes_with_its_node(database: Database, what: str) -> None:
 
 
 @each
-def test_one_needs_its_node(database: Database, what: str) -> None:
+def test_node_owned_row_needs_its_node(database: Database, what: str) -> None:
     with pytest.raises(errors.NodeNotFound):
         add(database, what, new_uuid())
 
@@ -59,7 +59,7 @@ def test_one_needs_its_node(database: Database, what: str) -> None:
     ],
     ids=["name", "address", "connector", "target"],
 )
-def test_what_is_taken_is_named(
+def test_conflict_names_the_value_in_use(
     database: Database, what: str, values: dict[str, Any], said: str
 ) -> None:
     node = add_node(database)

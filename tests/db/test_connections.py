@@ -228,7 +228,7 @@ def test_an_option_that_the_driver_does_not_know_is_named_at_the_first_use(schem
 
 
 @pytest.mark.parametrize("charset", ["utf8mb4", "utf8", "latin1"])
-def test_whatever_charset_a_url_asks_for_all_text_is_stored(charset: str) -> None:
+def test_text_is_stored_whatever_charset_the_url_has(charset: str) -> None:
     with database_servers.own_database("mysql", "charset") as url:
         database = session.open_database(f"{url}?charset={charset}")
         migrate.upgrade(database)

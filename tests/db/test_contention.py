@@ -109,7 +109,7 @@ def test_a_locked_sqlite_file_delays_a_writer_by_its_busy_timeout_and_no_multipl
     waiting.close()
 
 
-def test_both_sides_of_a_deadlock_end_well(server_database: Database) -> None:
+def test_writers_in_a_deadlock_both_succeed(server_database: Database) -> None:
     left, right = add_node(server_database), add_node(server_database)
     both_began = threading.Barrier(2)
     began: list[str] = []
@@ -172,7 +172,7 @@ def test_a_connection_serves_on_after_a_failed_transaction(database: Database) -
     assert get_node(database, "taken")["uuid"] == node
 
 
-def test_who_counts_and_then_adds_one_is_not_overtaken(database: Database) -> None:
+def test_count_and_insert_are_not_overtaken(database: Database) -> None:
     """Two conductors at the last free place of max_concurrent_clean."""
     nodes_ = [add_node(database, provision_state="manageable") for _ in range(2)]
     add_conductor = functools.partial(

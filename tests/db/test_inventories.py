@@ -66,7 +66,7 @@ def test_a_node_that_was_never_inspected_has_none(database: Database) -> None:
         get(database, node)
 
 
-def test_it_goes_with_its_node(database: Database) -> None:
+def test_inventory_is_deleted_with_its_node(database: Database) -> None:
     node, token = add_node(database), new_uuid()
     put(database, node, FOUND)
     assert lock_node(database, node, token)

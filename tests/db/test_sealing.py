@@ -89,7 +89,7 @@ def test_each_opening_of_a_database_has_its_own_keys(reopen: Reopen) -> None:
         database_rows.get_node(first, names[1])
 
 
-def test_what_looks_sealed_in_an_open_column_is_what_was_written(reopen: Reopen) -> None:
+def test_text_that_looks_encrypted_in_an_open_column_is_returned_as_written(reopen: Reopen) -> None:
     odd = {encryption.MARK: "none:{}"}
     node = database_rows.add_node(reopen(NEW), extra=odd, driver_info=odd)
     row = database_rows.get_node(reopen(NEW), node)
@@ -150,7 +150,7 @@ def test_keys_are_changed_while_others_read_and_write(reopen: Reopen) -> None:
     all_read(reopen())
 
 
-def test_it_is_known_which_keys_are_needed(
+def test_database_lists_the_keys_that_it_needs(
     reopen: Reopen, caplog: pytest.LogCaptureFixture
 ) -> None:
     def idents(*keys: str) -> set[str]:

@@ -20,7 +20,7 @@ def until(what: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def test_first_come_first_served() -> None:
+def test_threads_get_the_lock_in_their_order() -> None:
     turns, served = FairLock(), []
 
     def write(number: int) -> None:
@@ -56,7 +56,7 @@ def _waits(turns: FairLock) -> tuple[threading.Thread, threading.Event]:
     return thread, came
 
 
-def test_nobody_overtakes_who_has_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thread_that_has_waited_long_is_not_overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.0)
     turns = FairLock()
     assert turns.acquire(0)
@@ -71,7 +71,7 @@ def test_nobody_overtakes_who_has_waited_for_long(monkeypatch: pytest.MonkeyPatc
     assert turns.acquire(0)
 
 
-def test_who_is_overtaken_has_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overtaken_thread_gets_the_lock_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 3600.0)
     turns = FairLock()
     assert turns.acquire(0)
@@ -87,7 +87,7 @@ def test_who_is_overtaken_has_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> 
     assert turns.acquire(0)
 
 
-def test_who_gives_up_waiting_costs_nobody_a_turn() -> None:
+def test_thread_that_gives_up_does_not_block_the_lock() -> None:
     turns = FairLock()
     assert turns.acquire(0)
     assert not turns.acquire(0.01)

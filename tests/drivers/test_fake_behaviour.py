@@ -118,7 +118,7 @@ def test_nonsense_is_refused_by_the_name_of_its_key(key: str, value: Any) -> Non
 
 
 @given(st.sampled_from(sorted(behaviour.PROPERTIES)), JSON)
-def test_whatever_json_a_key_holds_it_is_read_or_refused_by_name(key: str, value: Any) -> None:
+def test_key_with_any_json_is_read_or_refused_by_name(key: str, value: Any) -> None:
     try:
         behaviour.parse({key: value})
     except errors.InvalidParameter as refusal:
@@ -194,7 +194,7 @@ def test_typing_errors_are_refused_by_the_name_of_their_key(
     ],
     ids=["other keys", "steps of all kinds", "of all interfaces", "of the agent"],
 )
-def test_what_is_there_is_not_refused(info: dict[str, Any]) -> None:
+def test_valid_driver_info_is_not_refused(info: dict[str, Any]) -> None:
     assert refusals(info) == []
 
 

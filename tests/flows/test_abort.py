@@ -134,7 +134,7 @@ def test_a_failed_service_is_given_up_once_its_fault_is_mended(rig: ConductorFix
 
 
 @pytest.mark.parametrize("state", ["cleaning", "deploying", "manageable", "active", "inspecting"])
-def test_there_is_nothing_to_abort_elsewhere(
+def test_abort_is_refused_in_other_states(
     build: Callable[..., ConductorFixture], state: str
 ) -> None:
     rig = build()
@@ -155,7 +155,7 @@ def failing(name: str) -> Any:
     return crashes.Drivers(drivers(), around)
 
 
-def test_what_cannot_be_put_away_is_told_and_the_abort_stands(
+def test_abort_stands_and_reports_a_failed_clean_up(
     build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build(registry=failing("tear_down_cleaning"))

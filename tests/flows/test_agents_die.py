@@ -156,7 +156,7 @@ def forget(conn: Connection) -> None:
 @pytest.mark.parametrize("heir", STEPS)
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
-def test_whenever_a_conductor_dies_the_agents_work_comes_to_its_end(
+def test_agents_work_ends_whenever_a_conductor_dies(
     stage: Stage, machine: scripted_agent.Machine, name: str, what: str, heir: str
 ) -> None:
     case, deaths, lost = CASES[name], 0, 0

@@ -88,7 +88,7 @@ def test_a_node_is_found_and_says_whose_it_is(rig: ConductorFixture) -> None:
     assert "no available nodes match the resource class big: of 2" in third["last_error"]
 
 
-def test_what_is_plain_is_taken_before_what_is_special(rig: ConductorFixture) -> None:
+def test_plain_nodes_are_taken_before_special_ones(rig: ConductorFixture) -> None:
     free(rig, "CUSTOM_GPU")
     plain = {free(rig) for _ in range(4)}
     assert set(consistent(rig, [ask(rig) for _ in range(4)])) == plain
@@ -141,7 +141,7 @@ def test_two_conductors_never_give_one_node_twice(build: Build) -> None:
     assert set(consistent(rigs[0], asked)) == made
 
 
-def test_who_is_faster_in_the_last_moment_has_the_node(
+def test_patch_between_search_and_claim_keeps_the_node(
     build: Build, sqlite_database: Database
 ) -> None:
     """A PATCH comes between the look and the taking: the next node will do."""
@@ -178,7 +178,7 @@ def test_a_locked_node_is_waited_for(build: Build) -> None:
     assert consistent(rig, [uuid]) == [node]
 
 
-def test_one_that_is_removed_while_it_looks_takes_nothing(build: Build) -> None:
+def test_allocation_removed_while_it_searches_takes_no_node(build: Build) -> None:
     rig = build(conductor__node_locked_retry_interval=0.02)
     rig.service.runtime.conf.set_override("node_locked_retry_attempts", 1000, "conductor")
     node = free(rig)
@@ -192,7 +192,7 @@ def test_one_that_is_removed_while_it_looks_takes_nothing(build: Build) -> None:
 # -- the end of a node's instance ------------------------------------------------------------
 
 
-def test_who_undeploys_removes_the_allocation(rig: ConductorFixture) -> None:
+def test_undeploying_removes_the_allocation(rig: ConductorFixture) -> None:
     node = free(rig)
     uuid = ask(rig)
     got(rig, uuid)
@@ -205,7 +205,7 @@ def test_who_undeploys_removes_the_allocation(rig: ConductorFixture) -> None:
     assert consistent(rig, [ask(rig)]) == [node]
 
 
-def test_who_deletes_a_node_removes_its_allocation(rig: ConductorFixture) -> None:
+def test_deleting_a_node_removes_its_allocation(rig: ConductorFixture) -> None:
     node = free(rig)
     uuid = ask(rig)
     got(rig, uuid)

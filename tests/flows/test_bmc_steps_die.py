@@ -139,7 +139,7 @@ def patches(machine: bmc.Machine) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("heir", ["here", "there"])
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
-def test_whenever_a_conductor_dies_the_machine_has_its_settings_in_the_end(
+def test_machine_gets_its_settings_whenever_a_conductor_dies(
     stage: Stage, name: str, what: str, heir: str
 ) -> None:
     case, deaths = CASES[name], 0

@@ -95,7 +95,7 @@ def test_a_call_that_fails_fails_the_inspection_and_nothing_of_the_rules_is_kept
     assert row["extra"] == {}
 
 
-def test_nobody_there_fails_the_inspection(rig: ConductorFixture) -> None:
+def test_call_to_a_server_that_is_away_fails_the_inspection(rig: ConductorFixture) -> None:
     rule(rig, call(f"http://127.0.0.1:{free_port()}", retries=0))
     row = rig.reaches(inspected(rig)["uuid"], "inspect failed")
     assert "cannot be called: connection refused" in row["last_error"]

@@ -82,7 +82,7 @@ def test_history_says_of_it_what_it_says_of_automated_cleaning(build: Build) -> 
     ],
     ids=["drivers", "hybrid", "hybrid without", "runbook"],
 )
-def test_whose_steps_run(
+def test_steps_of_the_runbook_run(
     build: Build, source: str, named: bool, ran: list[str], state: str
 ) -> None:
     more = {"conductor__automated_cleaning_runbook": "wipe"} if named else {}

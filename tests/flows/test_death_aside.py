@@ -167,7 +167,7 @@ def settled(rig: ConductorFixture, node: str) -> bool:
 @pytest.mark.parametrize("host", ["here", "there"])
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", CASES)
-def test_whenever_a_conductor_dies_it_comes_to_its_end(
+def test_operation_ends_whenever_a_conductor_dies(
     build: Callable[..., ConductorFixture],
     sqlite_database: Database,
     name: str,

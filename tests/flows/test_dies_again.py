@@ -174,7 +174,7 @@ def test_work_is_gone_on_with_though_its_recovery_dies_too(
 
 @pytest.mark.parametrize(("who", "again"), DEATHS)
 @pytest.mark.parametrize("state", WAITS)
-def test_what_an_abort_has_left_is_put_away_though_its_recovery_dies_too(
+def test_abort_is_cleaned_up_even_if_the_recovery_dies_too(
     stage: Stage, heirs: Heirs, state: State, who: str, again: str
 ) -> None:
     second, third = HEIRS[who]
@@ -210,7 +210,7 @@ def tidied(rig: ConductorFixture, node: str) -> bool:
 
 
 @pytest.mark.parametrize("who", HEIRS)
-def test_where_nobody_works_locks_go_and_what_was_cut_short_is_told_though_its_recovery_dies_too(
+def test_resting_states_lose_their_locks_even_if_the_recovery_dies_too(
     build: Build, heirs: Heirs, who: str
 ) -> None:
     second, third = HEIRS[who]

@@ -70,7 +70,7 @@ def seize(rig: ConductorFixture) -> None:
     rig.database.write(write)
 
 
-def test_nothing_is_begun_on_a_machine_that_another_conductor_has(
+def test_conductor_begins_nothing_on_a_machine_that_another_has(
     build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig, node, pause = paused(build, monkeypatch, seize)
@@ -149,7 +149,7 @@ def test_a_lease_that_is_asked_for_is_renewed(
         assert not rig.database.write(steal)
 
 
-def test_nothing_is_sent_after_the_locks_were_given_up(rig: ConductorFixture) -> None:
+def test_conductor_sends_nothing_after_releasing_its_locks(rig: ConductorFixture) -> None:
     node = rig.node()
     with rig.tasks.lock(rig.who, node) as task:
         rig.service.stop(0.01)
@@ -196,7 +196,7 @@ def test_a_clock_that_stood_still_counts_when_the_one_on_the_wall_is_put_right()
     assert ahead.read() == 316
 
 
-def test_who_was_not_paused_does_not_ask(
+def test_conductor_without_a_pause_sends_no_confirming_statement(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []

@@ -73,7 +73,7 @@ def test_the_first_heartbeat_is_taken_down(rig: ConductorFixture) -> None:
     ],
     ids=["token", "token and address", "http", "address", "certificate", "no certificate"],
 )
-def test_whoever_has_not_what_the_first_one_had_is_refused(
+def test_heartbeat_that_differs_from_the_first_agent_is_refused(
     rig: ConductorFixture, more: Json, path: str
 ) -> None:
     node = waiting(rig, "available")
@@ -100,7 +100,9 @@ def test_a_node_without_a_token_has_no_agent(rig: ConductorFixture) -> None:
         beat(rig, rig.node("clean wait"))
 
 
-def test_who_has_no_token_does_not_hear_what_a_node_lacks_here(rig: ConductorFixture) -> None:
+def test_agent_without_a_token_does_not_learn_which_interface_is_missing(
+    rig: ConductorFixture,
+) -> None:
     node = waiting(rig, deploy_interface="gone")
     with pytest.raises(errors.InvalidParameter, match="agent_token"):
         beat(rig, node, agent_token="s" * 43)
@@ -298,7 +300,7 @@ def test_a_flood_for_a_locked_node_takes_no_worker_and_writes_nothing(
         workers.leave()
 
 
-def test_those_who_need_no_login_wait_for_locks_in_small_numbers(
+def test_few_agent_calls_wait_for_locks_at_once(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each that waits holds a thread: one for a node, so many in all; the others come again."""

@@ -142,7 +142,7 @@ def test_hanging_work_touches_nothing_when_it_goes_on(
     assert trapped.get(node) == row
 
 
-def test_it_hangs_again_after_a_restart_and_fails_again(
+def test_step_that_hangs_again_after_a_restart_fails_again(
     build: Callable[..., ConductorFixture], trap: Trap
 ) -> None:
     trap.method = "execute_clean_step"

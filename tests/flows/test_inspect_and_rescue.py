@@ -77,7 +77,7 @@ def test_inspection_adds_ports_for_cards_that_no_node_has(
     assert "no port is added for a network card with the address 'n/a'" in caplog.text
 
 
-def test_whoever_lost_the_lock_adds_no_ports(rig: ConductorFixture) -> None:
+def test_task_that_lost_the_lock_adds_no_ports(rig: ConductorFixture) -> None:
     node = rig.node()
     with pytest.raises(errors.LockLost), rig.tasks.lock(rig.who, node) as task:
         rig.database.write(lambda conn: nodes.unlock(conn, node, token=rig.get(node)["lock_token"]))

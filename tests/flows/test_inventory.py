@@ -57,7 +57,7 @@ def test_the_next_inspection_replaces_it(rig: ConductorFixture) -> None:
     assert set(cards(rig, node)) == {CARD, OTHER}
 
 
-def test_one_that_is_too_large_to_be_kept_fails(
+def test_inspection_with_an_inventory_too_large_fails(
     rig: ConductorFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = rig.node(fake_ports=[CARD])
@@ -71,7 +71,7 @@ def test_one_that_is_too_large_to_be_kept_fails(
     assert inventory(rig, node) == before
 
 
-def test_one_that_fails_leaves_the_last_one(rig: ConductorFixture) -> None:
+def test_failed_inspection_keeps_the_last_inventory(rig: ConductorFixture) -> None:
     node = rig.node(fake_fail_verbs={"inspect": "no"})
     rig.call("inspect_hardware", node)
     assert inventory(rig, node) is None
@@ -118,7 +118,7 @@ def test_a_conductor_that_dies_leaves_all_or_nothing_and_no_port_twice(
     assert 0 < whole < 8
 
 
-def test_whoever_lost_the_lock_keeps_none(rig: ConductorFixture) -> None:
+def test_task_that_lost_the_lock_stores_no_inventory(rig: ConductorFixture) -> None:
     node = rig.node()
     with pytest.raises(errors.LockLost), rig.tasks.lock(rig.who, node) as task:
         rig.database.write(lambda conn: nodes.unlock(conn, node, token=rig.get(node)["lock_token"]))

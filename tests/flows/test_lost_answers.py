@@ -156,7 +156,7 @@ def test_an_answer_that_is_lost_once_is_found_out(
 
 @pytest.mark.parametrize("away", [False, True], ids=["back", "away"])
 @pytest.mark.parametrize("name", CASES)
-def test_who_is_told_that_nobody_knows_leaves_no_lock_and_nothing_half_done(
+def test_request_with_an_unknown_outcome_leaves_no_lock_and_nothing_half_done(
     build: Callable[..., ConductorFixture],
     sqlite_database: Database,
     losing: Losing,

@@ -30,7 +30,7 @@ def _overdue(database: Database) -> list[str]:
     [(False, None, True), (True, None, False), (True, "clean failure", True)],
     ids=["at work", "set by an operator", "set by a fault"],
 )
-def test_who_set_the_maintenance_decides_about_the_time_out(
+def test_cause_of_the_maintenance_decides_about_the_time_out(
     sqlite_database: Database, *, maintenance: bool, fault: str | None, times_out: bool
 ) -> None:
     node: dict[str, Any] = {
@@ -91,7 +91,7 @@ def test_a_step_that_must_not_be_cut_short_ends_before_maintenance_stops_the_res
     assert strict.step_states(node) == ["done", "skipped"]
 
 
-def test_what_is_allowed_goes_on_in_maintenance(rig: ConductorFixture) -> None:
+def test_run_goes_on_in_maintenance_if_allowed(rig: ConductorFixture) -> None:
     node = rig.node(**HOUR)
     rig.clean(node, ABORTABLE)
     put_aside(rig, node)
@@ -120,7 +120,7 @@ def test_a_heartbeat_in_maintenance_ends_what_the_node_was_doing(
     assert row["driver_internal_info"].get("agent_url") is None
 
 
-def test_what_was_held_in_maintenance_ends_when_it_is_let_go(strict: ConductorFixture) -> None:
+def test_run_held_in_maintenance_fails_when_unheld(strict: ConductorFixture) -> None:
     node = strict.node()
     strict.clean(node, "power.hold", ABORTABLE)
     put_aside(strict, node)
@@ -147,7 +147,7 @@ def test_deleting_an_instance_in_maintenance_does_not_clean(strict: ConductorFix
     assert strict.started(node) == []
 
 
-def test_what_a_dead_conductor_left_in_maintenance_is_not_run_again(
+def test_step_of_a_dead_conductor_is_not_repeated_in_maintenance(
     build: Callable[..., ConductorFixture], sqlite_database: Database
 ) -> None:
     first = build()

@@ -29,7 +29,7 @@ def test_manage_asks_the_machine_and_ends_manageable(rig: ConductorFixture) -> N
     assert row["run_uuid"] is None
 
 
-def test_how_the_machine_boots_is_noted(rig: ConductorFixture) -> None:
+def test_boot_mode_and_secure_boot_are_recorded(rig: ConductorFixture) -> None:
     notes = {"driver_notes": {"fake_boot_mode": "uefi", "fake_secure_boot": True}}
     row = rig.act("manage", rig.node("enroll", driver_internal_info=notes))
     assert (row["provision_state"], row["boot_mode"], row["secure_boot"]) == (
@@ -46,7 +46,7 @@ def test_a_bmc_that_cannot_tell_how_it_boots_leaves_what_is_noted(rig: Conductor
 
 
 @pytest.mark.parametrize("name", ["get_boot_mode", "detect_vendor"])
-def test_who_has_lost_the_node_notes_nothing_and_switches_nothing(
+def test_verification_that_lost_the_node_records_and_switches_nothing(
     build: Callable[..., ConductorFixture], name: str
 ) -> None:
     calls: list[str] = []
@@ -76,7 +76,7 @@ def test_who_has_lost_the_node_notes_nothing_and_switches_nothing(
         ({"cpus": 4}, None, {"cpus": 4}),
     ],
 )
-def test_who_made_the_machine_is_noted_unless_somebody_has_said_so(
+def test_vendor_is_recorded_unless_it_is_set(
     rig: ConductorFixture, properties: dict[str, object], told: str | None, noted: dict[str, object]
 ) -> None:
     given = {} if told is None else {"fake_vendor": told}

@@ -146,7 +146,7 @@ def test_no_sweep_stumbles_over_it(build: Build, caplog: pytest.LogCaptureFixtur
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_whatever_is_left_of_a_driver_refuses_only_what_is_missing() -> None:
+def test_incomplete_driver_refuses_only_calls_of_missing_interfaces() -> None:
     settings = dataclasses.replace(
         Settings.read(conductor_fixture.configure()), hardware_types=["fake-hardware"]
     )

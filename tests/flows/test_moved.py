@@ -132,7 +132,7 @@ def test_a_leave_is_followed_at_once_and_otherwise_nothing_is_done(
 
 
 @pytest.mark.parametrize("state", ["available", "enroll", "clean failed"])
-def test_who_boots_nothing_by_itself_needs_nothing(
+def test_node_that_boots_nothing_by_itself_gets_no_files(
     start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,
     tmp_path: pathlib.Path,
@@ -158,7 +158,7 @@ def test_each_conductor_looks_after_its_own(
     assert {path.name for path in root.iterdir() if path.name in nodes} == mine
 
 
-def test_what_cannot_be_rebuilt_now_is_tried_again(
+def test_boot_files_that_fail_are_tried_again(
     start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,
     tmp_path: pathlib.Path,
@@ -311,7 +311,7 @@ def test_a_slow_machine_holds_up_neither_the_sweep_nor_the_others(
     assert sorted(machines.begun) == sorted([slow, *others])
 
 
-def test_who_may_boot_soonest_comes_first(
+def test_node_that_may_boot_soonest_comes_first(
     start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,
     tmp_path: pathlib.Path,
@@ -328,7 +328,7 @@ def test_who_may_boot_soonest_comes_first(
     assert machines.most == 1
 
 
-def test_so_many_at_once_and_no_more(
+def test_restored_nodes_are_limited_to_some_at_once(
     start: Callable[..., conductor_fixture.ConductorFixture],
     root: pathlib.Path,
     tmp_path: pathlib.Path,

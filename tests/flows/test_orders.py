@@ -86,7 +86,7 @@ def test_a_machine_that_is_so_already_is_left_alone_and_known_from_then_on(
         ),
     ],
 )
-def test_who_has_lost_the_node_before_it_is_set_does_not_set_it(
+def test_conductor_that_lost_the_node_does_not_send_the_setting(
     build: Callable[..., ConductorFixture], asked: str, set_: str, order: tuple[str, dict[str, Any]]
 ) -> None:
     calls: list[str] = []

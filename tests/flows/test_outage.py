@@ -88,7 +88,7 @@ def test_no_flow_changes_when_the_database_is_away(
 
 
 @pytest.mark.parametrize("name", ["deploy", "delete"])
-def test_what_a_worker_reads_is_waited_for(stage: Stage, name: str) -> None:
+def test_worker_waits_for_the_database_to_read(stage: Stage, name: str) -> None:
     healthy = stage.story(CASES[name], db_faults.DatabaseFault("read", 1, 0))
     for n in itertools.count(1):
         sickness = db_faults.DatabaseFault("read", n, 3)
@@ -98,7 +98,7 @@ def test_what_a_worker_reads_is_waited_for(stage: Stage, name: str) -> None:
 
 
 @pytest.mark.parametrize("what", ["write", "answer"])
-def test_who_lost_the_node_meanwhile_stops_without_a_word(
+def test_worker_that_lost_the_node_in_an_outage_stops_without_an_error(
     stage: Stage, build: Callable[..., ConductorFixture], sqlite_database: Database, what: str
 ) -> None:
     for n in itertools.count(1):

@@ -244,7 +244,7 @@ def traces(rig: ConductorFixture, node: str) -> tuple[str, ...]:
 @pytest.mark.parametrize("host", ["here", "there"])
 @pytest.mark.parametrize("what", ["commit", "call"])
 @pytest.mark.parametrize("name", SYNCS)
-def test_whenever_a_conductor_dies_in_a_sweep_the_next_one_ends_it(
+def test_power_sync_ends_whenever_a_conductor_dies(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, name: str, what: str, host: str
 ) -> None:
     case, deaths, clock = SYNCS[name], 0, Clock()

@@ -192,7 +192,7 @@ def cells() -> Iterator[tuple[State, CrashPoint]]:
             yield state, moment
 
 
-def test_there_is_a_scene_for_every_state_that_anybody_works_in() -> None:
+def test_scenes_cover_every_busy_state() -> None:
     assert SCENES.keys() == recovery.WORKED_IN
     assert WAITS.keys() == states.of_kind(Kind.WAIT)
 
@@ -285,7 +285,7 @@ def test_a_step_that_must_not_be_run_twice_fails_its_run(
 
 
 @pytest.mark.parametrize("state", sorted(recovery.WORKED_IN))
-def test_what_no_conductor_outlives_fails_in_the_end(rig: ConductorFixture, state: State) -> None:
+def test_run_that_no_conductor_outlives_fails(rig: ConductorFixture, state: State) -> None:
     """It may be this work that kills them: it is not begun for ever."""
     begun = {"work": f"None/{state}", "times": recovery.MOST_ATTEMPTS}
     node = rig.node(state, driver_internal_info={"begun": begun})
@@ -313,7 +313,7 @@ LEFT: dict[CrashPoint, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("moment", CrashPoint)
-def test_where_nobody_works_the_lock_goes_and_what_was_under_way_is_told(
+def test_resting_states_lose_their_lock_and_the_interrupted_operation_is_recorded(
     rig: ConductorFixture, moment: CrashPoint
 ) -> None:
     timer = clock.after(3600)
@@ -335,7 +335,7 @@ def test_where_nobody_works_the_lock_goes_and_what_was_under_way_is_told(
 
 @pytest.mark.parametrize("host", ["here", "there"])
 @pytest.mark.parametrize("state", WAITS)
-def test_what_an_abort_has_left_is_put_away(stage: Stage, state: State, host: str) -> None:
+def test_interrupted_abort_is_cleaned_up(stage: Stage, state: State, host: str) -> None:
     scene = WAITS[state]
     rig, life = stage.start()
     node = rig.node(scene.before, **scene.told)

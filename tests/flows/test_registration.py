@@ -36,7 +36,7 @@ def offered(rig: ConductorFixture) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in names) for row in found)
 
 
-def test_it_registers_again_with_all_it_can_drive_and_says_so_once(
+def test_conductor_whose_row_is_removed_registers_again_with_its_drivers(
     build: Build, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = build(conductor__conductor_group="east")
@@ -52,7 +52,7 @@ def test_it_registers_again_with_all_it_can_drive_and_says_so_once(
     assert len(said) == 1
 
 
-def test_one_that_drains_does_not_come_back(build: Build) -> None:
+def test_draining_conductor_does_not_register_again(build: Build) -> None:
     rig = build()
     remove(rig)
     rig.service.runtime.draining.set()
@@ -60,7 +60,7 @@ def test_one_that_drains_does_not_come_back(build: Build) -> None:
     assert known(rig) == {}
 
 
-def test_what_it_works_on_stays_its_own(build: Build) -> None:
+def test_conductor_keeps_the_nodes_it_works_on(build: Build) -> None:
     step = crashes.Held()
     rig = build(registry=step.drivers(drivers()))
     node = rig.node()
@@ -80,7 +80,7 @@ def test_what_it_works_on_stays_its_own(build: Build) -> None:
     assert (row["last_error"], rig.step_states(node)) == (None, ["done"])
 
 
-def test_it_asks_for_its_locks_before_it_goes_on(build: Build) -> None:
+def test_conductor_that_registers_again_confirms_its_locks_first(build: Build) -> None:
     rig = build()
     fence = rig.service.runtime.fence
     assert fence.holds(0)
@@ -91,7 +91,7 @@ def test_it_asks_for_its_locks_before_it_goes_on(build: Build) -> None:
     assert fence.holds(0)
 
 
-def test_one_whose_name_another_process_has_writes_and_sends_nothing_more(build: Build) -> None:
+def test_conductor_whose_name_was_taken_writes_and_sends_nothing(build: Build) -> None:
     first = build()
     node = first.node()
     with first.tasks.lock(first.who, node) as task:

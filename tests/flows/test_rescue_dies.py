@@ -150,7 +150,7 @@ def at_rest(rig: ConductorFixture, node: str) -> bool:
 
 @pytest.mark.parametrize("heir", ["here", "there"])
 @pytest.mark.parametrize("what", ["commit", "call"])
-def test_whenever_a_conductor_dies_a_rescue_ends_and_can_be_undone(
+def test_rescue_ends_and_can_be_undone_whenever_a_conductor_dies(
     build: Callable[..., ConductorFixture],
     sqlite_database: Database,
     machine: Rescued,

@@ -209,7 +209,7 @@ def test_a_round_without_time_for_all_is_gone_on_with(
     assert ear.nodes[3] == machines[0]
 
 
-def test_there_are_no_rounds_unless_asked_for(build: Build) -> None:
+def test_sensor_sweeps_run_only_if_enabled(build: Build) -> None:
     rig, _, _ = listening(build)
     plan = rig.service.sweeps.plan["sensors"]
     assert plan.interval == 0

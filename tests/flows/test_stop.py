@@ -87,7 +87,7 @@ def test_stop_waits_for_short_work(build: Callable[..., ConductorFixture]) -> No
     assert rig.get(node)["provision_state"] == "manageable"
 
 
-def test_whoever_is_in_a_hurry_need_not_wait_for_running_work(
+def test_hurried_stop_does_not_wait_for_running_work(
     build: Callable[..., ConductorFixture],
 ) -> None:
     rig = build()
@@ -105,7 +105,7 @@ def test_whoever_is_in_a_hurry_need_not_wait_for_running_work(
     assert rig.get(node)["reservation"] is None
 
 
-def test_what_will_not_end_is_left_to_others_at_once(
+def test_work_that_does_not_end_is_released_at_once(
     build: Callable[..., ConductorFixture], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "_GRACE", 0.01)

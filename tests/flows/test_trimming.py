@@ -51,7 +51,7 @@ def age(rig: ConductorFixture, node: str, days: float) -> None:
     rig.database.write(write)
 
 
-def test_so_many_entries_are_kept_with_what_happened_since(build: Build) -> None:
+def test_newest_entries_are_kept_up_to_the_limit(build: Build) -> None:
     rig = build(conductor__node_history_max_entries=3)
     node, little = cleaned(rig, 4), cleaned(rig, 1)
     before, other = kept(rig, node), kept(rig, little)
@@ -92,7 +92,7 @@ def test_portions_are_small_and_the_sweep_goes_on_until_all_is_gone(build: Build
     assert len([one for one in sent if one.startswith("DELETE FROM events")]) > 5
 
 
-def test_what_is_young_is_kept_whatever_its_number(build: Build) -> None:
+def test_young_entries_are_kept_whatever_their_number(build: Build) -> None:
     rig = build(conductor__node_history_max_entries=1, conductor__node_history_minimum_days=7)
     young, old = cleaned(rig, 3), cleaned(rig, 3)
     age(rig, old, 8)
@@ -178,7 +178,7 @@ def test_a_service_that_stops_leaves_the_rest_for_the_next_time(build: Build) ->
     assert kept(rig, node) == before
 
 
-def test_what_is_done_once_a_day_is_first_done_within_the_hour() -> None:
+def test_daily_sweep_first_runs_within_the_hour() -> None:
     pauses: list[float] = []
     asked = threading.Event()
 

@@ -72,7 +72,7 @@ def test_going_on_is_done_once_however_often_it_is_asked(
     assert rig.run(node)["state"] == "done"
 
 
-def test_whoever_says_go_on_does_not_cut_short_a_timer(rig: ConductorFixture) -> None:
+def test_continue_call_does_not_shorten_a_timer(rig: ConductorFixture) -> None:
     node = rig.node(fake_async_steps=["*"], fake_step_seconds=3600)
     rig.clean(node, "bios.factory_reset", "raid.delete_configuration")
     row = rig.call("continue_node_clean", node)

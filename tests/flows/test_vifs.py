@@ -149,7 +149,7 @@ def test_a_bad_vif_is_refused(machine: Machine, body: Any, status: int) -> None:
     assert (answer.status, machine.attached()) == (status, [])
 
 
-def test_there_are_no_vifs_before_1_28(machine: Machine) -> None:
+def test_vifs_are_404_before_1_28(machine: Machine) -> None:
     old, new = machine.whole.api.at(27), machine.whole.api.at(28)
     assert (old.get(machine.place).status, new.get(machine.place).status) == (404, 200)
     assert old.post(machine.place, {"id": "a"}).status == 404
@@ -198,7 +198,7 @@ def test_a_list_of_vifs_takes_four_statements(machine: Machine) -> None:
     assert len(sent) == 4, sent
 
 
-def test_nobody_else_changes_what_is_noted(machine: Machine) -> None:
+def test_attaching_a_vif_raises_the_generation_of_the_node(machine: Machine) -> None:
     before = machine.whole.rig.get(machine.uuid)["generation"]
     machine.port(1)
     assert machine.attach("one").status == 204

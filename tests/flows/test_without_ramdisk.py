@@ -50,7 +50,7 @@ STATES = ["manageable", "active"]
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_where_no_step_needs_a_ramdisk_none_is_booted(
+def test_steps_without_a_ramdisk_boot_none(
     rig: ConductorFixture, asked: list[str], state: str
 ) -> None:
     """An instance in service stays as it is."""
@@ -62,7 +62,7 @@ def test_where_no_step_needs_a_ramdisk_none_is_booted(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_where_none_was_booted_a_failure_takes_none_away(
+def test_failure_without_a_ramdisk_tears_down_none(
     rig: ConductorFixture, asked: list[str], state: str
 ) -> None:
     fails = {"raid.delete_configuration": "no"}
@@ -72,7 +72,7 @@ def test_where_none_was_booted_a_failure_takes_none_away(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_where_none_was_booted_an_abort_takes_none_away(
+def test_abort_without_a_ramdisk_tears_down_none(
     rig: ConductorFixture, asked: list[str], state: str
 ) -> None:
     steps = [*steps_of(state), {"interface": "power", "step": "hold"}]

@@ -106,7 +106,7 @@ def test_many_who_want_one_file_share_one_download(web: Web) -> None:
     assert sum("If-None-Match" not in headers for headers in web.asked) == 1
 
 
-def test_whoever_waited_for_a_download_that_failed_fails_with_it(web: Web) -> None:
+def test_waiting_callers_fail_with_the_download(web: Web) -> None:
     """A silent server would be asked by one after the other, each for a minute."""
     web.short = 1000
     web.patience.clear()
@@ -124,7 +124,7 @@ def test_whoever_waited_for_a_download_that_failed_fails_with_it(web: Web) -> No
     assert cache.fetch(web.url).read_bytes() == BODY
 
 
-def test_what_has_changed_on_its_server_is_fetched_anew(web: Web) -> None:
+def test_image_that_changed_on_its_server_is_fetched_again(web: Web) -> None:
     """The URL stays, the content does not."""
     cache.fetch(web.url)
     web.body, web.tag = b"new", '"2"'
@@ -181,7 +181,7 @@ def test_a_wrong_checksum_of_one_does_not_spoil_the_file_of_another(web: Web) ->
     assert cache.fetch(f"{web.url}?id=1", checksum=SUM).read_bytes() == BODY
 
 
-def test_whoever_waited_for_one_with_a_bad_signature_is_asked_for_by_his_own(web: Web) -> None:
+def test_waiting_caller_with_a_valid_url_downloads_itself(web: Web) -> None:
     """The failure of one is not that of all who want the same file."""
     web.patience.clear()
     kept = cache.place(sources.read(web.url, "url"), SUM)
@@ -197,7 +197,9 @@ def test_whoever_waited_for_one_with_a_bad_signature_is_asked_for_by_his_own(web
 
 
 @pytest.mark.parametrize("length", [True, False], ids=["promised", "unsaid"])
-def test_what_is_too_large_is_not_kept(web: Web, length: bool, tmp_path: pathlib.Path) -> None:
+def test_image_too_large_for_the_cache_is_not_kept(
+    web: Web, length: bool, tmp_path: pathlib.Path
+) -> None:
     """Neither when the server says so before nor when it does not."""
     web.body, web.length = b"x" * 11 * 1024 * 1024, length
     with pytest.raises(errors.DownloadFailed, match="image_cache_size"):
@@ -215,7 +217,7 @@ def test_half_a_file_never_takes_its_name(web: Web, tmp_path: pathlib.Path) -> N
     assert cache.fetch(web.url).read_bytes() == BODY
 
 
-def test_what_was_used_longest_ago_goes_first(web: Web) -> None:
+def test_least_recently_used_image_is_removed_first(web: Web) -> None:
     """Three files of 3 MB have room among 10 MiB, a fourth has not."""
     urls = [f"{web.url}?{n}" for n in range(4)]
     files = [cache.fetch(url) for url in urls[:3]]
@@ -267,7 +269,7 @@ def test_a_link_to_a_local_file_is_followed_once(tmp_path: pathlib.Path) -> None
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link to a device", "folder"])
-def test_what_is_not_a_regular_file_is_refused_unopened(tmp_path: pathlib.Path, kind: str) -> None:
+def test_special_file_is_refused_unopened(tmp_path: pathlib.Path, kind: str) -> None:
     """To open a pipe takes until somebody writes to it."""
     found = tmp_path / "kernel"
     if kind == "pipe":
@@ -290,7 +292,7 @@ def test_a_password_in_an_address_is_not_told(web: Web) -> None:
     assert "secret" not in str(caught.value.as_data())
 
 
-def test_what_is_being_worked_with_stays(web: Web) -> None:
+def test_image_in_use_stays(web: Web) -> None:
     """However much room others need; afterwards it goes as all else does."""
     urls = [f"{web.url}?{n}" for n in range(6)]
     with concurrent.futures.ThreadPoolExecutor(1) as other:
@@ -375,7 +377,7 @@ def test_a_server_that_trickles_is_left_whatever_it_is_at(
         cache.fetch(url)
 
 
-def test_what_a_redirection_has_besides_is_not_waited_for() -> None:
+def test_body_of_a_redirection_is_not_waited_for() -> None:
     with trickling(LEADS_ON) as url:
         assert cache.fetch(url).read_bytes() == b"found"
 

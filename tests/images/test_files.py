@@ -95,7 +95,7 @@ def test_one_connection_serves_many_parts(root: pathlib.Path, server: str) -> No
         "/no",
     ],
 )
-def test_what_is_no_public_file_is_not_there(root: pathlib.Path, server: str, path: str) -> None:
+def test_file_outside_the_public_folder_is_404(root: pathlib.Path, server: str, path: str) -> None:
     published.reached(root / "media")
     (root.parent / "outside").write_bytes(b"secret")
     (root / "link").symlink_to(root.parent / "outside")
@@ -143,7 +143,7 @@ def test_a_stop_amid_downloads_is_silent_and_closes_all(
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_nothing_can_be_changed(root: pathlib.Path, server: str, method: str) -> None:
+def test_file_server_refuses_changes(root: pathlib.Path, server: str, method: str) -> None:
     published.reached(root)
     (root / "a").write_bytes(b"x")
     answer = requests.request(method, f"{server}/a", timeout=10)
@@ -191,7 +191,9 @@ def test_bmcs_may_find_files_elsewhere(root: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("before", [None, 0o755, 0o2770], ids=["new", "older", "a-group's"])
 @pytest.mark.parametrize("name", [published.MEDIA, published.IMAGES])
-def test_nobody_else_lists_secret_names(root: pathlib.Path, name: str, before: int | None) -> None:
+def test_other_users_cannot_list_secret_names(
+    root: pathlib.Path, name: str, before: int | None
+) -> None:
     folder = published.root() / name
     if before is not None:
         folder.mkdir()
@@ -260,7 +262,7 @@ def test_a_full_disk_leaves_the_file_before(
 # -- fetching -------------------------------------------------------------------------------------
 
 
-def test_what_has_not_changed_is_not_fetched_again(root: pathlib.Path, server: str) -> None:
+def test_unchanged_file_is_not_fetched_again(root: pathlib.Path, server: str) -> None:
     published.write(root / "kernel", "one")
     url = f"{server}/kernel"
     first = cache.fetch(url)
@@ -271,7 +273,7 @@ def test_what_has_not_changed_is_not_fetched_again(root: pathlib.Path, server: s
     assert cache.fetch(url).read_text() == "another"
 
 
-def test_what_is_not_there_is_said_without_its_password(root: pathlib.Path, server: str) -> None:
+def test_missing_file_is_reported_without_the_url_password(root: pathlib.Path, server: str) -> None:
     url = server.replace("//", "//ann:hidden@")
     with pytest.raises(errors.DownloadFailed, match=r"answers 404") as why:
         cache.fetch(f"{url}/none")
@@ -305,7 +307,7 @@ def test_an_authority_of_ones_own_is_believed(secure: tuple[str, pathlib.Path]) 
 
 
 @pytest.mark.parametrize("said", ["True", "true"])
-def test_others_are_not_and_the_option_is_named(
+def test_unknown_authority_is_refused_and_the_option_is_named(
     secure: tuple[str, pathlib.Path], said: str
 ) -> None:
     config.CONF.set_override("webserver_verify_ca", said)
@@ -377,7 +379,7 @@ def test_files_are_given_over_tls_in_parts_too(root: pathlib.Path, tls: tuple[st
         running.stop()
 
 
-def test_what_is_handed_out_says_https_where_files_are_served_so(
+def test_published_urls_are_https_if_files_are_served_by_tls(
     root: pathlib.Path, tls: tuple[str, str]
 ) -> None:
     config.CONF.set_override("http_port", 8443, group="deploy")
@@ -508,7 +510,7 @@ def test_a_range_of_another_version_is_the_whole_file(root: pathlib.Path, server
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     ],
 )
-def test_what_is_no_request_for_a_file_is_refused_and_the_connection_closed(
+def test_malformed_request_is_refused_and_the_connection_closed(
     root: pathlib.Path, server: str, text: bytes
 ) -> None:
     published.reached(root)

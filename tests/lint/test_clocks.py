@@ -13,7 +13,7 @@ WALL = re.compile(r"time\.time\(|utcnow\(|datetime\.now\(|clock\.after\(-|func\.
 """A clock on the wall, or the time before now by it: use ``clock.ago``, ``lived`` or ``over``."""
 
 
-def test_nobody_measures_by_a_clock_on_the_wall() -> None:
+def test_durations_are_not_measured_by_the_wall_clock() -> None:
     found = [
         f"{path.relative_to(HERE)}:{number}: {line.strip()}"
         for path in sorted(HERE.rglob("*.py"))

@@ -92,7 +92,7 @@ def refused(metal: service.Service, method: str, path: str, body: Any) -> str:
 # -- what the API tells of it ----------------------------------------------------------------
 
 
-def test_it_is_listed_with_what_it_brings(metal: service.Service) -> None:
+def test_plugin_is_listed_with_its_interfaces(metal: service.Service) -> None:
     listed = [each["name"] for each in metal.get("/v1/drivers")["drivers"]]
     assert listed == ["fake-hardware", "outlet"]
     told = metal.get("/v1/drivers/outlet")
@@ -111,7 +111,7 @@ def test_it_is_listed_with_what_it_brings(metal: service.Service) -> None:
     assert told["enabled_management_interfaces"] == ["noop", "outlet"]
 
 
-def test_its_properties_are_its_own(metal: service.Service) -> None:
+def test_plugin_shows_its_own_properties(metal: service.Service) -> None:
     told = metal.get("/v1/drivers/outlet/properties")
     assert set(told) == KEYS
     assert told["outlet_number"].endswith("Required.")
@@ -176,7 +176,7 @@ def test_the_values_of_arguments_are_the_drivers_business(
     assert "seconds: 'long' is not from 0 to 600" in found["last_error"]
 
 
-def test_it_deploys_and_its_automated_step_cleans(
+def test_plugin_deploys_and_its_automated_step_cleans(
     metal: service.Service, machines: outlet_rack.Rack
 ) -> None:
     enroll(metal, machines, "rack-4", 4)
@@ -189,7 +189,9 @@ def test_it_deploys_and_its_automated_step_cleans(
     assert machines.told[4][-1] == {"label": "", "blink": False}
 
 
-def test_its_vendor_methods_are_called(metal: service.Service, machines: outlet_rack.Rack) -> None:
+def test_plugin_answers_its_vendor_methods(
+    metal: service.Service, machines: outlet_rack.Rack
+) -> None:
     enroll(metal, machines, "rack-5", 5)
     path = "/v1/nodes/rack-5/vendor_passthru"
     assert set(metal.get(f"{path}/methods")) == {"limit"}
@@ -276,7 +278,7 @@ def test_a_name_that_nothing_brings_stops_the_start(site: pathlib.Path) -> None:
 # -- its options -----------------------------------------------------------------------------
 
 
-def test_its_options_are_in_the_sample(site: pathlib.Path) -> None:
+def test_plugin_options_are_in_the_sample(site: pathlib.Path) -> None:
     done = subprocess.run(
         [service.SCRIPTS / "oslo-config-generator", "--namespace", "outlet"],
         env=service.environment(),

@@ -114,7 +114,7 @@ def test_a_listener_that_left_is_passed_over(
     assert left.seen == []
 
 
-def test_nobody_listening_is_no_error(
+def test_notification_without_a_listener_is_no_error(
     notifier: oslo_messaging.Notifier, caplog: pytest.LogCaptureFixture, folder: pathlib.Path
 ) -> None:
     notifier.info(CTXT, "kind", {})

@@ -218,7 +218,9 @@ def test_with_local_the_default_url_is_that_of_rpc(
     rpc_conductor.until(lambda: ear.types == ["create.end"])
 
 
-def test_nobody_needs_to_listen(build: Build, local: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_notifications_need_no_listener(
+    build: Build, local: str, caplog: pytest.LogCaptureFixture
+) -> None:
     told = build(local)
     told.tell(WHO, [CREATED], NODE)
     told.close()
@@ -298,7 +300,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("away", ["nobody", "silent"])
-def test_whoever_tells_is_not_held_up_and_what_is_too_much_is_counted(
+def test_caller_is_not_delayed_and_lost_notifications_are_counted(
     build: Build, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture, away: str
 ) -> None:
     port = request.getfixturevalue(away)
@@ -396,7 +398,7 @@ def test_records_of_other_threads_are_left_alone(caplog: pytest.LogCaptureFixtur
     assert len(caplog.records) == 2
 
 
-def test_what_waits_is_sent_when_the_broker_is_back(
+def test_waiting_notifications_are_sent_when_the_broker_is_back(
     build: Build, listen: Callable[[str], Ear], rabbit_url: str
 ) -> None:
     ear = listen(rabbit_url)

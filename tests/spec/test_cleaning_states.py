@@ -140,7 +140,7 @@ def test_s2_13_the_step_is_saved_before_it_begins(serve: Serve) -> None:
         assert states_ == ["done"] * index + ["running"] + ["pending"] * (1 - index)
 
 
-def test_s2_14_what_a_long_step_has_done_is_saved_when_it_ends(serve: Serve) -> None:
+def test_s2_14_result_of_a_long_step_is_saved_when_it_ends(serve: Serve) -> None:
     first = serve()
     node = enroll_waiting(first)
     first.provision(node, "provide")
@@ -341,7 +341,7 @@ def test_s2_31_a_client_that_knows_nothing_of_cleaning_goes_on_as_before(
     assert operator.shows(node)["provision_state"] == "available"
 
 
-def test_s2_32_who_waits_for_an_instance_to_go_sees_the_known_words(serve: Serve) -> None:
+def test_s2_32_client_that_waits_for_an_instance_to_go_sees_the_known_words(serve: Serve) -> None:
     seen: list[Json] = []
 
     def before(_kind: str, name: str) -> None:
@@ -380,7 +380,7 @@ def test_s2_39_new_and_used_machines_get_the_same_baseline(
     assert begun(operator, node)[before:] == AUTOMATED
 
 
-def test_s2_39_what_was_asked_for_before_does_not_change_the_baseline(operator: Operator) -> None:
+def test_s2_39_earlier_manual_cleans_do_not_change_the_automated_one(operator: Operator) -> None:
     node = operator.enroll(fake_fail_steps={"power.cycle": "no"})
     shown = operator.clean(node, "power.cycle", "bios.factory_reset", disable_ramdisk=True)
     assert shown["provision_state"] == "clean failed"

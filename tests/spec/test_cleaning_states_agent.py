@@ -70,7 +70,9 @@ def test_s2_29_another_hardware_manager_restarts_an_automated_clean(
     assert row["driver_internal_info"]["hardware_manager_version"] == {"fake": "2"}
 
 
-def test_s2_29_one_that_stays_the_same_does_not(seen: tuple[Operator, Seen]) -> None:
+def test_s2_29_unchanged_hardware_manager_does_not_restart_a_clean(
+    seen: tuple[Operator, Seen],
+) -> None:
     operator, shown = seen
     node = enroll(operator, CHANGING[:1])
     operator.asks(node, "provide")
@@ -101,7 +103,7 @@ def test_s2_12_steps_of_an_agent_with_one_priority_run_by_their_names(
     assert begun(operator, node) == [METADATA, *(f"deploy.{name}" for name in wanted)]
 
 
-def test_s2_29_what_a_step_keeps_is_on_the_node(operator: Operator) -> None:
+def test_s2_29_notes_of_a_step_are_on_the_node(operator: Operator) -> None:
     node = operator.enroll()
     settings = [{"name": "turbo", "value": "on"}]
     step = {**listed("bios.apply_configuration")[0], "args": {"settings": settings}}

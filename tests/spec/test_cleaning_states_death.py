@@ -118,7 +118,7 @@ def test_s2_24_a_conductor_that_takes_over_runs_the_step_again(
     ]
 
 
-def test_s2_24_so_is_a_step_that_only_an_agent_knows(stage: Stage) -> None:
+def test_s2_24_step_that_only_an_agent_knows_is_run_again(stage: Stage) -> None:
     """Nobody has marked it as one that may be run twice: in a clean every step may."""
     ours = {"interface": "deploy", "step": "burn_in", "priority": 50}
     told = {"fake_agent": [{"version": "1", "clean_steps": [ours]}]}
@@ -137,9 +137,7 @@ MOMENTS = [
 
 
 @pytest.mark.parametrize(("name", "count"), MOMENTS)
-def test_s2_24_wherever_it_dies_one_step_at_most_is_done_twice(
-    stage: Stage, name: str, count: int
-) -> None:
+def test_s2_24_death_repeats_one_step_at_most(stage: Stage, name: str, count: int) -> None:
     wanted = [*MANUAL[:2], "deploy.erase_devices"]  # which needs a ramdisk
     node = stage.die(name, count, "clean", clean_steps=listed(*wanted))
     operator = stage.survived()

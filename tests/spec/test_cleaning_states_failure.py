@@ -297,7 +297,7 @@ def test_s2_25_one_lock_lasts_over_all_steps(serve: Serve) -> None:
     assert tokens[0] is not None
 
 
-def test_s2_25_nobody_holds_a_node_that_waits(operator: Operator) -> None:
+def test_s2_25_waiting_node_is_not_locked(operator: Operator) -> None:
     node = enroll_waiting(operator)
     shown = operator.provision(node, "provide")
     assert (shown["provision_state"], shown["reservation"]) == ("clean wait", None)

@@ -139,7 +139,7 @@ def test_s3_06_any_interface_may_have_deploy_steps(outside: Outside) -> None:
     assert operator.rig.started(node)[before:] == [FAKE[0], "power.limit", *FAKE[1:]]
 
 
-def test_s3_07_they_run_by_falling_priority_one_after_the_other(outside: Outside) -> None:
+def test_s3_07_deploy_steps_run_one_by_one_by_falling_priority(outside: Outside) -> None:
     operator = outside()
     node = operator.enroll("available", power_interface="metered")
     never = {"interface": "deploy", "step": "boot_instance", "args": {}, "priority": 0}

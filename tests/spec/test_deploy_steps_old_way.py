@@ -89,7 +89,7 @@ def test_s3_19_an_interface_whose_steps_are_all_disabled_has_no_old_way(
     assert warnings(caplog) == []
 
 
-def test_s3_19_nobody_deploys_the_old_way_twice_after_a_crash(outside: Outside) -> None:
+def test_s3_19_deployment_without_steps_is_not_repeated_after_a_crash(outside: Outside) -> None:
     operator = outside()
     node = operator.rig.node("deploying", deploy_interface="old", target_provision_state="active")
     operator.rig.service.orphans.sweep()
@@ -99,7 +99,7 @@ def test_s3_19_nobody_deploys_the_old_way_twice_after_a_crash(outside: Outside) 
     assert "old_deployed" not in str(shown["driver_internal_info"])
 
 
-def test_s3_20_where_nobody_asks_for_steps_they_do_not_matter(outside: Outside) -> None:
+def test_s3_20_unknown_steps_do_not_matter_to_other_verbs(outside: Outside) -> None:
     operator = outside()
     node = operator.enroll("manageable", deploy_interface="silent")
     for verb, end in (

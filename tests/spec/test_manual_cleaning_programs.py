@@ -121,7 +121,7 @@ def test_s1_33_a_list_not_known_yet_is_told_with_advice_to_try_again(
     assert (done.returncode, "--wait" in done.stderr) == (2, True)
 
 
-def test_s1_33_when_told_to_wait_it_asks_again_as_the_header_says(running: Service) -> None:
+def test_s1_33_client_with_wait_repeats_the_request_as_the_header_says(running: Service) -> None:
     enroll(running, "learning", fake_steps_unavailable=1)
     started = to_run(running.url, *LIST, "--wait", "120", "-f", "json", "learning")
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

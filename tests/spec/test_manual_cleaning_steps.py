@@ -68,7 +68,7 @@ def test_s1_20_the_list_is_at_cleaning_steps_and_nowhere_else(operator: Operator
         assert operator.api.get(nobody).status == 404
 
 
-def test_s1_21_it_has_every_step_by_default(operator: Operator) -> None:
+def test_s1_21_list_has_every_step_by_default(operator: Operator) -> None:
     assert offers(operator, operator.enroll()) == ALL
 
 
@@ -104,7 +104,7 @@ def test_s1_22_min_priority_leaves_lower_ones_out(serve: Callable[..., Operator]
     assert asks(operator, node, "?max_priority=1").status == 400
 
 
-def test_s1_23_it_is_a_bare_list_by_falling_priority(serve: Callable[..., Operator]) -> None:
+def test_s1_23_list_is_bare_and_ordered_by_falling_priority(serve: Callable[..., Operator]) -> None:
     titles = ("raid.delete_configuration", "bios.factory_reset", "management.reset_bmc")
     override = [dict.fromkeys(titles, 10) | {"power.cycle": 10.0, "deploy.erase_devices": 3}]
     operator = serve(conductor__clean_step_priority_override=override)

@@ -189,9 +189,7 @@ def test_a_failed_clean_is_an_error_with_its_reason(
     assert ear.errors == ["baremetal.node.provision_set.error"]
 
 
-def test_who_asked_goes_along_from_the_api_and_from_the_conductor(
-    operator: Operator, ear: Ear, node: str
-) -> None:
+def test_notification_names_the_requester(operator: Operator, ear: Ear, node: str) -> None:
     answer = operator.api.patch(f"/v1/nodes/{node}", [set_name("metal-8")])
     asked = operator.asks(node, "inspect")
     operator.rig.settled(node)
@@ -383,7 +381,7 @@ def test_no_secret_leaves(operator: Operator, ear: Ear) -> None:
     assert "sesame" not in str(ear.heard)
 
 
-def test_what_was_not_committed_is_not_notified(operator: Operator, ear: Ear, node: str) -> None:
+def test_uncommitted_transition_is_not_notified(operator: Operator, ear: Ear, node: str) -> None:
     who = context.internal("test")
     with operator.rig.tasks.lock(who, node) as task:
         token = operator.rig.get(node)["lock_token"]

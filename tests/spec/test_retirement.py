@@ -127,7 +127,7 @@ def test_s4_04_a_node_on_its_way_may_be_retired_unless_it_is_locked(
         assert operator.rig.get(node) == before
 
 
-def test_s4_04_somebody_who_works_on_the_node_is_not_disturbed(serve: Serve) -> None:
+def test_s4_04_retiring_a_locked_node_is_refused_and_disturbs_no_task(serve: Serve) -> None:
     gate = Gate()
     operator = serve(registry=gate.registry())
     node = operator.enroll()

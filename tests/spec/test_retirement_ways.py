@@ -65,7 +65,7 @@ def test_s4_13_nothing_makes_a_retired_node_available(serve: Serve, state: State
     assert seen - {str(state)}  # some of them were carried out
 
 
-def test_s4_13_who_looks_for_a_free_machine_finds_none_that_is_retired(operator: Operator) -> None:
+def test_s4_13_search_for_a_free_machine_finds_no_retired_one(operator: Operator) -> None:
     node = operator.enroll("active")
     assert operator.patches(node, retired=True).status == 200
     operator.provision(node, "deleted")
@@ -90,7 +90,7 @@ def real(operator: Operator, node: str) -> str:
     return str(notes["fake_power_state"])
 
 
-def test_s4_14_nobody_compares_the_power_of_a_retired_machine(serve: Serve) -> None:
+def test_s4_14_power_of_a_retired_machine_is_not_compared(serve: Serve) -> None:
     asked: list[str] = []
     operator = serve(registry=watched(lambda _kind, name: asked.append(name)))
     node = differs(operator)

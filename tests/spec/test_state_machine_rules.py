@@ -56,7 +56,7 @@ def test_s5_25_deleting_undoes_what_deploying_added(serve: Serve) -> None:
     assert not {key for key in left if "deploy" in key or "agent" in key}
 
 
-def test_s5_26_what_cleaning_takes_apart_it_puts_together_again(operator: Operator) -> None:
+def test_s5_26_cleaning_restores_what_it_prepared(operator: Operator) -> None:
     node = operator.enroll()
     operator.rig.edit(node, target_raid_config=DISKS, power_state="power on")
     volumes = listed("raid.delete_configuration", "raid.create_configuration")
@@ -186,7 +186,7 @@ LIMITS: dict[str, tuple[str, str, Json]] = {
 
 
 @pytest.mark.parametrize("verb", LIMITS)
-def test_one_too_many_at_once_is_refused_with_503(serve: Serve, verb: str) -> None:
+def test_run_beyond_the_limit_is_refused_with_503(serve: Serve, verb: str) -> None:
     option, start, body = LIMITS[verb]
     operator = serve(**{f"conductor__{option}": 1})
     node = operator.enroll(start)

@@ -56,9 +56,7 @@ AT_ONCE: dict[str, tuple[str, str, Json, str, str]] = {
 
 
 @pytest.mark.parametrize("what", AT_ONCE)
-def test_s5_16_what_may_be_cut_off_ends_at_once_and_is_no_fault(
-    operator: Operator, what: str
-) -> None:
+def test_s5_16_abortable_step_ends_at_once_without_a_fault(operator: Operator, what: str) -> None:
     start, verb, body, waits, end = AT_ONCE[what]
     node, shown = begun(operator, start, verb, **body)
     assert shown["provision_state"] == waits
@@ -203,7 +201,9 @@ def test_s5_13_a_rescue_needs_a_password_and_another_verb_takes_none(operator: O
 
 
 @pytest.mark.parametrize("end", ["unrescue", "deleted", "abort", "late", "rescue again"])
-def test_s5_14_it_is_gone_when_the_rescue_is(operator: Operator, end: str) -> None:
+def test_s5_14_rescue_password_is_removed_when_the_rescue_ends(
+    operator: Operator, end: str
+) -> None:
     waits = end in ("abort", "late")
     node = operator.enroll("active")
     if waits:
@@ -221,7 +221,7 @@ def test_s5_14_it_is_gone_when_the_rescue_is(operator: Operator, end: str) -> No
     forgotten(operator, node)
 
 
-def test_s5_14_it_is_gone_when_the_rescue_fails(operator: Operator) -> None:
+def test_s5_14_rescue_password_is_removed_when_the_rescue_fails(operator: Operator) -> None:
     node = operator.enroll("active")
     operator.patches(node, driver_info={"fake_fail_verbs": {"rescue": "no boot"}})
     shown = operator.provision(node, "rescue", **PASSWORD)

@@ -39,14 +39,14 @@ def test_an_agent_belongs_to_the_machine_it_was_made_for() -> None:
     ],
     ids=["another BMC", "no BMC", "another driver"],
 )
-def test_it_may_be_on_another_machine_once_the_node_is_another(column: str, value: Any) -> None:
+def test_agent_has_moved_once_the_node_has_other_data(column: str, value: Any) -> None:
     about, notes = _heard()
     setattr(about, column, value)
     assert notes.agent is not None
     assert notes.agent.moved is True
 
 
-def test_what_names_the_machine_goes_with_the_token_and_tells_nothing() -> None:
+def test_machine_fingerprint_goes_with_the_token_and_reveals_nothing() -> None:
     about, notes = _heard()
     kept = about.driver_internal_info["agent_secret_machine"]
     other, _ = _heard()

@@ -65,7 +65,7 @@ def test_equals_are_shuffled_and_nobody_is_lost() -> None:
     ],
     ids=["class", "candidates", "owner", "free", "traits"],
 )
-def test_it_is_told_which_condition_left_none(wanted: Any, left: Tally, said: str) -> None:
+def test_error_names_the_condition_that_left_no_node(wanted: Any, left: Tally, said: str) -> None:
     text = allocations.why_none({**WANTED, **wanted}, left)
     assert text.startswith(f"Failed to process allocation {UUID}: ")
     assert said in text

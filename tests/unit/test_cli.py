@@ -46,7 +46,7 @@ class Clock:
         ((5, None, 0), [5, 10, 1, 1, 1, 1, 1]),
     ],
 )
-def test_it_pauses_as_long_as_the_service_asks_and_ten_seconds_if_that_is_unknown(
+def test_client_pauses_as_long_as_the_service_asks_or_ten_seconds(
     told: tuple[int | None, ...], pauses: list[float]
 ) -> None:
     clock = Clock(20, *told)
@@ -112,7 +112,7 @@ def listing(service: Service, *words: str) -> list[tuple[Any, ...]]:
         (["n", "--min-priority=-1e3"], "/v1/nodes/n/cleaning/steps?min_priority=-1000"),
     ],
 )
-def test_one_request_with_a_time_out_is_sent(words: list[str], url: str) -> None:
+def test_client_sends_one_request_with_a_time_out(words: list[str], url: str) -> None:
     service = Service(200, STEPS)
     (row,) = listing(service, *words)
     assert row[:4] == ("deploy", "scrub", 7, False)

@@ -128,7 +128,7 @@ def test_the_name_of_an_image_never_leads_the_agent_astray(name: str, ident: str
         "download",
     ],
 )
-def test_what_an_agent_would_stumble_over_is_refused_by_its_key(
+def test_image_that_no_agent_can_write_is_refused_by_its_key(
     info: dict[str, Any], path: str
 ) -> None:
     """Minutes before an agent runs."""
@@ -146,7 +146,7 @@ def test_what_an_agent_would_stumble_over_is_refused_by_its_key(
     ],
     ids=["http", "asked for", "file"],
 )
-def test_who_fetches_an_image(info: dict[str, Any], local: bool) -> None:
+def test_conductor_fetches_images_that_no_agent_can(info: dict[str, Any], local: bool) -> None:
     """A file of this machine can be fetched by no agent."""
     assert image_info.read(info).local is local
 

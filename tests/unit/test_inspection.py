@@ -97,7 +97,7 @@ def test_a_machine_without_cards_is_not_taken(listed: Any) -> None:
 
 
 @pytest.mark.parametrize("boot", [None, [], "bios", {"pxe_interface": {}}], ids=str)
-def test_who_booted_may_be_unknown(boot: Any) -> None:
+def test_boot_interface_may_be_unknown(boot: Any) -> None:
     assert inspection.boots_from({"boot": boot}) is None
     assert inspection.boots_from({}) is None
 
@@ -129,7 +129,7 @@ def test_properties_are_those_of_the_inventory() -> None:
     [{}, {"cpu": None}, {"cpu": {"architecture": ["x"]}}, {"cpu": {"architecture": True}}],
     ids=str,
 )
-def test_what_is_not_told_may_be_known(told: Json) -> None:
+def test_missing_properties_keep_known_values(told: Json) -> None:
     known = {"cpu_arch": "x86_64"}
     assert inspection.run(["architecture"], case(properties=known, **told)).properties == known
     with pytest.raises(errors.HardwareError, match="does not have cpu_arch"):
@@ -137,7 +137,7 @@ def test_what_is_not_told_may_be_known(told: Json) -> None:
 
 
 @pytest.mark.parametrize("told", ["x" * 256, -1, -(2**63)], ids=["long", "negative", "least"])
-def test_what_no_property_can_be_is_not_told(told: Any) -> None:
+def test_impossible_properties_are_left_out(told: Any) -> None:
     """Lists of nodes carry their properties along."""
     with pytest.raises(errors.HardwareError, match="does not have cpu_arch"):
         inspection.run(["architecture"], case(cpu={"architecture": told}))

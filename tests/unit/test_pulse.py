@@ -34,7 +34,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> Steady:
     return made
 
 
-def test_who_changes_its_sign_is_never_silent_for_long(steady: Steady) -> None:
+def test_heartbeat_that_changes_resets_the_silence(steady: Steady) -> None:
     seen = liveness.FailureDetector(15)
     for beat in range(100):
         steady.now += BEAT
@@ -64,7 +64,7 @@ def test_an_age_is_believed_where_nobody_has_looked(steady: Steady) -> None:
     assert seen.silence("one", "b", age=5) == 5
 
 
-def test_who_cannot_look_does_not_count(steady: Steady) -> None:
+def test_time_without_a_look_does_not_count(steady: Steady) -> None:
     seen = liveness.FailureDetector(60)
     seen.silence("one", "a", age=5)
     steady.now += 50
@@ -112,7 +112,7 @@ def test_the_living_may_renew_after_the_database_was_away_for_long(steady: Stead
     assert not known.over("token", NOON + datetime.timedelta(hours=1))
 
 
-def test_who_could_renew_nothing_itself_judges_nobody(steady: Steady) -> None:
+def test_member_that_could_not_renew_suspects_no_other(steady: Steady) -> None:
     """A full disk keeps everybody from writing and nobody from looking."""
     known, waited = leases.Leases(TIMEOUT, BEAT, steady), 0.0
     known.renewed()
@@ -129,7 +129,7 @@ def test_who_could_renew_nothing_itself_judges_nobody(steady: Steady) -> None:
     assert waited == TIMEOUT
 
 
-def test_who_renews_in_time_waits_no_longer_for_the_dead(steady: Steady) -> None:
+def test_member_that_renews_in_time_detects_the_dead_in_time(steady: Steady) -> None:
     known, waited = leases.Leases(TIMEOUT, BEAT, steady), 0.0
     while not known.over("token", NOON):
         known.renewed()

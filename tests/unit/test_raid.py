@@ -37,7 +37,7 @@ def of(disk: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("level", ["JBOD", "0", "1", "2", "5", "6", "1+0", "5+0", "6+0"])
-def test_these_levels_can_be_asked_for(level: str) -> None:
+def test_supported_raid_levels_are_accepted(level: str) -> None:
     assert raid.check(of({**GOOD, "raid_level": level})) == [{**GOOD, "raid_level": level}]
 
 
@@ -54,7 +54,7 @@ def test_these_levels_can_be_asked_for(level: str) -> None:
         FULL,
     ],
 )
-def test_these_disks_can_be_asked_for(change: dict[str, Any]) -> None:
+def test_supported_disk_properties_are_accepted(change: dict[str, Any]) -> None:
     assert raid.check(of({**GOOD, **change})) == [{**GOOD, **change}]
 
 
@@ -91,7 +91,7 @@ def test_disks_need_a_controller_to_be_found_at() -> None:
 
 
 @pytest.mark.parametrize("key", ["raid_level", "size_gb"])
-def test_what_is_required_is_named_when_missing(key: str) -> None:
+def test_missing_required_key_is_named(key: str) -> None:
     disk = {name: value for name, value in GOOD.items() if name != key}
     assert told(of(disk)).message == f"logical_disks/0/{key}: is required"
 
@@ -113,7 +113,7 @@ def test_what_is_required_is_named_when_missing(key: str) -> None:
         ({"logical_disks": [GOOD, {**GOOD, "colour": "red"}]}, "logical_disks/1/colour"),
     ],
 )
-def test_what_is_no_configuration_is_refused_by_its_path(config: Any, path: str) -> None:
+def test_invalid_configuration_is_refused_by_its_path(config: Any, path: str) -> None:
     assert told(config).facts["path"] == path
 
 
@@ -162,7 +162,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 @settings(deadline=None)
 @given(JSON)
-def test_anything_is_either_right_or_refused_with_a_path(config: Any) -> None:
+def test_configuration_is_valid_or_refused_with_a_path(config: Any) -> None:
     try:
         disks = raid.check(config, "root")
     except errors.InvalidParameter as fault:

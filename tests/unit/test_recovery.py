@@ -27,7 +27,7 @@ def test_every_state_has_a_rule_that_fits_what_it_is(state: State) -> None:
     assert set(recovery.TABLE[state]) <= KINDS[states.kind(state)]
 
 
-def test_somebody_is_at_work_in_the_busy_states_and_in_no_others() -> None:
+def test_worked_in_states_are_the_busy_states() -> None:
     assert states.of_kind(Kind.BUSY) == recovery.WORKED_IN
 
 
@@ -44,7 +44,7 @@ def test_steps_are_gone_on_with_where_there_are_steps() -> None:
     assert stepping == {state for state in recovery.WORKED_IN if activities.stepping(state)}
 
 
-def test_what_an_abort_leaves_is_put_away_wherever_one_may_lead() -> None:
+def test_abort_has_a_recovery_in_every_state_it_leads_to() -> None:
     tidied = {state for state, rule in recovery.TABLE.items() if RecoveryAction.TIDY in rule}
     sources = states.of_kind(Kind.WAIT, Kind.HELD)
     assert tidied == {states.follow(state, "abort") for state in sources}

@@ -48,7 +48,7 @@ def _with(**enabled: Any) -> registry.Settings:
 # -- what loads ------------------------------------------------------------------------------
 
 
-def test_everything_enabled_loads_and_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_enabled_drivers_load_without_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
     found = registry.Registry.load(SETTINGS)
     assert found.failures == {}
     assert found.hardware_types == ("fake-hardware",)
@@ -179,7 +179,7 @@ def test_a_default_must_be_enabled() -> None:
         registry.Registry.load(_with(defaults={"raid": "agent", "power": None}))
 
 
-def test_one_name_from_two_packages_is_nobodys(
+def test_interface_name_of_two_packages_loads_neither(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in (1, 2):
@@ -310,7 +310,7 @@ def test_a_hardware_type_takes_only_what_it_works_with() -> None:
 
 
 @pytest.mark.usefixtures("outside")
-def test_what_a_hardware_type_says_nothing_about_is_not_there() -> None:
+def test_hardware_type_lacks_interfaces_that_it_does_not_list() -> None:
     found = registry.Registry.load(_with(types=["outside"], power=["outside"]))
     resolved = found.resolve("outside", NONE)
     assert {kind: resolved[kind] for kind in base.OPTIONAL_KINDS} == {

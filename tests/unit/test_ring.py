@@ -36,7 +36,7 @@ def test_the_owner_is_a_member_whatever_their_order(hosts: list[str], node: str,
 
 
 @given(hosts=HOSTS, node=st.uuids().map(str), data=st.data())
-def test_when_a_member_leaves_only_its_own_nodes_move(
+def test_leaving_member_moves_only_its_own_nodes(
     hosts: list[str], node: str, data: st.DataObject
 ) -> None:
     gone = data.draw(st.sampled_from(hosts))
@@ -49,7 +49,7 @@ def test_when_a_member_leaves_only_its_own_nodes_move(
 
 
 @given(hosts=HOSTS, new=st.text(min_size=1, max_size=8), node=st.uuids().map(str))
-def test_when_a_member_joins_nodes_move_to_it_alone(hosts: list[str], new: str, node: str) -> None:
+def test_joining_member_receives_all_moved_nodes(hosts: list[str], new: str, node: str) -> None:
     before = ring.owner(fleet(*hosts), "", "fake-hardware", node)
     after = ring.owner(fleet(*{*hosts, new}), "", "fake-hardware", node)
     assert after in {before, new}
@@ -83,7 +83,7 @@ def test_a_group_is_one_whatever_its_case() -> None:
     assert ring.owner(members, "", "fake-hardware", NODES[0]) == "h3"
 
 
-def test_only_who_can_drive_it_owns_a_node() -> None:
+def test_owner_of_a_node_has_its_driver() -> None:
     members = [Member("h1", "", FAKE), Member("h2", "", frozenset({"redfish"}))]
     assert {ring.owner(members, "", "redfish", node) for node in NODES[:50]} == {"h2"}
 

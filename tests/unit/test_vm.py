@@ -30,7 +30,7 @@ def test_a_disk_with_marks_is_not_erased(marked: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize("place", [disk.SIZE // 2, disk.SIZE - 1024 * 1024], ids=["middle", "end"])
-def test_one_mark_that_stays_is_seen(marked: pathlib.Path, place: int) -> None:
+def test_disk_check_finds_a_single_mark(marked: pathlib.Path, place: int) -> None:
     disk.make(marked)
     with marked.open("r+b") as file:
         file.seek(place)
@@ -103,9 +103,7 @@ def test_a_node_is_told_of_when_it_has_moved() -> None:
 
 
 @pytest.mark.parametrize("script", ["vm.sh", "ramdisk.sh"])
-def test_what_is_missing_is_named_before_anything_is_done(
-    tmp_path: pathlib.Path, script: str
-) -> None:
+def test_missing_programs_are_named_before_the_run(tmp_path: pathlib.Path, script: str) -> None:
     few = tmp_path / "bin"
     few.mkdir()
     for name in ("bash", "dirname", "realpath", "id"):

@@ -87,7 +87,7 @@ def test_another_version_is_no_failure_of_the_step(task: FakeTask, machine: proc
     ],
     ids=["command", "extension"],
 )
-def test_what_an_agent_does_not_know_it_refuses(
+def test_unknown_command_is_refused_by_the_agent(
     task: FakeTask, name: str, params: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(errors.HardwareError, match=says):
@@ -135,7 +135,7 @@ def test_without_a_certificate_nothing_is_sent(task: FakeTask, pem: str | None) 
         Client(task)
 
 
-def test_nobody_there_is_worth_another_try(
+def test_refused_connection_is_retried(
     mortal: tuple[process.Agent, FakeTask], conf: cfg.ConfigOpts
 ) -> None:
     machine, task = mortal

@@ -167,7 +167,7 @@ def test_a_ramdisk_that_cannot_be_asked_is_switched_off_hard(
     assert task.driver.power.get_power_state(task) == base.POWER_OFF
 
 
-def test_where_the_agent_must_not_switch_off_it_only_writes_its_memory(
+def test_agent_that_must_not_switch_off_gets_no_power_off(
     task: FakeTask, machine: process.Agent
 ) -> None:
     """As driver_info/deploy_forces_oob_reboot says."""

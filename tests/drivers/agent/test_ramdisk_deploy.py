@@ -89,7 +89,7 @@ def test_a_clean_or_service_in_between_leaves_it_to_be_booted_again(
     assert power(task) == base.POWER_ON
 
 
-def test_it_is_gone_with_the_power_and_its_files(task: FakeTask, folder: pathlib.Path) -> None:
+def test_tear_down_removes_power_and_files(task: FakeTask, folder: pathlib.Path) -> None:
     DEPLOY.deploy(task)
     DEPLOY.tear_down(task)
     DEPLOY.clean_up(task)
@@ -115,7 +115,7 @@ def test_a_machine_that_is_adopted_boots_it_the_next_time(
     ],
     ids=["no kernel", "no such scheme", "an end of the line", "a configuration drive"],
 )
-def test_what_could_not_boot_is_refused_by_its_path(
+def test_ramdisk_that_could_not_boot_is_refused_by_its_path(
     task: FakeTask, change: dict[str, Any], path: str
 ) -> None:
     task.node.instance_info = {**task.node.instance_info, **change}

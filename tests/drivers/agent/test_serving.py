@@ -108,7 +108,9 @@ def test_a_file_of_checksums_without_the_image_is_no_help(images: pathlib.Path) 
 
 
 @pytest.mark.parametrize("by", ["node", "operator", "option"])
-def test_who_fetches_is_the_nodes_choice_or_the_operators(images: pathlib.Path, by: str) -> None:
+def test_image_download_source_of_the_node_precedes_the_option(
+    images: pathlib.Path, by: str
+) -> None:
     """The conductor tries to fetch it, and there is no such host."""
     task = _task("http://images.invalid/jammy.raw")
     if by == "node":
@@ -173,7 +175,7 @@ def test_a_drive_that_cannot_be_written_is_refused_with_the_image(
     assert why.value.facts["path"] == "instance_info/configdrive"
 
 
-def test_how_the_instance_boots_is_kept_for_the_agents_next_lookup(images: pathlib.Path) -> None:
+def test_boot_mode_is_kept_for_the_agents_next_lookup(images: pathlib.Path) -> None:
     """It makes other partitions for UEFI."""
     task = _task(capabilities={"boot_mode": "uefi"})
     serving.make_ready(task)

@@ -112,7 +112,7 @@ def test_a_machine_without_an_agent_can_be_restarted_by_nobody(conf: cfg.ConfigO
             act()
 
 
-def test_it_cannot_be_switched_off(conf: cfg.ConfigOpts) -> None:
+def test_agent_power_cannot_switch_off(conf: cfg.ConfigOpts) -> None:
     one = task(in_band=True)
     for target in (base.POWER_OFF, base.SOFT_POWER_OFF):
         assert target not in one.driver.power.get_supported_power_states(one)
@@ -124,7 +124,7 @@ def test_it_cannot_be_switched_off(conf: cfg.ConfigOpts) -> None:
     assert not one.driver.power.supports_power_sync(one)
 
 
-def test_it_needs_the_fast_track(conf: cfg.ConfigOpts) -> None:
+def test_agent_power_needs_the_fast_track(conf: cfg.ConfigOpts) -> None:
     AgentPower().validate(task(in_band=True))
     with pytest.raises(errors.InvalidParameter, match=r"\[deploy\]fast_track = true"):
         AgentPower().validate(task(in_band=True, driver_info={"fast_track": False}))

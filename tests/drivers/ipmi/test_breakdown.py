@@ -81,7 +81,9 @@ def test_a_bmc_that_falls_silent_on_the_way_is_told(bmc: Bmc, version: str, carr
 @pytest.mark.parametrize(
     "words", [("power", "on"), ("raw", "0x00", "0x09", "5", "0", "0"), ("sdr",)], ids=" ".join
 )
-def test_it_is_told_whatever_was_asked(bmc: Bmc, words: tuple[str, ...]) -> None:
+def test_silence_in_mid_command_is_reported_for_every_command(
+    bmc: Bmc, words: tuple[str, ...]
+) -> None:
     with lossy.way(bmc.port, carries=9) as port:
         task = task_with(bmc.driver_info(ipmi_port=port))
         with pytest.raises(errors.BmcUnreachable, match="then was silent"):

@@ -172,7 +172,9 @@ def test_ipmitool_is_the_serial_port_and_says_nothing_of_its_own() -> None:
     ],
     ids=["told", "told before", "any", "as before", "no more", "nonsense"],
 )
-def test_which_ports_are_tried(wanted: int | None, before: object, expected: list[int]) -> None:
+def test_console_tries_the_ports_of_its_range(
+    wanted: int | None, before: object, expected: list[int]
+) -> None:
     ranges = [range(20, 23), range(40, 41), range(21, 22)]
     assert list(console.candidates(wanted, before, ranges)) == expected
 
@@ -185,7 +187,7 @@ def test_a_range_of_ports_has_both_ends() -> None:
 @pytest.mark.parametrize(
     "text", ["", "10000", "2:1", "0:5", "1:65536", "a:b", "1:2:3", "-1:3", "1-3"]
 )
-def test_what_is_no_range_of_ports_is_refused(text: str) -> None:
+def test_invalid_range_of_ports_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="of the form 10000:19999"):
         options.PortRange()(text)
 
@@ -240,7 +242,7 @@ def test_a_program_that_is_not_installed_is_named(
 # -- started and stopped ---------------------------------------------------------------------
 
 
-def test_what_is_typed_goes_to_the_machine_and_back(
+def test_console_carries_input_to_the_machine_and_output_back(
     consoles: console.IpmiSocatConsole, program: Program
 ) -> None:
     folder = program(ECHO)
@@ -320,7 +322,7 @@ def test_an_address_that_the_machine_has_not_is_told_of(
         consoles.start_console(task())
 
 
-def test_it_listens_at_ipv6_too(
+def test_console_listens_on_ipv6(
     consoles: console.IpmiSocatConsole, program: Program, settings: Callable[..., None]
 ) -> None:
     with contextlib.closing(socket.socket(socket.AF_INET6)) as probe:
@@ -440,7 +442,7 @@ def test_only_the_program_that_is_meant_is_let_go(
 # -- nothing is left over --------------------------------------------------------------------
 
 
-def test_whatever_of_it_is_killed_all_of_it_ends(
+def test_console_ends_whole_if_one_of_its_processes_is_killed(
     consoles: console.IpmiSocatConsole, program: Program
 ) -> None:
     program(ECHO)

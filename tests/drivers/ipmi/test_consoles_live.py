@@ -134,7 +134,7 @@ def kill(operator: Operator, node: str) -> None:
 OFF = {"console_enabled": False, "console_info": None}
 
 
-def test_it_is_the_default_where_it_is_enabled(serve: Serve, folder: pathlib.Path) -> None:
+def test_socat_console_is_the_default_if_enabled(serve: Serve, folder: pathlib.Path) -> None:
     operator = serve()
     node = enroll(operator)
     assert operator.shows(node)["console_interface"] == "ipmitool-socat"
@@ -143,7 +143,7 @@ def test_it_is_the_default_where_it_is_enabled(serve: Serve, folder: pathlib.Pat
     assert operator.api.get(path(node)).json == OFF
 
 
-def test_it_is_started_reached_and_stopped(serve: Serve, folder: pathlib.Path) -> None:
+def test_console_is_started_reached_and_stopped(serve: Serve, folder: pathlib.Path) -> None:
     operator = serve()
     node = enroll(operator)
     where = port(switch(operator, node, True))
@@ -161,7 +161,7 @@ def test_it_is_started_reached_and_stopped(serve: Serve, folder: pathlib.Path) -
     assert operator.patches(node, console_interface="no-console").status == 200
 
 
-def test_what_is_wrong_is_told(serve: Serve, folder: pathlib.Path) -> None:
+def test_console_failure_is_reported(serve: Serve, folder: pathlib.Path) -> None:
     operator = serve()
     node = enroll(operator)
     config.CONF.set_override("port_range", [], group="console")
@@ -242,7 +242,7 @@ def test_while_somebody_works_on_the_node_it_is_left_alone(
     assert not talks(where)
 
 
-def test_who_has_nothing_to_do_asks_nothing(
+def test_sweep_without_a_change_reads_no_nodes(
     serve: Serve, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operator = serve()
@@ -275,7 +275,7 @@ def test_a_conductor_without_such_consoles_never_looks(sqlite_database: Database
 # -- the node, or its conductor, goes away ----------------------------------------------------
 
 
-def test_it_ends_with_the_node(serve: Serve, folder: pathlib.Path) -> None:
+def test_console_ends_with_the_node(serve: Serve, folder: pathlib.Path) -> None:
     operator = serve()
     node = enroll(operator)
     where = port(switch(operator, node, True))
@@ -283,7 +283,7 @@ def test_it_ends_with_the_node(serve: Serve, folder: pathlib.Path) -> None:
     assert not talks(where)
 
 
-def test_it_ends_with_the_instance(serve: Serve, folder: pathlib.Path) -> None:
+def test_console_ends_with_the_instance(serve: Serve, folder: pathlib.Path) -> None:
     operator = serve()
     node = enroll(operator, "active")
     where = port(switch(operator, node, True))

@@ -18,7 +18,7 @@ def test_the_address_is_enough() -> None:
     assert info.parse(LEAST) == info.Info(address="bmc-7")
 
 
-def test_everything_is_read() -> None:
+def test_driver_info_is_parsed_whole() -> None:
     found = info.parse(
         {
             "ipmi_address": "[2001:DB8::7]",
@@ -82,7 +82,7 @@ def test_a_secret_is_not_shown_with_the_rest() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_named_at_once(values: dict[str, Any], missing: str) -> None:
+def test_missing_keys_are_named_together(values: dict[str, Any], missing: str) -> None:
     with pytest.raises(errors.MissingParameter) as caught:
         info.parse(values)
     assert caught.value.facts["path"] == missing
@@ -157,6 +157,6 @@ def test_the_old_version_lacks_something(key: str, value: object) -> None:
         info.check({**LEAST, "ipmi_protocol_version": "1.5", key: value})
 
 
-def test_nothing_is_told_of_keys_of_others() -> None:
+def test_keys_of_other_drivers_are_ignored() -> None:
     info.check({"redfish_address": 5, "deploy_kernel": None})
     assert set(info.properties()) == set(info.FIELDS)

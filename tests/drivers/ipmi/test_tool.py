@@ -46,7 +46,7 @@ def option(name: str, value: object) -> None:
 # -- programs that do not end ------------------------------------------------------------------
 
 
-def test_one_that_hangs_is_killed_with_its_children(program: Program) -> None:
+def test_ipmitool_that_hangs_is_killed_with_its_children(program: Program) -> None:
     folder = program("sleep 600 &\necho $$ $! > pids\nwait")
     with pytest.raises(errors.BmcUnreachable, match=r"power status .* within 1 s, and was killed"):
         tool.run(at(), STATUS, seconds=1)
@@ -54,7 +54,7 @@ def test_one_that_hangs_is_killed_with_its_children(program: Program) -> None:
         wait_for(functools.partial(dead, pid))
 
 
-def test_one_whose_outputs_are_closed_is_killed_too(program: Program) -> None:
+def test_ipmitool_with_closed_outputs_is_killed_too(program: Program) -> None:
     folder = program("exec > /dev/null 2>&1\necho $$ > pids\nexec sleep 600")
     with pytest.raises(errors.BmcUnreachable, match="was killed"):
         tool.run(at(), STATUS, seconds=1)
@@ -62,7 +62,7 @@ def test_one_whose_outputs_are_closed_is_killed_too(program: Program) -> None:
 
 
 @pytest.mark.parametrize("stream", ["1", "2"])
-def test_one_that_talks_for_ever_is_killed(program: Program, stream: str) -> None:
+def test_ipmitool_that_prints_without_end_is_killed(program: Program, stream: str) -> None:
     folder = program(f"echo $$ > pids\nexec yes nonsense >&{stream}")
     with pytest.raises(errors.BmcUnreachable, match="more than 1048576 bytes, and was killed"):
         tool.run(at(), STATUS, seconds=5)
@@ -75,7 +75,7 @@ process.run(["sh", "-c", "echo $$ > pid; exec sleep 600"], {b"PATH": b"/usr/bin:
 """
 
 
-def test_one_does_not_outlive_a_service_that_is_killed(tmp_path: pathlib.Path) -> None:
+def test_ipmitool_does_not_outlive_a_killed_service(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "pid"
     script = ORPHANED.replace("> pid", f"> {path}")
     with subprocess.Popen([sys.executable, "-c", script]) as service:
@@ -87,7 +87,7 @@ def test_one_does_not_outlive_a_service_that_is_killed(tmp_path: pathlib.Path) -
 @pytest.mark.parametrize(
     "setpriv", ["", "echo unrecognized option >&2; exit 1"], ids=["none", "another"]
 )
-def test_it_runs_also_where_no_setpriv_can_do_that(
+def test_ipmitool_runs_without_a_usable_setpriv(
     program: Program, monkeypatch: pytest.MonkeyPatch, setpriv: str
 ) -> None:
     folder = program("echo done")
@@ -99,7 +99,7 @@ def test_it_runs_also_where_no_setpriv_can_do_that(
     assert tool.run(at(), STATUS) == "done\n"
 
 
-def test_one_that_waits_for_input_gets_none(program: Program) -> None:
+def test_ipmitool_that_waits_for_input_gets_none(program: Program) -> None:
     program("cat\n[ ! -t 0 ] && ! (: < /dev/tty) 2> /dev/null && echo none")
     assert tool.run(at(), STATUS) == "none\n"
 
@@ -108,13 +108,13 @@ def test_one_that_waits_for_input_gets_none(program: Program) -> None:
 
 
 @pytest.mark.parametrize("word", ["", "Chassis Power is broken", "Chassis Power is one", r"\0377"])
-def test_what_is_no_power_state_is_told(program: Program, word: str) -> None:
+def test_output_without_a_power_state_is_an_error(program: Program, word: str) -> None:
     program(f"printf '{word}\\n'")
     with pytest.raises(errors.BmcBadAnswer, match="its answer to the power state request is"):
         power.IpmiPower().get_power_state(at())
 
 
-def test_what_are_no_boot_flags_is_told(program: Program) -> None:
+def test_output_without_boot_flags_is_an_error(program: Program) -> None:
     program("echo hello")
     with pytest.raises(errors.BmcBadAnswer, match="'hello' is not a list of hexadecimal bytes"):
         management.IpmiManagement().get_boot_device(at())
@@ -127,7 +127,7 @@ def test_an_error_that_is_no_text_is_told(program: Program) -> None:
     assert caught.value.message.isprintable()
 
 
-def test_one_that_is_slow_is_waited_for(program: Program) -> None:
+def test_ipmitool_that_is_slow_is_waited_for(program: Program) -> None:
     program("sleep 1; echo Chassis Power is on")
     assert power.IpmiPower().get_power_state(at()) == "power on"
 
@@ -206,7 +206,7 @@ def test_a_busy_bmc_is_asked_again_after_a_pause(program: Program) -> None:
     assert task.pauses.count(1) == 2
 
 
-def test_nobody_else_disturbs_it_meanwhile(program: Program) -> None:
+def test_busy_bmc_is_paused_for_other_commands(program: Program) -> None:
     folder = program(FAILS_TWICE.format(reason="Node busy"))
     with pytest.raises(errors.HardwareError, match="is busy, and was retried"):
         tool.run(at(), STATUS, seconds=0.5)
@@ -227,7 +227,7 @@ def test_commands_that_go_well_follow_at_once(program: Program) -> None:
 
 
 @pytest.mark.parametrize(("once", "calls"), [(True, 1), (False, 3)])
-def test_what_may_have_been_done_is_only_repeated_if_harmless(
+def test_command_with_an_unknown_result_is_repeated_only_if_harmless(
     program: Program, once: bool, calls: int
 ) -> None:
     folder = program(FAILS_TWICE.format(reason="Timeout"))
@@ -287,7 +287,7 @@ def test_a_suite_that_was_good_may_be_so_no_more(program: Program) -> None:
     assert suites(folder) == ["3", "17", "17"]
 
 
-def test_when_no_suite_is_taken_the_last_is_named(program: Program) -> None:
+def test_error_names_the_last_cipher_suite_if_a_bmc_refuses_all(program: Program) -> None:
     option("cipher_suite_versions", [2, 17])
     folder = program(TAKES_3)
     with pytest.raises(errors.HardwareError, match=r"support cipher suite 2\. Set"):
@@ -357,7 +357,7 @@ def test_no_more_programs_run_than_are_allowed(crowd: Crowd) -> None:
     assert len(told(crowd.folder)) == 3
 
 
-def test_one_bmc_is_spoken_to_by_one_at_a_time(crowd: Crowd) -> None:
+def test_bmc_gets_one_command_at_a_time(crowd: Crowd) -> None:
     crowd.join(at(1001, ipmi_username="one"))
     with pytest.raises(errors.BmcUnreachable, match="is busy: other commands"):
         tool.run(at(1001, ipmi_username="another"), STATUS, seconds=0.3)

@@ -178,7 +178,7 @@ def test_without_a_password_none_is_asked_for() -> None:
         ("", errors.HardwareError, Again.NEVER, "ipmitool says: nothing"),
     ],
 )
-def test_what_it_says_is_understood(
+def test_messages_of_ipmitool_are_understood(
     said: str, kind: type[errors.Error], again: Again, advice: str
 ) -> None:
     fault = faults.explain(NODE, said, "power on", suite=17, seconds=60)
@@ -202,7 +202,7 @@ def test_an_operator_may_add_words() -> None:
     assert faults.explain(NODE, said, "", suite=None, seconds=1, more=more).again is Again.ANY
 
 
-def test_what_it_says_when_all_is_well_is_left_out() -> None:
+def test_harmless_messages_of_ipmitool_are_left_out() -> None:
     said = (
         "Loading IANA PEN Registry...\n"
         "Running Get VSO Capabilities my_addr 0x20, transit 0, target 0x20\n"
@@ -281,7 +281,7 @@ def test_a_boot_device_is_read(answer: str, device: str | None, persistent: bool
 
 
 @pytest.mark.parametrize("answer", ["", "01 05", "01 06 80 04", "hello", "01 05 80 0", "\0"])
-def test_what_are_no_boot_flags_is_told(answer: str) -> None:
+def test_output_without_boot_flags_is_an_error(answer: str) -> None:
     with pytest.raises(ValueError, match=r"too short for boot flags|not a list of"):
         flags.read(answer)
 
@@ -355,5 +355,5 @@ def test_sensors_are_sorted_by_their_types() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "garbage\n: \n\0", " Sensor ID"])
-def test_where_there_are_no_sensors_none_are_found(text: str) -> None:
+def test_output_without_sensors_has_none(text: str) -> None:
     assert sensors.parse(text) == {}

@@ -132,7 +132,7 @@ def test_the_machine_boots_once_from_a_medium_of_its_own(
     assert len(publisher) == 36
 
 
-def test_what_the_drive_held_is_ejected_first(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_drive_is_emptied_before_it_is_filled(machine: bmc.Machine, task: conftest.BmcTask) -> None:
     machine["VirtualMedia/Cd"].update(Image="http://192.0.2.9/old.iso", Inserted=True)
     BOOT.prepare_ramdisk(task, TOKEN)
     orders = [request.path.rpartition(".")[2] for request in machine.requests]
@@ -330,7 +330,7 @@ def test_a_node_cannot_name_any_file_of_the_conductor(
     assert media() == []
 
 
-def test_what_is_kept_of_it_is_shown_to_nobody(task: conftest.BmcTask) -> None:
+def test_notes_of_the_medium_are_shown_to_nobody(task: conftest.BmcTask) -> None:
     BOOT.prepare_ramdisk(task, TOKEN)
     shown = masking.mask({"driver_notes": {boot.NOTE: task.recall(boot.NOTE)}})
     assert shown == {"driver_notes": {boot.NOTE: masking.MASK}}
@@ -393,7 +393,7 @@ def test_an_instance_that_is_a_ramdisk_boots_its_medium_each_time(
     assert (media(), inserted(machine)) == ([], None)
 
 
-def test_it_may_be_a_whole_image_and_is_refused_without_any(
+def test_ramdisk_instance_needs_an_image_or_a_kernel(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
     ramdisk_instance(task, boot_iso="http://files.example.org/live.iso")
@@ -441,7 +441,7 @@ def fetches(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> list[str
 
 
 @pytest.mark.parametrize("form", ["object", "packed", "url"])
-def test_its_configuration_drive_is_a_stick_beside_what_it_boots_from(
+def test_configuration_drive_is_a_usb_stick_beside_the_boot_medium(
     machine: bmc.Machine,
     task: conftest.BmcTask,
     tmp_path: pathlib.Path,
@@ -554,7 +554,7 @@ def test_another_conductor_makes_the_drive_where_the_bmc_looks_for_it(
     assert inserted(machine) == LIVE
 
 
-def test_what_is_no_drive_is_refused_before_the_machine_is_touched(
+def test_invalid_drive_is_refused_before_the_machine_is_touched(
     machine: bmc.Machine,
     task: conftest.BmcTask,
     tmp_path: pathlib.Path,

@@ -56,7 +56,7 @@ def test_an_error_that_the_bmc_tells_of_is_no_silence(
     assert calls(counted)["GET", "error"] == 1
 
 
-def test_who_comes_back_by_himself_is_told_at_once_that_a_bmc_is_silent(
+def test_call_with_a_short_deadline_fails_at_once_for_a_silent_bmc(
     liar: liars.Liar, counted: bmc_metrics.Counters
 ) -> None:
     config.CONF.set_override("connection_retry_interval", 1, group="redfish")

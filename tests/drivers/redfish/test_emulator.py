@@ -30,7 +30,7 @@ def is_there(pid: int) -> bool:
     return not pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
 
 
-def test_it_is_gone_when_stopped_and_so_are_its_files() -> None:
+def test_emulator_removes_its_files_when_stopped() -> None:
     running = emulator.Emulator(count=2).start()
     pid, folder = running.pid, running.folder
     assert pid
@@ -42,7 +42,7 @@ def test_it_is_gone_when_stopped_and_so_are_its_files() -> None:
     assert not folder.exists()
 
 
-def test_it_ends_when_its_parent_is_killed(tmp_path: pathlib.Path) -> None:
+def test_emulator_ends_when_its_parent_is_killed(tmp_path: pathlib.Path) -> None:
     parent = subprocess.run(
         [sys.executable, "-c", PARENT],
         env={**os.environ, "FOLDER": str(tmp_path)},
@@ -67,7 +67,7 @@ def test_a_port_that_is_taken_is_told() -> None:
             emulator.Emulator(port=port).start()
 
 
-def test_what_the_emulator_printed_is_told_if_it_does_not_start(tmp_path: pathlib.Path) -> None:
+def test_emulator_that_does_not_start_reports_its_output(tmp_path: pathlib.Path) -> None:
     with pytest.raises(emulator.EmulatorError, match=r"(?s)does not start.*no-such-file"):
         emulator.Emulator(auth_file=tmp_path / "no-such-file").start()
 

@@ -120,7 +120,7 @@ def test_defaults_are_the_only_system_verified_without_login() -> None:
     assert info.parse({"redfish_address": "bmc"}, auth_type="basic").auth_type == "basic"
 
 
-def test_what_is_none_or_empty_is_not_there() -> None:
+def test_empty_values_count_as_missing() -> None:
     empty = {f"redfish_{name}": "" for name in ("username", "password", "system_id", "auth_type")}
     assert parsed(**empty, redfish_verify_ca=None) == parsed()
 
@@ -130,7 +130,7 @@ def test_a_password_needs_a_user() -> None:
         parsed(redfish_password="secret")
 
 
-def test_neither_repr_nor_error_shows_the_password() -> None:
+def test_password_is_in_no_repr_and_no_error() -> None:
     assert "secret" not in repr(parsed(redfish_username="root", redfish_password="secret"))
     with pytest.raises(errors.InvalidParameter) as caught:
         parsed(redfish_address="https://root:secret@bmc")

@@ -279,7 +279,7 @@ def test_a_drive_that_refuses_is_passed_over_for_the_next(
     assert full(machine)["Cd"] == ISO
 
 
-def test_if_all_refuse_each_is_told_with_its_reason(
+def test_error_has_the_reason_of_each_drive_if_all_refuse(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
     place = give_system(machine, "CD")

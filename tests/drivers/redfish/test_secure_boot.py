@@ -56,7 +56,7 @@ def test_the_emulator_is_switched_on_and_off_and_on_again_is_not_sent(
         assert MANAGEMENT.get_secure_boot_state(task) is state
 
 
-def test_it_is_switched_with_the_tag_of_the_document(
+def test_secure_boot_is_switched_with_the_etag_of_the_document(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
     MANAGEMENT.set_secure_boot_state(task, True)
@@ -66,7 +66,9 @@ def test_it_is_switched_with_the_tag_of_the_document(
     assert machine.sent == []
 
 
-def test_what_is_so_already_is_not_sent(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_setting_that_is_already_so_is_not_sent(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
     MANAGEMENT.set_secure_boot_state(task, False)
     assert machine.changes() == []
 
@@ -126,7 +128,7 @@ def test_a_bmc_that_takes_some_seconds_costs_no_restart(
     assert task.pauses == [pending_settings.LOOK_PAUSE] * 2
 
 
-def test_so_does_the_boot_mode(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_boot_mode_restarts_the_machine(machine: bmc.Machine, task: conftest.BmcTask) -> None:
     at_boot(machine, machine.system)
     MANAGEMENT.set_boot_mode(task, "bios")
     assert MANAGEMENT.get_boot_mode(task) == "bios"
@@ -169,7 +171,9 @@ def test_a_machine_that_never_takes_it_up_is_told_of_and_has_its_power_state_bac
     assert task.node.power_state == base.POWER_OFF
 
 
-def test_nobody_waits_if_the_option_says_so(machine: bmc.Machine, task: conftest.BmcTask) -> None:
+def test_wait_for_secure_boot_can_be_switched_off(
+    machine: bmc.Machine, task: conftest.BmcTask
+) -> None:
     machine.tricks[f"PATCH {machine.system}/SecureBoot"] = bmc.says(202)
     config.CONF.set_override("boot_mode_config_timeout", 0, group="redfish")
     try:

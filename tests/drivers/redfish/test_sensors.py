@@ -174,7 +174,7 @@ def test_one_broken_document_costs_its_own_sensors_only(
     assert "cannot read some sensors: The BMC at" in caplog.text
 
 
-def test_if_all_are_broken_the_first_reason_is_told(
+def test_error_has_the_first_reason_if_all_documents_are_broken(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
     old(machine)

@@ -129,7 +129,7 @@ def test_a_switch_is_sent_again_only_after_a_look_that_shows_it_did_not_happen(
     assert liar.sent == ["again"] * 2
 
 
-def test_what_a_bmc_answered_once_wrong_is_read_again_unseen(liar: liars.Liar) -> None:
+def test_document_with_one_wrong_answer_is_read_again(liar: liars.Liar) -> None:
     liar.tricks[READ] = liars.says_first(1, liars.says(200, b"<html>"))
     assert POWER.get_power_state(member(liar)) == base.POWER_OFF
 
@@ -266,7 +266,7 @@ def test_a_fleet_that_is_larger_than_the_cache_still_mostly_needs_no_login() -> 
     assert misses < 0.4 * fleet * rounds
 
 
-def test_who_is_idle_leaves_first_and_then_who_has_no_login() -> None:
+def test_idle_sessions_are_evicted_first_then_those_without_a_login() -> None:
     links = {name: SimpleNamespace(used=float(at)) for at, name in enumerate("abcdef")}
     order = list(session_eviction.leaving(links, ["e"], over=3, idle=1.0))
     assert order[:3] == ["a", "b", "e"]
@@ -365,7 +365,7 @@ def test_a_silent_bmc_does_not_hold_up_another_one(liar: liars.Liar) -> None:
             lost.result(10)
 
 
-def test_who_waits_too_long_for_the_turn_is_told_so(
+def test_wait_for_a_busy_bmc_ends_with_an_error(
     liar: liars.Liar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = member(liar)

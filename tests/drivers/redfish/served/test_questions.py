@@ -22,7 +22,7 @@ TROUBLES = ("breaks the BMC", "silences the BMC", "is forbidden")
 
 @pytest.mark.parametrize("what", ASKED)
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_who_asks_is_told_what_the_trouble_is(
+def test_client_gets_the_reason_of_a_bmc_failure(
     operator: RedfishOperator, machine: bmc.Machine, what: str, trouble: str
 ) -> None:
     spoil, words = BAD_POWER[trouble]
