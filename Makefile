@@ -102,8 +102,10 @@ services: ## install and start PostgreSQL, MariaDB and RabbitMQ, install ipmitoo
 bench: $(STAMP) ## run the benchmarks and compare with the budgets
 	$(VENV)/bin/python -m benchmarks $(ARGS)
 
-sample: $(STAMP) ## generate etc/ironic-lite/ironic-lite.conf.sample
+sample: $(STAMP) ## generate ironic-lite.conf.sample and core/configuration.py from the options
 	$(VENV)/bin/oslo-config-generator --config-file etc/config-generator.conf
+	$(VENV)/bin/python scripts/configuration.py > $(STAMP).configuration
+	mv $(STAMP).configuration ironic_lite/core/configuration.py
 
 docs: $(STAMP) ## generate the tables of docs/ from the state machine and the tests
 	$(VENV)/bin/python docs/generate.py

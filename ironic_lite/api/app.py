@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pecan
-from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api import controllers, middleware
@@ -25,6 +24,7 @@ from ironic_lite.api.routing import ConductorRouter
 from ironic_lite.api.service import Client, Service
 from ironic_lite.api.traffic import limits
 from ironic_lite.api.wire import render, request, routes
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import traits
@@ -132,7 +132,7 @@ class Application(pecan.Pecan):  # type: ignore[misc]  # Pecan ships no types
         state.response.body = self.render(render.TEMPLATE, controller(*args, **kwargs))
 
 
-def listening(database: Database, conf: cfg.ConfigOpts) -> Notifier:
+def listening(database: Database, conf: Configuration) -> Notifier:
     """Return the notifier that the API's writers use after a commit.
 
     Requirement S5.29.
@@ -147,7 +147,7 @@ def listening(database: Database, conf: cfg.ConfigOpts) -> Notifier:
 def routed(
     database: Database,
     client: Client,
-    conf: cfg.ConfigOpts,
+    conf: Configuration,
     told: Notifier | None = None,
 ) -> Application:
     """Return the application that `middleware` passes requests to.
@@ -173,7 +173,7 @@ def routed(
 def build(
     database: Database,
     client: Client,
-    conf: cfg.ConfigOpts,
+    conf: Configuration,
     told: Notifier | None = None,
 ) -> middleware.RequestMiddleware:
     """Return the whole API as a WSGI application; parameters as for `routed`.

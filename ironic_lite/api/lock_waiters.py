@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.configuration import Configuration
 
 Answer = TypeVar("Answer")
 
@@ -31,7 +30,7 @@ class LockWaiters:
     most a quarter of these for one node. Further requests get 409 at once.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: Configuration) -> None:
         settings = conf.conductor
         pauses = max(settings.node_locked_retry_attempts - 1, 0)
         self._patience = float(pauses * settings.node_locked_retry_interval)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Protocol
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.auth import identify
@@ -22,6 +20,7 @@ from ironic_lite.api.traffic import body_reader, browser_guard
 from ironic_lite.api.wire import refusals, request
 from ironic_lite.api.wire.request import Environ, StartResponse
 from ironic_lite.core import context, log_lines, metrics
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
 from ironic_lite.domain import versions
 
@@ -61,7 +60,7 @@ class RequestMiddleware:
     def __init__(
         self,
         inner: Inner,
-        conf: cfg.ConfigOpts,
+        conf: Configuration,
         who: identify.Identify = request.anonymous,
         watched: Mapping[str, probes.Probe] | None = None,
     ) -> None:

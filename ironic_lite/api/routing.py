@@ -14,9 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from oslo_config import cfg
-
 from ironic_lite import errors
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors
@@ -35,7 +34,7 @@ _NONE_ALIVE = (
 class ConductorRouter:
     """The living conductors as this process last read them; one serves all threads."""
 
-    def __init__(self, database: Database, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, database: Database, conf: Configuration) -> None:
         self._database = database
         self._conf = conf
         self._members: tuple[ring.Member, ...] = ()

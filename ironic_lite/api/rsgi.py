@@ -19,13 +19,13 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from granian import rsgi
-from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api import middleware
 from ironic_lite.api.traffic import body_reader, source_limit, thread_pool
 from ironic_lite.api.wire import refusals, request
 from ironic_lite.api.wire.request import Environ
+from ironic_lite.core.configuration import Configuration
 
 _MOST_THREADS = 1024
 _LAST_SECONDS = 1.0
@@ -52,7 +52,7 @@ class Application:
     :param inner: answers one request in a thread.
     """
 
-    def __init__(self, inner: middleware.RequestMiddleware, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, inner: middleware.RequestMiddleware, conf: Configuration) -> None:
         self._front = inner
         self._bodies = inner.bodies
         self._sources = source_limit.SourceLimit(conf)

@@ -11,11 +11,11 @@ import signal
 import uvloop
 from granian import constants, http, log
 from granian.server import embed
-from oslo_config import cfg
 
 from ironic_lite.api import app, middleware, rsgi
 from ironic_lite.api.auth import identify
 from ironic_lite.api.traffic import listen_socket
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine import session
 from ironic_lite.rpc import client, transport
 
@@ -29,7 +29,7 @@ _LOGGING = {"handlers": {}, "formatters": {}, "loggers": {"_granian": {"propagat
 """Makes granian log through the service's own handlers."""
 
 
-def serve(conf: cfg.ConfigOpts, address: listen_socket.Address) -> None:
+def serve(conf: Configuration, address: listen_socket.Address) -> None:
     """Answer requests until SIGTERM, then finish the running requests.
 
     Database and RPC are opened here, so that the caller may fork before.
@@ -51,7 +51,7 @@ def serve(conf: cfg.ConfigOpts, address: listen_socket.Address) -> None:
         database.close()
 
 
-def check(conf: cfg.ConfigOpts) -> None:
+def check(conf: Configuration) -> None:
     """Check the login configuration before processes are started.
 
     :raises config.ConfigError: callers cannot be identified as configured.
@@ -60,7 +60,7 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 async def _serve(
-    inner: middleware.RequestMiddleware, conf: cfg.ConfigOpts, address: listen_socket.Address
+    inner: middleware.RequestMiddleware, conf: Configuration, address: listen_socket.Address
 ) -> None:
     application = rsgi.Application(inner, conf)
     server = _server(application, conf, address)
@@ -82,7 +82,7 @@ async def _serve(
 
 
 def _server(
-    application: rsgi.Application, conf: cfg.ConfigOpts, address: listen_socket.Address
+    application: rsgi.Application, conf: Configuration, address: listen_socket.Address
 ) -> embed.Server:
     pair = (conf.api.ssl_cert_file, conf.api.ssl_key_file)
     certificate, key = (pathlib.Path(path) if path else None for path in pair)

@@ -7,11 +7,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from oslo_config import cfg
-
 from ironic_lite.api.failover import Failover
 from ironic_lite.api.lock_waiters import LockWaiters
 from ironic_lite.api.routing import ConductorRouter
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.db.engine.session import Database
 from ironic_lite.rpc import interface
@@ -37,7 +36,7 @@ class Service:
     client: Client
     limit: Interceptor
     fleet: ConductorRouter
-    conf: cfg.ConfigOpts
+    conf: Configuration
     notifier: Notifier
     lock_waiters: LockWaiters
 

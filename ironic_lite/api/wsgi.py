@@ -8,6 +8,7 @@ The first request opens database and RPC, so a server may load this module befor
 from __future__ import annotations
 
 from ironic_lite.core import threads
+from ironic_lite.core.configuration import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -39,7 +40,7 @@ class Late:
     A failure to build is the answer to that request; the next request tries again.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: Configuration) -> None:
         self._conf = conf
         self._building = threading.Lock()
         self._inner: app.Application | None = None

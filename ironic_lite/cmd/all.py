@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
+from ironic_lite.core.configuration import Configuration
 
 threads.native()  # before anything imports an oslo library
 
 import gc  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
-from typing import Any  # noqa: E402
 
 from ironic_lite.cmd import api, checks, entry, processes  # noqa: E402
 from ironic_lite.db.tables import migrate, reencryption  # noqa: E402
@@ -29,7 +29,7 @@ _READY_SECONDS = 30.0
 """Seconds the API waits for its conductor; then it answers the requests that need none."""
 
 
-def _prepare(conf: Any) -> int:
+def _prepare(conf: Configuration) -> int:
     """Migrate the database, and check that the conductor's name is free.
 
     This runs in a process of its own, because migration tools are large and used only once.
@@ -43,7 +43,7 @@ def _prepare(conf: Any) -> int:
     return 0
 
 
-def _body(conf: Any) -> int:
+def _body(conf: Configuration) -> int:
     processes.held()
     keeper = api.reserve(conf)
     preparation = processes.Child(PROG, lambda: _prepare(conf))

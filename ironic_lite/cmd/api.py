@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
+from ironic_lite.core.configuration import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -12,7 +13,6 @@ import signal  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
-from typing import Any  # noqa: E402
 
 from ironic_lite.api.traffic import listen_socket  # noqa: E402
 from ironic_lite.cmd import checks, entry, processes  # noqa: E402
@@ -29,7 +29,7 @@ _STOP_SECONDS = 30.0
 """Seconds that requests may take during a stop."""
 
 
-def reserve(conf: Any) -> socket.socket:
+def reserve(conf: Configuration) -> socket.socket:
     """Reserve the address of the API; return the socket that holds it.
 
     :raises config.ConfigError: the certificate cannot be used.
@@ -40,7 +40,7 @@ def reserve(conf: Any) -> socket.socket:
 
 
 def workers(
-    conf: Any, keeper: socket.socket, *, begin: Callable[[], object] = lambda: None
+    conf: Configuration, keeper: socket.socket, *, begin: Callable[[], object] = lambda: None
 ) -> list[processes.Child]:
     """Return the processes that serve the API, not yet started.
 
@@ -79,7 +79,7 @@ def workers(
     ]
 
 
-def serve(conf: Any) -> int:
+def serve(conf: Configuration) -> int:
     """Run the API until SIGTERM or SIGINT; return the exit status.
 
     :raises config.ConfigError: address, certificate, database or transport cannot be used.

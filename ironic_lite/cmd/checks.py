@@ -6,17 +6,17 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine import session
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.tables import migrate, reencryption
 from ironic_lite.rpc import notifier, pins, server, transport
 
 
-def database(conf: Any) -> Database:
+def database(conf: Configuration) -> Database:
     """Return the database, not yet connected.
 
     :raises config.ConfigError: its URL cannot be used, or names a file that is not a database.
@@ -58,7 +58,7 @@ def quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def run(conf: Any) -> None:
+def run(conf: Configuration) -> None:
     """Check that database and transports can be used; close all, ready for a fork.
 
     :raises config.ConfigError: a URL, a pin, or the notification options cannot be used.
@@ -75,7 +75,7 @@ def run(conf: Any) -> None:
         reencryption.check(found)
 
 
-def claim(conf: Any) -> None:
+def claim(conf: Configuration) -> None:
     """Check that the conductor's address is free and usable, without a broker.
 
     Call it in a process that ends soon, because only its end frees the address again.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
+from ironic_lite.core.configuration import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -12,7 +13,6 @@ import signal  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
-from typing import Any  # noqa: E402
 
 from ironic_lite import errors  # noqa: E402
 from ironic_lite.cmd import checks, entry, signals  # noqa: E402
@@ -35,7 +35,7 @@ _DISPLACED = (
 
 
 def serve(
-    conf: Any,
+    conf: Configuration,
     *,
     prepared: Callable[[], object] = lambda: None,
     registered: Callable[[], object] = lambda: None,

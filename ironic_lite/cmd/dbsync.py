@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ironic_lite.core import threads
 
 threads.native()  # before anything imports an oslo library
@@ -10,7 +12,6 @@ import contextlib  # noqa: E402
 import sys  # noqa: E402
 from argparse import ArgumentTypeError  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
-from typing import Any  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
 
@@ -26,24 +27,24 @@ EXIT_MORE = 1
 """Exit status if --max-count was reached and rows are left, as in Ironic's program."""
 
 
-def _upgrade(conf: Any, database: Database) -> int:
+def _upgrade(conf: cfg.ConfigOpts, database: Database) -> int:
     migrate.upgrade(database, conf.command.revision)
     print(migrate.revision(database))
     return 0
 
 
-def _revision(conf: Any, database: Database) -> int:
+def _revision(conf: cfg.ConfigOpts, database: Database) -> int:
     print(migrate.revision(database) or "none")
     return 0
 
 
-def _version(conf: Any, database: Database) -> int:
+def _version(conf: cfg.ConfigOpts, database: Database) -> int:
     print(f"program {config.version()}, newest schema {migrate.head()}")
     print(f"this database {migrate.revision(database) or 'none'}")
     return 0
 
 
-def _history(conf: Any, database: Database) -> int:
+def _history(conf: cfg.ConfigOpts, database: Database) -> int:
     current = migrate.revision(database)
     for revision, text in migrate.history():
         print(f"{'*' if revision == current else ' '} {revision}  {text}")
@@ -60,7 +61,7 @@ def online(conf: Any, database: Database) -> int:
     return EXIT_MORE if left else 0
 
 
-def _reencrypt(conf: Any, database: Database) -> int:
+def _reencrypt(conf: cfg.ConfigOpts, database: Database) -> int:
     migrate.check(database)
     for one in reencryption.run(database):
         print(f"{one.table}: {one.done} of {one.found} rows rewritten")
@@ -98,7 +99,7 @@ def _add_commands(commands: Any) -> None:
             )
 
 
-def _body(conf: Any) -> int:
+def _body(conf: cfg.ConfigOpts) -> int:
     with checks.quiet(), contextlib.closing(checks.database(conf)) as database:
         status: int = conf.command.act(conf, database)
     return status

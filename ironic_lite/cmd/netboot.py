@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
+from ironic_lite.core.configuration import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -35,7 +36,7 @@ _UNREADABLE = (
 )
 
 
-def plan(conf: Any) -> servers.Plan:
+def plan(conf: Configuration) -> servers.Plan:
     """Return the configured parameters of network boot.
 
     :raises config.ConfigError: network boot is not enabled, the paths of files are missing, or the
@@ -71,7 +72,7 @@ def plan(conf: Any) -> servers.Plan:
     )
 
 
-def _body(conf: Any) -> int:
+def _body(conf: cfg.ConfigOpts) -> int:
     asked = conf.command
     first, last = asked.range
     network = servers.Network(asked.interface, first, last, asked.router)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
+from ironic_lite.core.configuration import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -48,7 +49,7 @@ OPTIONS: tuple[Any, ...] = (
 )
 
 
-def _body(conf: Any) -> int:
+def _body(conf: Configuration) -> int:
     asked = {option.dest: conf[option.dest] for option in OPTIONS}
     file = pathlib.Path(asked["file"])
     if not file.parent.is_dir():

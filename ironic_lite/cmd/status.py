@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ironic_lite.core import threads
+from ironic_lite.core.configuration import Configuration
 
 threads.native()  # before anything imports an oslo library
 
@@ -38,7 +39,7 @@ class Result(enum.IntEnum):
 Said = tuple[Result, str]
 
 
-def _schema(conf: Any, database: Database) -> Said:
+def _schema(conf: Configuration, database: Database) -> Said:
     try:
         migrate.check(database)
     except errors.Error as why:
@@ -46,7 +47,7 @@ def _schema(conf: Any, database: Database) -> Said:
     return Result.SUCCESS, f"revision {migrate.head()}, as this release requires"
 
 
-def _rows(conf: Any, database: Database) -> Said:
+def _rows(conf: Configuration, database: Database) -> Said:
     left = database.read(online_migrations.left)
     if left:
         rows = ", ".join(f"{name}: {count}" for name, count in left.items())
@@ -55,7 +56,7 @@ def _rows(conf: Any, database: Database) -> Said:
     return Result.SUCCESS, "no row is of an older form"
 
 
-def encryption_keys_in_use(conf: Any, database: Database) -> Said:
+def encryption_keys_in_use(conf: Configuration, database: Database) -> Said:
     keys, needed = encryption.keys_of(database.engine), database.read(reencryption.used)
     missing = keys.lacks(needed)
     if missing:
@@ -67,7 +68,7 @@ def encryption_keys_in_use(conf: Any, database: Database) -> Said:
     return Result.SUCCESS, "all encrypted values use the first key, or nothing is encrypted"
 
 
-def _conductors(conf: Any, database: Database) -> Said:
+def _conductors(conf: Configuration, database: Database) -> Said:
     here, living = config.version(), members.Membership(conf.conductor.heartbeat_timeout)
     others = {
         row["hostname"]: row["version"]
@@ -80,7 +81,7 @@ def _conductors(conf: Any, database: Database) -> Said:
     return Result.WARNING, f"conductors of another version than {here} are up: {listed}"
 
 
-def _pin(conf: Any, database: Database) -> Said:
+def _pin(conf: Configuration, database: Database) -> Said:
     pin, here = pins.pinned(conf), pins.release(config.version())
     if pin is None:
         return Result.SUCCESS, "no release is pinned"
@@ -99,7 +100,7 @@ CHECKS: tuple[tuple[str, Callable[[Any, Database], Said]], ...] = (
 )
 
 
-def check(conf: Any, database: Database) -> int:
+def check(conf: Configuration, database: Database) -> int:
     """Print each check with its message; return the worst result.
 
     :raises errors.Unavailable: the database is away.
@@ -121,7 +122,7 @@ def _add_commands(commands: Any) -> None:
     what.add_parser("check", help="exit status 0: no problem; 1: a warning; 2: it would fail")
 
 
-def _body(conf: Any) -> int:
+def _body(conf: Configuration) -> int:
     with checks.quiet(), contextlib.closing(checks.database(conf)) as database:
         return check(conf, database)
 

@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 from ironic_lite import errors
 from ironic_lite.conductor import served_files
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.images import published
 
 LOG = logging.getLogger(__name__)
@@ -291,7 +292,7 @@ def _opened(file: pathlib.Path, start: int) -> BinaryIO:
     return opened
 
 
-def configured(conf: Any) -> FileServer:
+def configured(conf: Configuration) -> FileServer:
     """Return the server that ``[deploy]http_port`` asks for.
 
     :raises config.ConfigError: the server listens on all addresses and ``[deploy]http_url`` is not
@@ -301,10 +302,11 @@ def configured(conf: Any) -> FileServer:
     if deploy.http_host.strip("[]") in {"0.0.0.0", "::"} and not deploy.http_url:
         reason = "[deploy]http_url: must be set where http_host means every address"
         raise config.ConfigError(reason=reason)
-    tls = None
-    if deploy.http_ssl_cert_file:
+    tls, port = None, deploy.http_port
+    if deploy.http_ssl_cert_file and deploy.http_ssl_key_file:  # both or none, `config.load` checks
         tls = (deploy.http_ssl_cert_file, deploy.http_ssl_key_file)
-    return FileServer(deploy.http_host, deploy.http_port, deploy.http_connections, tls=tls)
+    assert port is not None  # otherwise there is no server
+    return FileServer(deploy.http_host, port, deploy.http_connections, tls=tls)
 
 
 def _context(certificate: str, key: str) -> ssl.SSLContext:

@@ -44,6 +44,7 @@ from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.runtime import Runtime
 from ironic_lite.conductor.work.workers import Workers
 from ironic_lite.core import clock, config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors, nodes, traits
 from ironic_lite.drivers.registry import Registry, Settings
@@ -77,7 +78,7 @@ class Service:
 
     def __init__(
         self,
-        conf: Any,
+        conf: Configuration,
         database: Database,
         registry: Registry,
         transport: Any | None,
@@ -292,14 +293,14 @@ def _briefly(act: Callable[[], None]) -> bool:
     return not thread.is_alive()
 
 
-def _notifier(conf: Any, database: Database) -> notifier.Notifier:
+def _notifier(conf: Configuration, database: Database) -> notifier.Notifier:
     def ask(node: str) -> list[str]:
         return database.read(lambda conn: traits.get(conn, node))
 
     return notifier.build(conf, "ironic-conductor", ask)
 
 
-def _rulebook(conf: Any) -> BuiltinRules:
+def _rulebook(conf: Configuration) -> BuiltinRules:
     made = BuiltinRules(conf.inspection_rules.built_in_rules)
     made.check()
     return made
@@ -313,7 +314,7 @@ _ON_THE_WAY = 1.0  # seconds for a call that an API process sent with the old ow
 _LOOK = 0.5  # seconds between two checks for `hurry`
 
 
-def file_server(conf: Any) -> FileServer | None:
+def file_server(conf: Configuration) -> FileServer | None:
     """Return the configured file server, None if there is none.
 
     :raises config.ConfigError: see ``fileserver.configured``.

@@ -21,6 +21,7 @@ from oslo_log import log
 
 from ironic_lite import errors
 from ironic_lite.core import context, log_lines, options
+from ironic_lite.core.configuration import Configuration
 
 PROJECT = "ironic-lite"
 API = "ironic-lite-api"
@@ -86,8 +87,8 @@ def register(conf: cfg.ConfigOpts) -> None:
         conf.register_opts(opts, group=None if group == "DEFAULT" else group)
 
 
-CONF: cfg.ConfigOpts = cfg.CONF
-register(CONF)
+CONF: Configuration = cfg.CONF
+register(cfg.CONF)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
@@ -110,7 +111,7 @@ def load(
     *,
     description: str | None = None,
     cli_opts: Sequence[cfg.Opt] = (),
-    conf: cfg.ConfigOpts = CONF,
+    conf: cfg.ConfigOpts = cfg.CONF,
 ) -> cfg.ConfigOpts:
     """Read command line, environment and files, check every value, and set up logging.
 
@@ -174,7 +175,7 @@ def _not_text(prog: str, argv: Sequence[str]) -> str:
     return ""
 
 
-def warn(conf: cfg.ConfigOpts, prog: str) -> None:
+def warn(conf: Configuration, prog: str) -> None:
     """Log settings that are allowed but perhaps not intended."""
     api = conf.api
     if prog == API and api.auth_strategy == "noauth" and not is_loopback(api.host):
@@ -194,7 +195,7 @@ def sample_path() -> pathlib.Path:
     return pathlib.Path(__file__).parents[1] / "etc" / PROJECT / "ironic-lite.conf.sample"
 
 
-def state_path(conf: cfg.ConfigOpts = CONF) -> pathlib.Path:
+def state_path(conf: Configuration = CONF) -> pathlib.Path:
     """Return [DEFAULT]state_path as a writable folder, made with mode 0700 if missing.
 
     :raises ConfigError: its name is not absolute.
@@ -217,7 +218,7 @@ def state_path(conf: cfg.ConfigOpts = CONF) -> pathlib.Path:
     return path
 
 
-def database_url(conf: cfg.ConfigOpts = CONF) -> str:
+def database_url(conf: Configuration = CONF) -> str:
     """Return [database]connection, or the URL of the SQLite file in the state path."""
     return conf.database.connection or f"sqlite:///{state_path(conf)}/ironic-lite.sqlite"
 
@@ -313,7 +314,7 @@ def _known(conf: cfg.ConfigOpts, group: str) -> set[str]:
     return {name.replace("-", "_") for name in names if name}
 
 
-def _check_together(conf: cfg.ConfigOpts) -> None:
+def _check_together(conf: Configuration) -> None:
     """Check options that depend on each other."""
     if not conf.database.connection:
         state_path(conf)
@@ -323,7 +324,7 @@ def _check_together(conf: cfg.ConfigOpts) -> None:
             raise ConfigError(reason=fault)
 
 
-def _check_api(conf: cfg.ConfigOpts) -> str | None:
+def _check_api(conf: Configuration) -> str | None:
     api = conf.api
     open_to_all = api.auth_strategy == "noauth" and not is_loopback(api.host)
     if open_to_all and not api.allow_unauthenticated_bind:
@@ -335,7 +336,7 @@ def _check_api(conf: cfg.ConfigOpts) -> str | None:
     return None
 
 
-def _doubt(conf: cfg.ConfigOpts) -> str | None:
+def _doubt(conf: Configuration) -> str | None:
     """Return a warning about an address, as a proxy may stand before the API."""
     told = conf.service_catalog.endpoint_override
     proxied = conf.api.enable_proxy_headers_parsing
@@ -349,12 +350,12 @@ def _doubt(conf: cfg.ConfigOpts) -> str | None:
     )
 
 
-def _check_tls(conf: cfg.ConfigOpts) -> str | None:
+def _check_tls(conf: Configuration) -> str | None:
     faults = (_pair_fault(conf, group, prefix) for group, prefix in _TLS_PAIRS)
     return next((fault for fault in faults if fault is not None), None)
 
 
-def _pair_fault(conf: cfg.ConfigOpts, group: str, prefix: str) -> str | None:
+def _pair_fault(conf: Configuration, group: str, prefix: str) -> str | None:
     pair = {f"{prefix}{name}": conf[group][f"{prefix}{name}"] for name in _PAIR}
     if not any(pair.values()):
         return None
@@ -369,7 +370,7 @@ def _pair_fault(conf: cfg.ConfigOpts, group: str, prefix: str) -> str | None:
     return None
 
 
-def _check_conductor(conf: cfg.ConfigOpts) -> str | None:
+def _check_conductor(conf: Configuration) -> str | None:
     conductor = conf.conductor
     if conductor.heartbeat_timeout < 2 * conductor.heartbeat_interval:
         return (

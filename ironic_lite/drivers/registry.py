@@ -19,6 +19,7 @@ from stevedore import named
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.domain import step_planning, steps
 from ironic_lite.drivers import absent_interface, base
@@ -54,7 +55,7 @@ class Settings:
     clean_priorities: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def read(cls, conf: Any = config.CONF) -> Settings:
+    def read(cls, conf: Configuration = config.CONF) -> Settings:
         """Read the options from ``conf``, a loaded ``oslo_config.cfg.ConfigOpts``."""
         given = {step: conf.deploy[name] for name, step in _DEPLOY_PRIORITIES.items()}
         return cls(

@@ -15,10 +15,10 @@ import shutil
 import tempfile
 import urllib.parse
 from collections.abc import Iterator
-from typing import Any
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.configuration import DeployOptions
 from ironic_lite.core.json_types import JsonView
 
 _NAME_BYTES = 16
@@ -87,7 +87,7 @@ def host(address: str) -> str:
     return urllib.parse.urlsplit(address).hostname or ""
 
 
-def own_url(conf: Any) -> str | None:
+def own_url(conf: DeployOptions) -> str | None:
     """Return the URL of the conductor's own file server, None if it does not serve."""
     if conf.http_port is None:
         return None

@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import oslo_messaging
-from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json, RowView
 from ironic_lite.domain import notifications
@@ -109,7 +109,7 @@ class Silence:
 OFF = Silence()
 
 
-def build(conf: cfg.ConfigOpts, service: str, traits: Traits) -> Notifier:
+def build(conf: Configuration, service: str, traits: Traits) -> Notifier:
     """Return the configured notifier, not yet connected.
 
     :param conf: the service's options; those of oslo.messaging are registered here.
@@ -124,7 +124,7 @@ def build(conf: cfg.ConfigOpts, service: str, traits: Traits) -> Notifier:
     return Sender(conf, f"{service}.{conf.host}", traits)
 
 
-def metrics(conf: cfg.ConfigOpts, service: str) -> Metrics:
+def metrics(conf: Configuration, service: str) -> Metrics:
     """Return the notifier for sensor readings, on the configured topics.
 
     Parameters and errors are those of `build`.
@@ -134,7 +134,7 @@ def metrics(conf: cfg.ConfigOpts, service: str) -> Metrics:
     return Sender(conf, f"{service}.{conf.host}", lambda _: (), topics=conf[GROUP].topics)
 
 
-def _drivers(conf: cfg.ConfigOpts, although: str) -> list[str]:
+def _drivers(conf: Configuration, although: str) -> list[str]:
     """Return the names of the notification drivers.
 
     :raises config.ConfigError: a name is unknown.
@@ -179,7 +179,7 @@ class Sender:
 
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
+        conf: Configuration,
         publisher: str,
         traits: Traits,
         *,

@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView
 from ironic_lite.rpc import interface
 
@@ -38,7 +37,7 @@ def release(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def pinned(conf: cfg.ConfigOpts) -> str | None:
+def pinned(conf: Configuration) -> str | None:
     """Return the oldest release of conductors, None if all are of this release.
 
     A release name of OpenStack, from a file written for Ironic, pins nothing, because it does not

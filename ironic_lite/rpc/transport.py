@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import oslo_messaging
-from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.rpc import failures, interface
 from ironic_lite.rpc.deadlines import send_limit
 
@@ -78,7 +78,7 @@ def build(url: str | None = None) -> Messaging:
     return Messaging(bus, parsed)
 
 
-def register_notifications(conf: cfg.ConfigOpts) -> None:
+def register_notifications(conf: Configuration) -> None:
     """Register the options of [oslo_messaging_notifications] in ``conf``.
 
     The library registers them when it makes a transport. Its public list of options would load the
@@ -87,7 +87,7 @@ def register_notifications(conf: cfg.ConfigOpts) -> None:
     oslo_messaging.get_notification_transport(conf, url=f"{LOCAL}:///nowhere")
 
 
-def notifications(conf: cfg.ConfigOpts) -> Any:
+def notifications(conf: Configuration) -> Any:
     """Return a new oslo.messaging NotificationTransport, not yet connected.
 
     :param conf: [oslo_messaging_notifications]transport_url is its URL; if unset, the RPC's URL.
@@ -103,7 +103,7 @@ def notifications(conf: cfg.ConfigOpts) -> Any:
         return oslo_messaging.get_notification_transport(conf, url=parsed)
 
 
-def _set_broker_defaults(conf: cfg.ConfigOpts, url: oslo_messaging.TransportURL) -> None:
+def _set_broker_defaults(conf: Configuration, url: oslo_messaging.TransportURL) -> None:
     """Set `_BROKER_DEFAULTS`, which values of the configuration override.
 
     The library registers the options when it makes a transport. Its public list of options would
@@ -136,14 +136,14 @@ def _worded(option: str) -> Iterator[None]:
         ) from None
 
 
-def _parsed(conf: cfg.ConfigOpts, url: str) -> oslo_messaging.TransportURL:
+def _parsed(conf: Configuration, url: str) -> oslo_messaging.TransportURL:
     parsed = oslo_messaging.TransportURL.parse(conf, url)
     if parsed.transport == LOCAL and not (parsed.virtual_host or parsed.hosts):
         parsed.virtual_host = str(config.state_path(conf).resolve() / "rpc").lstrip("/")
     return parsed
 
 
-def configured(conf: cfg.ConfigOpts = config.CONF) -> str:
+def configured(conf: Configuration = config.CONF) -> str:
     """Return the configured URL of the transport."""
     oslo_messaging.TransportURL(conf)  # registers the option
     conf.set_default("transport_url", "local://")

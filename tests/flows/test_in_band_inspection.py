@@ -16,6 +16,7 @@ from oslo_config import cfg
 from ironic_lite import errors
 from ironic_lite.conductor.watch.timeouts import Timeouts
 from ironic_lite.core import config, context
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import inventories, ports
 from ironic_lite.drivers.fake.boot import FakeBoot
@@ -40,7 +41,7 @@ def inventory(mac: str = MAC, **more: Any) -> Json:
 
 
 @pytest.fixture(autouse=True)
-def conf(tmp_path: pathlib.Path) -> Iterator[cfg.ConfigOpts]:
+def conf(tmp_path: pathlib.Path) -> Iterator[Configuration]:
     """The options that drivers read."""
     config.CONF([], default_config_files=[], default_config_dirs=[])
     config.CONF.set_override("state_path", str(tmp_path / "state"))

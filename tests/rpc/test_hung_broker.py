@@ -79,7 +79,7 @@ def test_callers_of_a_hung_broker_get_503_within_their_time(
 def test_the_operator_s_options_of_the_broker_override_ours() -> None:
     url = "rabbit://guest:guest@127.0.0.1:1/"
     transport.build(url)
-    options = config.CONF.oslo_messaging_rabbit
+    options = config.CONF["oslo_messaging_rabbit"]
     assert (options.heartbeat_timeout_threshold, options.rpc_conn_pool_size) == (10, 64)
     config.CONF.set_override("heartbeat_timeout_threshold", 33, "oslo_messaging_rabbit")
     try:

@@ -122,7 +122,7 @@ def test_a_busy_node_without_an_owner_is_brought_to_rest(operator: Operator, sta
 def test_every_wait_state_has_a_time_out_that_is_on_unless_switched_off(
     operator: Operator,
 ) -> None:
-    limits = {activity.waiting: activity.timeout for activity in activities.TABLE}
+    limits = {activity.waiting: activity.timeout or "" for activity in activities.TABLE}
     del limits[None]
     assert limits.keys() == states.of_kind(Kind.WAIT)
     settings = operator.rig.service.runtime.conf.conductor

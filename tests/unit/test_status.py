@@ -106,7 +106,7 @@ def test_keys_that_are_needed_are_told(sqlite_database: Database, check: Check) 
     with contextlib.closing(
         session.open_database(sqlite_database.url, encryption_keys=[new, old])
     ) as both:
-        said = status.encryption_keys_in_use(None, both)
+        said = status.encryption_keys_in_use(config.CONF, both)
     assert said[0] is status.Result.SUCCESS
     assert said[1].startswith("older ones are still needed (")
 

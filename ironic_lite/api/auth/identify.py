@@ -14,12 +14,11 @@ import logging
 from collections.abc import Callable
 from http import HTTPStatus
 
-from oslo_config import cfg
-
 from ironic_lite.api.auth import passwords
 from ironic_lite.api.wire import client_address, refusals, request
 from ironic_lite.api.wire.request import Environ
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ _FAR = (
 _CHALLENGE: refusals.Headers = (("WWW-Authenticate", 'Basic realm="Baremetal API"'),)
 
 
-def way(conf: cfg.ConfigOpts) -> Identify:
+def way(conf: Configuration) -> Identify:
     """Return the function that identifies callers, for this configuration.
 
     :raises config.ConfigError: its files or libraries cannot be used.
@@ -45,7 +44,7 @@ def way(conf: cfg.ConfigOpts) -> Identify:
 class Basic:
     """HTTP basic authentication (RFC 7617): each user of the file has all rights."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: Configuration) -> None:
         self._conf = conf
         self._file = passwords.PasswordFile(
             conf.http_basic_auth_user_file, most=conf.api.max_password_checks
@@ -97,7 +96,7 @@ def _malformed(text: str) -> refusals.Refusal:
     return refusals.login(HTTPStatus.BAD_REQUEST, text)
 
 
-def _anonymous(conf: cfg.ConfigOpts) -> Identify:
+def _anonymous(conf: Configuration) -> Identify:
     return request.anonymous if conf.api.allow_unauthenticated_bind else _near
 
 
@@ -115,7 +114,7 @@ def _near(environ: Environ, request_id: str) -> Context:
     return request.anonymous(environ, request_id)
 
 
-def _keystone(conf: cfg.ConfigOpts) -> Identify:
+def _keystone(conf: Configuration) -> Identify:
     try:
         # Loaded only if needed, because its libraries are large and come with an extra.
         keystone = importlib.import_module("ironic_lite.api.auth.keystone")
@@ -128,7 +127,7 @@ def _keystone(conf: cfg.ConfigOpts) -> Identify:
     return found
 
 
-_WAYS: dict[str, Callable[[cfg.ConfigOpts], Identify]] = {
+_WAYS: dict[str, Callable[[Configuration], Identify]] = {
     "noauth": _anonymous,
     "http_basic": Basic,
     "keystone": _keystone,

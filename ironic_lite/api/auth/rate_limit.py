@@ -14,12 +14,11 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.api.auth import failures
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire import client_address, expose, refusals
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
@@ -39,9 +38,7 @@ class RefusalLimiter:
     :param clock: seconds of a monotonic clock.
     """
 
-    def __init__(
-        self, conf: cfg.ConfigOpts, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, conf: Configuration, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._conf = conf
         self._failures = failures.Failures(clock)
 

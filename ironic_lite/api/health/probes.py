@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 
 import orjson
-from oslo_config import cfg
 
 from ironic_lite import errors
 from ironic_lite.api.health.exposition import Exposition
@@ -19,6 +18,7 @@ from ironic_lite.api.health.readiness import Readiness
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire import parsing, request
 from ironic_lite.api.wire.request import Environ, StartResponse
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json
 
 _TEXT = "text/plain; charset=UTF-8"
@@ -63,7 +63,7 @@ class Probe:
         return request.send(environ, start_response, found.status, found.body, headers)
 
 
-def table(conf: cfg.ConfigOpts, service: Callable[[], Service]) -> Mapping[str, Probe]:
+def table(conf: Configuration, service: Callable[[], Service]) -> Mapping[str, Probe]:
     """Return the enabled probes by path.
 
     :param service: returns the objects that requests use.

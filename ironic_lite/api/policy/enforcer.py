@@ -75,7 +75,7 @@ def for_scripts() -> Any:
             ours.append(word)
     # The programs read the global configuration afterwards; their own options are parsed by now.
     config.CONF(ours, project=config.PROJECT, prog=config.API)
-    return build(config.CONF)
+    return build(cfg.CONF)
 
 
 class Asker:

@@ -12,8 +12,6 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.api.policy.access import OWNERS
 from ironic_lite.api.resources import event_rows, guards, node_lookup, ownership, patches
@@ -21,6 +19,7 @@ from ironic_lite.api.service import Service
 from ironic_lite.api.validation import schemas
 from ironic_lite.api.wire.request import Request
 from ironic_lite.core import clock
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json, JsonView, Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, events, nodes
@@ -73,7 +72,7 @@ def create(service: Service, request: Request, body: Any) -> Row:
     return row
 
 
-def _defaults(conf: cfg.ConfigOpts, given: Row) -> Row:
+def _defaults(conf: Configuration, given: Row) -> Row:
     """Return the configured defaults for fields that the request leaves out.
 
     An empty string counts as left out, as in Ironic.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import target
 from ironic_lite.api.service import Service
 from ironic_lite.api.wire.request import Request
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine.session import Connection
 from ironic_lite.db.queries import allocations, nodes
@@ -78,7 +77,7 @@ def _rule(operation: Any) -> str:
 _NO = frozenset({"false", "f", "no", "n", "off", "0"})
 
 
-def enrolling(request: Request, conf: cfg.ConfigOpts) -> str | None:
+def enrolling(request: Request, conf: Configuration) -> str | None:
     """Return the project that will own the caller's new node; None leaves the owner to the body.
 
     :raises errors.Forbidden: the caller may not enroll nodes.

@@ -9,13 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.api import policy
 from ironic_lite.api.policy.access import Access
 from ironic_lite.api.resources import guards
 from ironic_lite.api.validation import schemas, step_lists
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import JsonView
 from ironic_lite.domain import runbooks, verbs
@@ -193,7 +192,7 @@ def _impossible(target: str, node: JsonView, version: int) -> errors.InvalidStat
     return errors.InvalidState(" ".join(sentences), **facts)
 
 
-def check(asked: Asked, conf: cfg.ConfigOpts, runbook: Callable[[str], JsonView]) -> Asked:
+def check(asked: Asked, conf: Configuration, runbook: Callable[[str], JsonView]) -> Asked:
     """Make all checks that need no conductor; the first failed check decides the error.
 
     :param runbook: returns all columns of the runbook that the request names.

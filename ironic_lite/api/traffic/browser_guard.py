@@ -20,10 +20,9 @@ import urllib.parse
 from collections.abc import Iterable
 from http import HTTPStatus
 
-from oslo_config import cfg
-
 from ironic_lite.api.wire import refusals
 from ironic_lite.api.wire.request import Environ
+from ironic_lite.core.configuration import Configuration
 
 _READING = frozenset({"GET", "HEAD"})
 _VENDOR = "/vendor_passthru"  # here a GET may change something, too
@@ -38,7 +37,7 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?
 class BrowserGuard:
     """The checks of one configuration; one object serves all threads."""
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: Configuration) -> None:
         api = conf.api
         self._proxied = bool(api.enable_proxy_headers_parsing)
         self._endpoint = _place(api.public_endpoint or "")
@@ -99,7 +98,7 @@ class BrowserGuard:
         return f".{name}".endswith(self._suffixes)
 
 
-def _allowed(conf: cfg.ConfigOpts) -> tuple[tuple[str, ...], frozenset[str]]:
+def _allowed(conf: Configuration) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the suffixes and names allowed in Host; "" is a suffix of all names."""
     listed = [name.lower() for name in conf.api.allowed_hosts]
     suffixes = ["" if name == "*" else name for name in listed if name == "*" or name[0] == "."]

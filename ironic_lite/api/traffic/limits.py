@@ -13,9 +13,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from oslo_config import cfg
-
 from ironic_lite import errors
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.rpc.stub import Call, Send
 
 READS = "reads"
@@ -52,7 +51,7 @@ class ConcurrencyLimits:
     :param patience: seconds to wait for a slot, by default `PATIENCE`.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, *, patience: float | None = None) -> None:
+    def __init__(self, conf: Configuration, *, patience: float | None = None) -> None:
         self._limits = {name: int(conf.api[option]) for name, option in _OPTIONS.items()}
         self._places = {name: threading.BoundedSemaphore(n) for name, n in self._limits.items()}
         self._patience = PATIENCE if patience is None else patience

@@ -8,10 +8,9 @@ from __future__ import annotations
 import socket
 import ssl
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 
 Address = tuple[str, int]
 """An IP address and a port."""
@@ -19,7 +18,7 @@ MOST_WAITING = 2**31 - 1
 """Backlog of connections; listen(2) reduces it to net.core.somaxconn."""
 
 
-def reserve(conf: cfg.ConfigOpts) -> socket.socket:
+def reserve(conf: Configuration) -> socket.socket:
     """Reserve the address of [api]host and port; return the socket that holds it.
 
     Each process of the API opens its own socket there with SO_REUSEPORT, so that they share the
@@ -58,7 +57,7 @@ def address(keeper: socket.socket) -> Address:
     return str(host), int(port)
 
 
-def check_tls(conf: cfg.ConfigOpts) -> None:
+def check_tls(conf: Configuration) -> None:
     """Check that certificate and key, if configured, are valid and belong together.
 
     :raises config.ConfigError: they are not usable.
@@ -77,7 +76,7 @@ def check_tls(conf: cfg.ConfigOpts) -> None:
         ) from None
 
 
-def url(conf: cfg.ConfigOpts, address: Address) -> str:
+def url(conf: Configuration, address: Address) -> str:
     """Return the URL at which the API listens."""
     host = f"[{conf.api.host}]" if ":" in conf.api.host else conf.api.host
     scheme = "https" if conf.api.ssl_cert_file else "http"

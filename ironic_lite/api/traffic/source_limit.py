@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from oslo_config import cfg
-
 from ironic_lite import errors
 from ironic_lite.api.wire import client_address
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Json
 
 _OPTION = "max_requests_per_address"
@@ -21,7 +20,7 @@ class SourceLimit:
     limit.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: Configuration) -> None:
         self._most = int(conf.api[_OPTION])
         self._proxied = bool(conf.api.enable_proxy_headers_parsing)
         self._here: dict[str, int] = {}

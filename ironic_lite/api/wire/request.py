@@ -13,11 +13,10 @@ from functools import cached_property, lru_cache
 from http import HTTPStatus
 from typing import Any
 
-from oslo_config import cfg
-
 from ironic_lite.api.policy.access import Access
 from ironic_lite.api.wire import parsing, refusals
 from ironic_lite.core import log_lines, metrics
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.context import Context
 from ironic_lite.core.json_types import Json
 from ironic_lite.domain.versions import Version
@@ -56,7 +55,7 @@ class Call:
     version: Version
     who: Context
     headers: tuple[tuple[str, str], ...]
-    conf: cfg.ConfigOpts
+    conf: Configuration
     route: str = "none"
     watch: metrics.Watch = dataclasses.field(default_factory=metrics.Watch)
     public: bool = False

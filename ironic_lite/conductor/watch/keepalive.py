@@ -75,7 +75,8 @@ class Keepalive:
 
     def _run(self) -> None:
         settings = self._tasks.runtime.conf.conductor
-        pause, told = settings.heartbeat_interval, db_retry.OutageLog(LOG)
+        pause: float = settings.heartbeat_interval
+        told = db_retry.OutageLog(LOG)
         while not self._stopped.wait(pause):
             try:
                 self.beat()

@@ -15,10 +15,11 @@ import threading
 import time
 import urllib.parse
 import uuid
-from typing import IO, Any
+from typing import IO
 
 from ironic_lite import errors
 from ironic_lite.core import clock
+from ironic_lite.core.configuration import ConductorOptions
 from ironic_lite.db.engine.session import Database
 from ironic_lite.db.queries import conductors
 
@@ -61,7 +62,7 @@ class Boot:
         self.before, self._file = frozenset(known), file
 
     def alone(
-        self, database: Database, host: str, settings: Any, stopping: threading.Event
+        self, database: Database, host: str, settings: ConductorOptions, stopping: threading.Event
     ) -> bool:
         """Return whether no other living process can have this name.
 

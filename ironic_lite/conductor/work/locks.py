@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Generator
-from typing import Any
+
+from ironic_lite.core.configuration import ConductorOptions
 
 MOST_WAIT = 32
 """Limit of calls that wait for locks at once: half of the threads that answer calls."""
@@ -75,7 +76,7 @@ class Retries:
     :param stopping: set when no call may wait any longer.
     """
 
-    def __init__(self, settings: Any, stopping: threading.Event) -> None:
+    def __init__(self, settings: ConductorOptions, stopping: threading.Event) -> None:
         self._settings = settings
         self._stopping = stopping
         self._waiters = threading.BoundedSemaphore(MOST_WAIT)

@@ -6,12 +6,13 @@ import dataclasses
 import datetime
 import threading
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from ironic_lite.conductor.work.boot import Boot
 from ironic_lite.conductor.work.builtin_rules import BuiltinRules
 from ironic_lite.conductor.work.fence import Fence
 from ironic_lite.conductor.work.workers import Workers
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.db.engine.session import Database
 from ironic_lite.domain.steps import Priority
 from ironic_lite.drivers.registry import Registry
@@ -40,7 +41,7 @@ class Runtime:
     """
 
     host: str
-    conf: Any
+    conf: Configuration
     database: Database
     registry: Registry
     workers: Workers

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from ironic_lite import errors
 from ironic_lite.core import config, log_lines
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.core.json_types import Row
 from ironic_lite.db.engine import encryption, fair_lock, faults, sqlite
 from ironic_lite.db.engine.faults import Fault
@@ -217,7 +218,7 @@ _OPTIONS = (
 )
 
 
-def configured(conf: Any) -> Database:
+def configured(conf: Configuration) -> Database:
     """Return the configured database; see `open_database`.
 
     :param conf: a loaded ``oslo_config.cfg.ConfigOpts``.

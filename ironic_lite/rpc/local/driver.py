@@ -13,6 +13,7 @@ from typing import Any
 import oslo_messaging
 
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.rpc.local import (
     addresses,
     frames,
@@ -48,7 +49,7 @@ class LocalDriver:
 
     def __init__(
         self,
-        conf: Any,
+        conf: Configuration,
         url: oslo_messaging.TransportURL,
         default_exchange: str | None = None,
         allowed_remote_exmods: Sequence[str] | None = None,

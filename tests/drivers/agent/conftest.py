@@ -13,6 +13,7 @@ import pytest
 from oslo_config import cfg
 
 from ironic_lite.core import config
+from ironic_lite.core.configuration import Configuration
 from ironic_lite.drivers import base
 from ironic_lite.drivers.agent.client import Client
 from ironic_lite.drivers.agent.results import Status
@@ -30,7 +31,7 @@ Known = tuple[process.Agent, base.Agent]
 
 
 @pytest.fixture
-def conf(tmp_path: pathlib.Path) -> Iterator[cfg.ConfigOpts]:
+def conf(tmp_path: pathlib.Path) -> Iterator[Configuration]:
     """Our options, as a test changes them."""
     config.CONF([], default_config_files=[], default_config_dirs=[])
     config.CONF.set_override("state_path", str(tmp_path / "state"))
