@@ -89,7 +89,7 @@ def test_an_automated_clean_is_done_by_the_agent(up: Service, machine: process.A
     assert {"scrub", "linger"} <= {one["step"] for one in listed}
 
 
-def test_what_a_step_says_of_its_failure_is_told_and_its_logs_are_kept(
+def test_step_failure_is_reported_in_its_words_and_its_logs_are_kept(
     up: Service, machine: process.Agent
 ) -> None:
     node = enrol(up)

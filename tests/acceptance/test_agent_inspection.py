@@ -138,7 +138,7 @@ def test_the_client_inspects_a_machine(up: Service, machine: process.Agent) -> N
     assert up.get("/v1/nodes/m1")["provision_state"] == "manageable"
 
 
-def test_what_a_collector_says_of_its_failure_fails_the_inspection(
+def test_collector_failure_fails_the_inspection_in_its_words(
     up: Service, machine: process.Agent
 ) -> None:
     node = enrol(up)

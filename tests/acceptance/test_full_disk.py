@@ -129,7 +129,7 @@ class Clients:
         return False
 
 
-def test_what_was_accepted_goes_on_by_itself_and_who_asks_meanwhile_is_told_to_come_back(
+def test_accepted_runs_continue_after_a_full_disk_and_clients_get_503_meanwhile(
     fleet: Service,
 ) -> None:
     conductors = begin(fleet)

@@ -89,7 +89,7 @@ def test_allocation_of_a_node_that_is_not_there(api: Client) -> None:
 
 @pytest.mark.parametrize("word", ODD)
 @pytest.mark.parametrize("kind", NAMED)
-def test_what_can_be_neither_uuid_nor_name_is_400(api: Client, kind: str, word: str) -> None:
+def test_identifier_that_is_no_uuid_and_no_name_is_400(api: Client, kind: str, word: str) -> None:
     path = f"/v1/{kind}/{word}"
     for answer in (api.get(path), api.patch(path, [op("add", "/extra/a", 1)]), api.delete(path)):
         assert answer.status == 400, answer.text

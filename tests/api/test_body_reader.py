@@ -228,7 +228,7 @@ def test_a_refusal_waits_no_longer_for_a_body_than_anything_else() -> None:
     assert refusal(lambda: receive(reader, environ(None, 2 * KIB), body, 1)).status == 408
 
 
-def test_what_is_discarded_of_a_body_earns_no_time() -> None:
+def test_discarded_part_of_a_body_earns_no_time() -> None:
     body = Incoming([b"x" * KIB * KIB] * 8 + [None])
 
     async def timed() -> float:

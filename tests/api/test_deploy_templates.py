@@ -58,7 +58,7 @@ def test_a_template_is_created_whole(api: Client) -> None:
     assert api.get(path).json == api.get(f"{PLACE}/CUSTOM_A").json == shown
 
 
-def test_what_is_not_given_is_made_up(api: Client) -> None:
+def test_template_gets_defaults_for_missing_fields(api: Client) -> None:
     shown = add(api, uuid=None, extra=None)
     assert uuid.UUID(shown["uuid"]).version == 4
     assert shown["extra"] == {}
@@ -402,7 +402,7 @@ def test_secret_arguments_are_never_shown(api: Client, database: session.Databas
     assert b"s3same" in stored(database)
 
 
-def test_what_comes_back_masked_does_not_overwrite_the_secret(
+def test_masked_value_sent_back_does_not_overwrite_the_secret(
     api: Client, database: session.Database
 ) -> None:
     shown = add(api, steps=[SECRET, RAID])["steps"]
@@ -417,9 +417,7 @@ def test_what_comes_back_masked_does_not_overwrite_the_secret(
     assert b"******" not in stored(database)
 
 
-def test_what_the_operator_disallows_is_refused_in_a_patch_too(
-    api: Client, conf: cfg.ConfigOpts
-) -> None:
+def test_disallowed_step_is_refused_in_a_patch_too(api: Client, conf: cfg.ConfigOpts) -> None:
     before = add(api)
     conf.set_override("disallow_deploy_steps", ["raid.apply_configuration"], "api")
     answer = api.patch(f"{PLACE}/CUSTOM_A", [op("add", "/steps/-", RAID)])

@@ -123,7 +123,7 @@ def test_a_long_text_is_cut_in_a_list_without_details(
     assert texts("?fields=event") == [whole, cut]
 
 
-def test_what_is_no_history_is_left_out(
+def test_other_events_are_left_out_of_the_history(
     api: Client, node: str, record: Record, add_node: AddNode
 ) -> None:
     other = add_node()["uuid"]
@@ -224,7 +224,7 @@ def test_one_entry_costs_two_statements(
         ("severity=ERROR", 400, "severity"),
     ],
 )
-def test_what_cannot_be_read_is_named(
+def test_invalid_query_is_refused_by_its_name(
     api: Client, node: str, query: str, status: int, named: str
 ) -> None:
     answer = api.get(f"/v1/nodes/{node}/history?{query}")

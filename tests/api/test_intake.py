@@ -24,7 +24,7 @@ def test_a_string_without_an_end_goes_to_the_end(end: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"[" * 26, b'{"a":' * 2000, b'["]]]]",' * 26], ids=str)
-def test_what_is_too_deep_to_be_read_is_refused_for_that(body: bytes) -> None:
+def test_document_nested_too_deep_is_refused(body: bytes) -> None:
     with pytest.raises(refusals.Refusal, match="400"):
         parsing.parse(body, JSON)
 

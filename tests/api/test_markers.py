@@ -28,7 +28,7 @@ def _assert_hidden(callers: Callers, path: str, own: str, foreign: str) -> None:
     ("kind", "first"),
     [("ports", 41), ("portgroups", 51), ("volume/connectors", 61), ("volume/targets", 71)],
 )
-def test_what_another_node_has_is_no_marker(
+def test_row_of_another_node_is_an_unknown_marker(
     callers: Callers, database: session.Database, kind: str, first: int
 ) -> None:
     fleet_fixture.build(callers("admin"), database)

@@ -90,7 +90,7 @@ def test_a_field_is_406_before_its_version(api: Client, field: fields.Field) -> 
         ("instance_uuid", "e2f6c4a0-3c55-4d0e-9c39-6a8c1c9d2b22"),
     ],
 )
-def test_what_is_unique_is_taken_once(
+def test_unique_value_is_accepted_once(
     api: Client, key: str, value: str, database: session.Database
 ) -> None:
     body = {"driver": "fake-hardware", key: value}
@@ -154,7 +154,7 @@ def test_the_conductor_judges_interfaces(api: Client, recorder: Recorder) -> Non
     assert "Valid interfaces are ['fake']" in answer.text
 
 
-def test_what_a_new_node_does_not_say_is_the_operators(
+def test_new_node_gets_the_operators_defaults(
     api: Client, conf: cfg.ConfigOpts, database: session.Database
 ) -> None:
     conf.set_override("default_resource_class", "baremetal")

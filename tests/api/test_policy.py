@@ -53,7 +53,7 @@ def test_names_are_unique_and_checks_can_be_read() -> None:
             assert rule.about == policy.NODE, rule.name
 
 
-def test_what_is_listed_has_a_rule_for_all_of_it() -> None:
+def test_list_rules_have_a_rule_for_all_rows() -> None:
     for rule in policy.TABLE:
         if rule.lists:
             assert f"{rule.name}_all" in policy.BY_NAME

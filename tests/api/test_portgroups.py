@@ -81,7 +81,7 @@ def test_a_new_portgroup_is_shown_whole_and_has_a_place(api: Client, node: Json)
     assert api.get(path).json == shown
 
 
-def test_what_is_given_is_kept(api: Client, node: Json) -> None:
+def test_portgroup_keeps_the_given_values(api: Client, node: Json) -> None:
     given = {
         "uuid": ABSENT,
         "name": "bond0",

@@ -208,7 +208,7 @@ def test_cleaned_is_another_word_for_provide(
     assert [call["action"] for _, call in recorder.calls] == ["provide", "available"]
 
 
-def test_what_the_body_says_reaches_the_conductor(
+def test_body_of_a_verb_reaches_the_conductor(
     api: Client, recorder: Recorder, add_node: AddNode
 ) -> None:
     drive = base64.b64encode(gzip.compress(b"an image")).decode()

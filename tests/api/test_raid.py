@@ -96,7 +96,7 @@ BAD: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("config", "reason"), BAD, ids=range(len(BAD)))
-def test_what_is_wrong_is_refused_by_its_path_and_changes_nothing(
+def test_invalid_raid_config_is_refused_by_its_path_and_changes_nothing(
     operator: Operator, config: Any, reason: str
 ) -> None:
     node = operator.enroll()
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_refused_by_its_path_and_changes_nothing(
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"5"])
-def test_what_is_no_json_object_is_refused(operator: Operator, body: bytes) -> None:
+def test_body_that_is_no_json_object_is_refused(operator: Operator, body: bytes) -> None:
     node = operator.enroll()
     path = f"/v1/nodes/{node}/states/raid"
     headers = {"Content-Type": "application/json"}

@@ -266,7 +266,7 @@ def test_one_run_costs_three_statements_however_many_steps_it_has(
         ("since=yesterday", 400, "since"),
     ],
 )
-def test_what_cannot_be_read_is_named(
+def test_invalid_query_is_refused_by_its_name(
     api: Client, node: str, query: str, status: int, named: str
 ) -> None:
     answer = api.get(f"/v1/nodes/{node}/runs?{query}")

@@ -41,7 +41,7 @@ def test_a_node_is_read_by_one_statement(whole: InProcess, node: str, version: s
 
 
 @pytest.mark.parametrize("path", ["/states", "/traits", "/ports", "?fields=name,conductor,traits"])
-def test_what_belongs_to_a_node_is_read_by_two_at_most(
+def test_rows_of_a_node_are_read_by_two_statements_at_most(
     whole: InProcess, node: str, path: str
 ) -> None:
     sent = whole.sent(lambda api: api.get(f"/v1/nodes/{node}{path}"))

@@ -213,13 +213,13 @@ def test_each_rule_is_broken_by_a_history_made_for_it(rule: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALSO_BAD)
-def test_what_else_must_not_be(name: str) -> None:
+def test_checker_finds_other_violations(name: str) -> None:
     history, rules = ALSO_BAD[name]
     assert found(history) == rules
 
 
 @pytest.mark.parametrize("name", EXCUSED)
-def test_what_faults_excuse(name: str) -> None:
+def test_checker_accepts_effects_of_faults(name: str) -> None:
     assert checker.check(EXCUSED[name]) == []
 
 
@@ -270,7 +270,7 @@ def test_every_kind_comes_before_any_comes_again() -> None:
         assert {one.kind for one in planned} == set(kinds)
 
 
-def test_what_is_not_there_is_not_broken() -> None:
+def test_plan_leaves_out_faults_of_absent_parts() -> None:
     planned = faults.plan(1, faults.GROUPS, {"sqlite"}, around=True, count=9)
     assert {one.kind.name for one in planned} == {"rival"}
     assert faults.plan(1, ("broker",), {"sqlite"}, around=True, count=9) == []

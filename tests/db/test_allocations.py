@@ -56,7 +56,7 @@ def offered(database: Database, **wanted: Any) -> set[str]:
     return {offer.uuid for offer in found}
 
 
-def test_only_what_is_free_suits(database: Database) -> None:
+def test_only_free_nodes_suit(database: Database) -> None:
     free = node(database)
     node(database, resource_class="small")
     node(database, provision_state="manageable")

@@ -11,7 +11,7 @@ from ironic_lite.db.engine import encoding
 
 
 @pytest.mark.parametrize("value", [{"a": [1, -(2**63), 2**64 - 1, 0.5, None, True, "ü\n"]}, [], ""])
-def test_what_is_json_stays_as_it_is(value: object) -> None:
+def test_json_value_stays_as_it_is(value: object) -> None:
     assert encoding.from_json(encoding.to_json(value)) == value == json.loads(json.dumps(value))
 
 
@@ -27,10 +27,10 @@ def test_what_is_json_stays_as_it_is(value: object) -> None:
         ('["\\ud83d\\ude00"]', '["😀"]'),
     ],
 )
-def test_what_cannot_be_stored_is_made_so(sent: str, kept: str) -> None:
+def test_text_that_cannot_be_stored_is_replaced(sent: str, kept: str) -> None:
     assert orjson.loads(encoding.to_json(json.loads(sent))) == json.loads(kept)
 
 
-def test_what_is_no_json_is_an_error() -> None:
+def test_value_that_is_no_json_is_an_error() -> None:
     with pytest.raises(TypeError):
         encoding.to_json({"a": object()})

@@ -57,7 +57,9 @@ def test_settings_are_kept_as_told_by_name(database: Database) -> None:
     assert [row["value"] for row in settings(database, other)] == ["Öff"]
 
 
-def test_only_what_changed_gets_a_new_time_and_what_is_not_told_goes(database: Database) -> None:
+def test_changed_components_get_a_new_time_and_unreported_ones_are_removed(
+    database: Database,
+) -> None:
     node = add_node(database)
     put_settings(database, node, TURBO, LABEL, CORES)
     more = {"name": "More", "value": None}

@@ -331,7 +331,7 @@ def test_a_database_of_somebody_else_is_refused_and_left_alone(empty_database: D
     assert empty_database.read(lambda conn: sa.inspect(conn).get_table_names()) == ["nodes"]
 
 
-def test_what_an_older_release_writes_has_a_place_in_the_newest_schema(
+def test_newest_schema_accepts_rows_of_an_older_release(
     empty_database: Database,
 ) -> None:
     """Its processes go on while the new ones are started: an upgrade only adds."""

@@ -114,7 +114,7 @@ def test_an_unknown_marker_is_not_found_but_the_last_one_ends_the_list(database:
             listed(database, {}, sort=sort, marker_id=new_uuid())
 
 
-def test_what_is_not_of_the_project_is_no_marker(database: Database) -> None:
+def test_row_of_another_project_is_an_unknown_marker(database: Database) -> None:
     """Of nodes, and of what hangs below them, which is found by what its node is."""
     node = [add_node(database, owner=owner) for owner in ("a", "b", "a")]
     port = [new_uuid() for _ in node]
@@ -133,7 +133,7 @@ def test_what_is_not_of_the_project_is_no_marker(database: Database) -> None:
                     database.read(lambda conn: family.page(conn, **after, direction=direction))  # noqa: B023
 
 
-def test_what_is_of_another_node_is_no_marker(database: Database) -> None:
+def test_row_of_another_node_is_an_unknown_marker(database: Database) -> None:
     """Where what one node has is listed."""
     node = [add_node(database), add_node(database)]
     port = sorted(new_uuid() for _ in range(3))
@@ -214,7 +214,7 @@ def test_children_are_listed_by_their_parent(database: Database, fleet: dict[str
 @pytest.mark.parametrize(
     "wanted", ["%", "_", "!", "\\", "'", '"', "50%", "a_c", "x!y", "back\\slash", "emoji 😀"]
 )
-def test_what_a_description_contains_stands_for_itself(database: Database, wanted: str) -> None:
+def test_description_filter_has_no_wildcards(database: Database, wanted: str) -> None:
     add_node(database, name="hit", description=f"there is {wanted.upper()} in it")
     add_node(database, name="miss", description="there 50 abc xy backslash emoji is none in it")
     add_node(database, name="empty")

@@ -47,7 +47,7 @@ def remove(
     )
 
 
-def test_what_is_older_than_the_last_entry_to_keep_goes(database: Database) -> None:
+def test_events_older_than_the_last_entry_to_keep_are_removed(database: Database) -> None:
     node, other = new_uuid(), new_uuid()
     added = add_events(database, node, OTHER, ENTRY, OTHER, ENTRY, NAMELESS, ENTRY, OTHER)
     theirs = add_events(database, other, ENTRY, ENTRY, ENTRY)
@@ -68,7 +68,7 @@ def test_of_the_others_so_many_are_kept_and_entries_stay(database: Database) -> 
 
 
 @pytest.mark.parametrize(("entries", "others"), [(2, 4), (9, 9)])
-def test_what_is_within_the_limits_stays(database: Database, entries: int, others: int) -> None:
+def test_events_within_the_limits_stay(database: Database, entries: int, others: int) -> None:
     node = new_uuid()
     added = add_events(database, node, ENTRY, OTHER, OTHER, ENTRY)
     what = excess(database, node, entries, others)
@@ -88,7 +88,7 @@ def test_a_portion_takes_the_oldest(database: Database) -> None:
     assert remove(database, node, what, limit=3) == 0
 
 
-def test_what_is_young_stays_whatever_its_number(database: Database) -> None:
+def test_young_events_stay_whatever_their_number(database: Database) -> None:
     node = new_uuid()
     old = add_events(database, node, OTHER, OTHER)
     young = add_events(database, node, *({**row, "at": LATE} for row in (OTHER, ENTRY)))

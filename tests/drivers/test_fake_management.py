@@ -54,7 +54,7 @@ def test_only_calls_that_there_are_can_be_made_to_fail(value: Any) -> None:
     assert refusal.value.facts["path"] == "driver_info/fake_fail_calls"
 
 
-def test_what_was_set_is_known_on_other_conductors_too() -> None:
+def test_fake_settings_are_known_on_other_conductors() -> None:
     task = FakeTask(fake_ports=["52:54:00:12:34:56"], fake_vendor="Fake Machines")
     bmc = task.driver.management
     assert (bmc.get_secure_boot_state(task), bmc.get_indicator_state(task, "system", "led")) == (

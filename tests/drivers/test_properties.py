@@ -63,7 +63,7 @@ def test_no_key_is_of_another_kind_of_machine(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REQUIRED)
-def test_what_is_required_is_missed(name: str) -> None:
+def test_missing_required_property_is_reported(name: str) -> None:
     told = found().properties(name)
     required = {key for key, text in told.items() if "Required." in text}
     assert required == {REQUIRED[name]}

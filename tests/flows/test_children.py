@@ -177,7 +177,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_meant_so_is_refused_at_the_request(operator: Operator, name: str) -> None:
+def test_contradictory_child_step_is_refused_at_the_request(operator: Operator, name: str) -> None:
     node = operator.enroll()
     step, path = WRONG[name]
     said = operator.refused(

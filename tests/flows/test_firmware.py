@@ -75,7 +75,7 @@ def test_a_service_notes_too(rig: ConductorFixture) -> None:
     assert (settings(rig, node), versions(rig, node)) == ({"a": "1"}, {"bmc": "2"})
 
 
-def test_what_changed_before_a_later_step_failed_is_noted(rig: ConductorFixture) -> None:
+def test_change_before_a_failed_later_step_is_recorded(rig: ConductorFixture) -> None:
     node = rig.node(fake_fail_steps={"power.cycle": "no"})
     steps = [apply(a=1), {"interface": "power", "step": "cycle"}]
     row = rig.call("do_node_clean", node, clean_steps=steps)

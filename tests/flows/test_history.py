@@ -273,7 +273,7 @@ def test_a_power_change_that_fails_is_an_error(asked: ConductorFixture) -> None:
         ("tear_down_service", "service"),
     ],
 )
-def test_what_could_not_be_put_away_after_an_abort_is_an_error_too(
+def test_failed_clean_up_after_an_abort_is_an_error_too(
     build: Callable[..., ConductorFixture], broken: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Those that the fake driver can wait in need no ramdisk; where none is booted none is put away.

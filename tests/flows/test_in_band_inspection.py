@@ -163,7 +163,7 @@ def test_a_machine_may_stay_on(
 
 
 @pytest.mark.parametrize("found", [None, {}], ids=["with an inventory", "without one"])
-def test_what_the_ramdisk_says_of_its_failure_is_told(
+def test_ramdisk_failure_is_in_last_error(
     rig: ConductorFixture, booted: Booted, found: Json | None
 ) -> None:
     node = waiting(rig)

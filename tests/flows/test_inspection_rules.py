@@ -39,7 +39,7 @@ def inspected(rig: ConductorFixture, **values: Any) -> Json:
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a wait"])
-def test_what_rules_make_is_kept(rig: ConductorFixture, waits: bool) -> None:
+def test_changes_by_rules_are_kept(rig: ConductorFixture, waits: bool) -> None:
     more = act("set-attribute", path="extra/cores", value="{inventory[cpu][count]}")
     seen = act("set-attribute", path="extra/seen", value="{node[extra][cores]}")
     rule(rig, seen, act("log", msg="{node.uuid}"))
@@ -159,7 +159,7 @@ def test_rules_of_a_file_run_among_the_others_by_their_priority(
         ("never", False, "s3same"),
     ],
 )
-def test_which_rules_see_secrets(
+def test_mask_secrets_decides_which_rules_see_secrets(
     build: Callable[..., ConductorFixture], mask: str, sensitive: bool, seen: str
 ) -> None:
     rig = build(inspection_rules__mask_secrets=mask)

@@ -84,7 +84,7 @@ def test_while_somebody_works_on_a_node_its_files_stay(
     assert not made.exists()
 
 
-def test_what_is_young_stays(
+def test_young_files_stay(
     conductor: conductor_fixture.ConductorFixture, root: pathlib.Path
 ) -> None:
     """Also if what it is a name for is old."""
@@ -116,7 +116,7 @@ def test_of_a_node_that_is_no_more_all_goes(
     assert left == sorted([*names, f"{here}/kernel", f"{here}/ramdisk"])
 
 
-def test_what_nobody_finished_writing_goes(
+def test_unfinished_files_are_removed(
     conductor: conductor_fixture.ConductorFixture, root: pathlib.Path, aged: None
 ) -> None:
     state = pathlib.Path(config.CONF.state_path)
@@ -208,7 +208,7 @@ def test_a_card_is_ignored_while_a_node_has_it_and_forgotten_with_its_port(
     assert (said(hosts), others.exists()) == (None, True)
 
 
-def test_what_leads_a_card_stays_while_its_node_boots_and_goes_in_two_steps(
+def test_dhcp_host_file_stays_while_its_node_boots_and_goes_in_two_steps(
     conductor: conductor_fixture.ConductorFixture, hosts: pathlib.Path, aged: None
 ) -> None:
     """dnsmasq remembers what a file said that is gone, so the card is ignored first."""
@@ -244,7 +244,7 @@ def test_a_card_is_not_led_for_a_node_that_has_it_no_more(
     assert said(hosts) == (IGNORED if moved else None)
 
 
-def test_what_dnsmasq_was_told_lately_stays(
+def test_recent_dhcp_files_stay(
     conductor: conductor_fixture.ConductorFixture, hosts: pathlib.Path
 ) -> None:
     options = invited(hosts, GONE)

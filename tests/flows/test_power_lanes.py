@@ -376,7 +376,7 @@ def wait(barrier: threading.Barrier) -> None:
     barrier.wait(30)
 
 
-def test_what_is_remembered_is_only_of_machines_in_trouble() -> None:
+def test_records_exist_only_for_machines_in_trouble() -> None:
     records = node_queue.Records(2)
     records.answered("well", quick=True)
     assert len(records) == 0

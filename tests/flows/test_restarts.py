@@ -65,7 +65,7 @@ def node(rig: ConductorFixture, machine: Forgetful, state: str, **values: Any) -
     [["power.reboot"], ["power.power_off", "power.power_on"], ["power.reboot", "power.power_on"]],
     ids=",".join,
 )
-def test_what_follows_a_restart_is_run_by_the_ramdisk_that_boots_again(
+def test_steps_after_a_restart_run_in_the_rebooted_ramdisk(
     rig: ConductorFixture, machine: Forgetful, restart: list[str]
 ) -> None:
     one = node(rig, machine, "manageable")

@@ -68,7 +68,7 @@ def test_a_step_fails_in_words_that_can_be_stored(
     assert rig.run(node)["error"]["text"] == row["last_error"] == row["maintenance_reason"]
 
 
-def test_what_an_inspection_finds_is_stored_with_what_is_no_text_replaced(
+def test_inspection_result_is_stored_with_invalid_text_replaced(
     build: Callable[..., ConductorFixture],
 ) -> None:
     def find(task: Any) -> None:
@@ -96,7 +96,7 @@ ENDS = ("clean failed", "deploy failed", "service failed", "inspect failed", "re
 
 @pytest.mark.parametrize(("method", "end"), list(zip(CASES, ENDS, strict=True)))
 @pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])
-def test_what_cannot_be_saved_does_not_keep_a_node_from_its_fail_state(
+def test_value_that_cannot_be_saved_leads_to_the_fail_state(
     build: Callable[..., ConductorFixture], method: str, end: str, fails: bool
 ) -> None:
     def leave(task: Any) -> None:

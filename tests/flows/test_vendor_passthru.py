@@ -36,7 +36,7 @@ def test_a_synchronous_method_answers_and_keeps_what_it_is_told(rig: ConductorFi
     assert facts == [("end", "POST"), ("end", "DELETE")]
 
 
-def test_what_a_call_brings_is_not_written_into_events(rig: ConductorFixture) -> None:
+def test_arguments_of_a_call_are_not_in_the_events(rig: ConductorFixture) -> None:
     node = rig.node("active")
     call(rig, node, "remember", value="pssst")
     assert "pssst" not in str(rig.events(node, "management"))

@@ -205,7 +205,7 @@ def test_a_base_is_known_by_what_is_in_it_not_by_names(
     assert iso.Recipe(moved, uefi.ramdisk, uefi.loader).key != uefi.key
 
 
-def test_what_was_used_longest_ago_makes_room(
+def test_least_recently_used_base_makes_room(
     uefi: iso.Recipe, sized: Sized, tmp_path: pathlib.Path
 ) -> None:
     folder, made = tmp_path / "bases", tmp_path / "node.iso"

@@ -58,7 +58,7 @@ def test_a_format_is_told_by_the_content(tmp_path: pathlib.Path) -> None:
     assert _check(_qcow2(tmp_path / "c"), "qcow2") == "qcow2"
 
 
-def test_what_is_called_otherwise_than_it_is_gets_refused(tmp_path: pathlib.Path) -> None:
+def test_image_with_a_wrong_format_name_is_refused(tmp_path: pathlib.Path) -> None:
     """Taken for raw, a qcow2 image would be written as it stands."""
     with pytest.raises(errors.ImageUnusable, match="it is qcow2"):
         _check(_qcow2(tmp_path / "a"), "raw")

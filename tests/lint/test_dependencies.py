@@ -72,13 +72,13 @@ def test_every_imported_library_is_declared() -> None:
     assert undeclared(imported(by=None), declared()) == {}
 
 
-def test_what_the_commands_for_clients_import_comes_with_their_extra() -> None:
+def test_imports_of_the_client_commands_come_with_their_extra() -> None:
     imports = imported(by="cli")
     assert "ironicclient" in imports
     assert undeclared(imports, declared("cli")) == {}
 
 
-def test_what_keystone_needs_comes_with_its_extra() -> None:
+def test_imports_of_keystone_come_with_their_extra() -> None:
     imports = imported(by="keystone")
     assert {"keystonemiddleware", "oslo_policy"} <= set(imports)
     assert undeclared(imports, declared("keystone")) == {}

@@ -46,7 +46,7 @@ def test_a_frame_that_announces_too_much_is_refused_before_it_comes() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"{", b"[]", b"1", b"null", b"\xff\xfe", b'{"a": NaN}'])
-def test_what_is_no_json_object_is_refused(payload: bytes) -> None:
+def test_frame_that_is_no_json_object_is_refused(payload: bytes) -> None:
     reader = frames.Reader(LIMIT)
     with pytest.raises(transport_errors.BadFrame):
         list(reader.feed(frames.HEADER.pack(len(payload)) + payload))

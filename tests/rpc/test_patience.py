@@ -31,7 +31,7 @@ Spawn = Callable[[str, str], "subprocess.Popen[str]"]
 
 
 @pytest.mark.parametrize("ahead", [0.0, -7200.0, 7200.0])
-def test_what_the_clocks_differ_by_does_not_count(ahead: float) -> None:
+def test_offset_of_the_clocks_does_not_count(ahead: float) -> None:
     senders = ClockOffsets()
     assert senders.age(CallDeadline("a", sent=100, limit=60), 100 + ahead) is None
     assert senders.age(CallDeadline("a", 100.25, 60, asked=100 + ahead), 100.25 + ahead) == 0.25
@@ -53,7 +53,7 @@ def test_a_slow_answer_teaches_nothing_of_the_sender_s_clock() -> None:
     assert senders.age(CallDeadline("a", 2, 60), 2) is None
 
 
-def test_what_is_known_of_a_clock_grows_old() -> None:
+def test_clock_offset_expires() -> None:
     senders = ClockOffsets()
     senders.age(CallDeadline("a", 0, 60, asked=0), 0)
     assert senders.age(CallDeadline("a", deadlines.GOOD_FOR, 60), deadlines.GOOD_FOR) == 0
@@ -141,7 +141,7 @@ def test_a_call_that_was_under_way_too_long_is_not_begun(monkeypatch: pytest.Mon
 # -- over both transports ----------------------------------------------------------------------
 
 
-def test_what_waited_for_a_thread_until_its_caller_gave_up_is_not_begun(
+def test_call_whose_caller_gave_up_while_it_queued_is_not_begun(
     one_thread: None,
     url: str,
     serve: Serve,

@@ -53,7 +53,7 @@ def test_the_newest_recording_is_the_contract() -> None:
     assert _contract(interface.VERSION) == _present()
 
 
-def test_what_is_new_in_a_version_is_written_down() -> None:
+def test_additions_of_each_version_are_recorded() -> None:
     """1.2 and 1.3 were recorded together."""
     before: Contract = {}
     added = {}

@@ -13,7 +13,7 @@ from tests.support.docs_pages import lacks, section
 CLEANING = "cleaning.rst"
 
 
-def test_s2_33_how_cleaning_works_and_how_it_is_steered() -> None:
+def test_s2_33_page_says_how_cleaning_works_and_is_configured() -> None:
     how = section(CLEANING, "Cleaning")
     assert lacks(how, "after ``deleted``", "``provide``", "priority is above 0", "``clean``") == []
     automated = section(CLEANING, "Automated cleaning")
@@ -31,7 +31,7 @@ def test_s2_33_how_cleaning_works_and_how_it_is_steered() -> None:
     assert lacks(automated, *told, "/automated_clean", "clean_nodes", "rebuild never cleans") == []
 
 
-def test_s2_33_what_the_steps_do_and_how_interfaces_differ() -> None:
+def test_s2_33_page_says_what_the_steps_do_and_how_interfaces_differ() -> None:
     text = section(CLEANING, "Differences between interfaces")
     conf = configure(DEFAULT__enabled_hardware_types=["fake-hardware", "redfish"])
     registry = Registry.load(Settings.read(conf))
@@ -46,7 +46,7 @@ def test_s2_33_what_the_steps_do_and_how_interfaces_differ() -> None:
     assert lacks(text, "Out of band", "in band", "ramdisk", "not* erased", "Effect") == []
 
 
-def test_s2_34_what_remains_to_be_feared() -> None:
+def test_s2_34_page_names_the_risks_that_remain() -> None:
     text = section("security.rst", "What remains although machines are cleaned")
     assert lacks(text, "firmware", "BMC", "network", "ramdisk", "root on a machine") == []
     assert lacks(text, "does not make a machine trustworthy", "priority 0") == []

@@ -129,7 +129,7 @@ def test_every_wait_state_has_a_time_out_that_is_on_unless_switched_off(
     assert {settings[option] for option in limits.values()} == {1800}
 
 
-def test_what_is_held_on_purpose_has_no_time_out_but_two_ways_on() -> None:
+def test_hold_states_accept_unhold_and_abort() -> None:
     for state in states.of_kind(Kind.HELD):
         possible = {verb.target for verb in verbs.TABLE if verbs.possible(verb, state)}
         assert {"unhold", "abort"} <= possible

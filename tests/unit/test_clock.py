@@ -76,7 +76,7 @@ def test_a_clock_that_was_set_forward_and_back_is_as_it_was() -> None:
     assert world.clock.ago(300) == stamp
 
 
-def test_what_is_to_come_is_no_time_ago_and_small_corrections_are_none() -> None:
+def test_future_time_has_age_zero_and_small_corrections_do_not_count() -> None:
     world = World()
     assert world.clock.lived(NOON + datetime.timedelta(hours=1)) == 0
     world.after(5).set(0.4).after(5)

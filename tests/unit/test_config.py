@@ -146,9 +146,7 @@ def test_a_wrong_value_is_one_line_that_names_it(load: Load, text: str, said: st
         ("[DEFAULT]\nstate_path = /dev/null/x", "[DEFAULT]state_path: cannot make /dev/null/x"),
     ],
 )
-def test_what_cannot_be_opened_now_is_one_line_and_no_fault_of_the_configuration(
-    load: Load, text: str, said: str
-) -> None:
+def test_file_that_cannot_be_opened_is_a_one_line_error(load: Load, text: str, said: str) -> None:
     with pytest.raises(errors.OpenError) as caught:
         load(text)
     assert said in caught.value.message

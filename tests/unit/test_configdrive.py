@@ -48,7 +48,7 @@ def test_the_drive_is_found_by_its_label() -> None:
     assert image[0x8028:0x8048].decode().rstrip() == "config-2"
 
 
-def test_what_the_caller_says_goes_before_what_is_known() -> None:
+def test_values_of_the_caller_precede_known_ones() -> None:
     """UUID and name are filled in only where nothing is said."""
     own = {"meta_data": {"uuid": "mine"}, "user_data": {"a": 1}}
     found = configdrive.files(own, uuid=UUID, name="rack-7")
@@ -77,7 +77,7 @@ def _packed(content: bytes) -> str:
     [DRIVE, {"user_data": None}, _packed(b"a file system"), f" {_packed(b'lines')}\n"],
     ids=["object", "empty", "base64", "lines of base64"],
 )
-def test_what_a_drive_can_be_made_of_is_taken(given: Any) -> None:
+def test_valid_configdrive_is_accepted(given: Any) -> None:
     assert configdrive.check(given) is None
 
 
@@ -101,9 +101,7 @@ def test_the_content_of_an_address_is_for_its_reader_to_judge() -> None:
         (_packed(bytes(configdrive.MOST_BYTES + 1)), "more than 64 MiB"),
     ],
 )
-def test_what_no_agent_could_write_is_refused_before_a_machine_is_touched(
-    given: Any, said: str
-) -> None:
+def test_configdrive_that_no_agent_can_write_is_refused(given: Any, said: str) -> None:
     with pytest.raises(errors.InvalidParameter, match=said) as why:
         configdrive.check(given)
     assert why.value.facts["path"] == configdrive.PATH

@@ -26,7 +26,7 @@ def test_a_context_survives_json(
     assert context.Context.from_dict(json.loads(json.dumps(who.as_dict()))) == who
 
 
-def test_what_a_newer_sender_adds_is_ignored() -> None:
+def test_fields_of_a_newer_sender_are_ignored() -> None:
     who = context.Context.from_dict({"request_id": "req-1", "mood": "fine"})
     assert who == context.Context("req-1")
 

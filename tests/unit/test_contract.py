@@ -29,7 +29,7 @@ def _defined() -> Iterator[str]:
                 yield name
 
 
-def test_what_was_promised_is_there() -> None:
+def test_documented_names_exist() -> None:
     assert [name for name in PROMISED.split() if not hasattr(base, name)] == []
 
 

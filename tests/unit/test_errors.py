@@ -94,7 +94,7 @@ def test_the_tree_drawn_in_the_docstring_names_no_class_that_is_not_there() -> N
     assert drawn - {kind.__name__ for kind in OURS} == set()
 
 
-def test_only_what_may_pass_by_itself_is_retryable() -> None:
+def test_retryable_errors_are_those_that_may_pass() -> None:
     assert {kind.__name__ for kind in OURS if kind.retryable} == {
         "NodeLocked",
         "ConcurrentUpdate",
@@ -205,7 +205,7 @@ def test_the_drawing_at_the_top_shows_every_class() -> None:
     assert {kind.__name__ for kind in OURS} - drawn == set()
 
 
-def test_what_a_machine_said_is_made_storable() -> None:
+def test_text_of_a_machine_is_made_storable() -> None:
     said = "no \0 disk \ud83d here"
     why = errors.HardwareError(reason=said, more={"lines": [said]})
     assert why.message == "no \ufffd disk \ufffd here"

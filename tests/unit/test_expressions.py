@@ -67,7 +67,7 @@ def test_an_expression_that_is_given_up_says_so() -> None:
 
 
 @pytest.mark.parametrize("expression", ["(", "[a--", r"\h", "(?R)", "a" * 5000, 7, "(?<n>a)"])
-def test_what_is_no_expression_is_refused_with_its_place(expression: object) -> None:
+def test_invalid_expression_is_refused_with_its_place(expression: object) -> None:
     rule = {"op": "matches", "args": {"value": "a", "regex": expression}}
     with pytest.raises(errors.InvalidParameter) as refused:
         checks.check([rule], [])

@@ -79,7 +79,7 @@ def test_every_field_that_may_be_sorted_by_has_a_column(table, stored) -> None: 
 
 
 @pytest.mark.parametrize(("table", "stored"), TABLES)
-def test_what_a_field_takes_fits_its_column(table, stored) -> None:  # type: ignore[no-untyped-def]
+def test_accepted_text_of_a_field_fits_its_column(table, stored) -> None:  # type: ignore[no-untyped-def]
     for field in table:
         room = getattr(stored.columns[field.stored].type, "length", None) if field.stored else None
         if room and field.creatable and field.type is fields.Type.STRING:

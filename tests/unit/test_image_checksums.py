@@ -25,7 +25,7 @@ def test_the_kind_of_a_checksum_is_told_by_its_length(digits: str, algorithm: st
 
 
 @pytest.mark.parametrize("digits", ["", "abc", "g" * 64, SHA256[:-2], SHA256 + "00"])
-def test_what_is_no_checksum_is_refused(digits: str) -> None:
+def test_invalid_checksum_is_refused(digits: str) -> None:
     """By its place."""
     with pytest.raises(errors.InvalidParameter) as caught:
         checksums.bare(digits, PATH)

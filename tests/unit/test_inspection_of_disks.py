@@ -199,7 +199,7 @@ def test_a_report_is_an_inventory_and_more() -> None:
     assert inspection.check({"error": "no disks"}) == ({}, {"error": "no disks"})
 
 
-def test_what_tells_machines_apart() -> None:
+def test_usable_addresses_identify_a_machine() -> None:
     cards = [{"mac_address": "52-54-00-00-00-0A"}, {"mac_address": "00:00:00:00:00:00"}]
     inventory = {"interfaces": cards, "bmc_address": "0.0.0.0", "bmc_v6address": "2001:DB8::0:1"}
     assert inspection.addresses(inventory) == ["52:54:00:00:00:0a"]

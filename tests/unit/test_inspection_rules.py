@@ -289,7 +289,7 @@ def test_ports(ident: str) -> None:
     assert told.ports[PORT]["description"] is None
 
 
-def test_what_is_logged() -> None:
+def test_log_action_logs_its_message() -> None:
     assert did("log", {"msg": "{node.name}", "level": "warning"}).said == [("warning", "web")]
     assert did("log", {"msg": "x", "level": "WARNING"}).said == [("warning", "x")]
     assert did("log", ["hello"]).said == [("info", "hello")]

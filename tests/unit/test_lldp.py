@@ -62,7 +62,7 @@ def test_no_more_is_read_than_a_frame_can_hold() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_read_is_left_out(tlvs: Any) -> None:
+def test_malformed_tlvs_are_left_out(tlvs: Any) -> None:
     assert lldp.parse(tlvs) == {}
 
 

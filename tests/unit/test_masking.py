@@ -93,7 +93,7 @@ def test_an_address_is_shown_without_what_signs_it() -> None:
     assert masking.address("https://images/a.iso") == "https://images/a.iso"
 
 
-def test_what_signs_an_image_is_shown_to_who_reads_the_node_and_survives_being_sent_back() -> None:
+def test_signed_image_url_is_shown_and_survives_being_sent_back() -> None:
     """Clients compare it with what they want; docs/security.rst says what follows from that."""
     signed = "https://me:sesame@images/a.iso?expires=9&signature=cafe"
     stored = {"image_source": signed, "image_checksum": "00"}
@@ -126,7 +126,7 @@ def test_every_field_that_callers_fill_with_passwords_is_masked() -> None:
 
 
 @given(JSON)
-def test_what_was_given_is_never_changed(value: Any) -> None:
+def test_masking_does_not_change_its_argument(value: Any) -> None:
     before = repr(value)
     masking.mask(value)
     assert repr(value) == before
@@ -139,7 +139,7 @@ def test_no_secret_survives_in_any_surrounding(around: dict[str, Any], secret: s
 
 
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4))
-def test_what_was_shown_may_be_sent_back_without_losing_a_secret(around: dict[str, Any]) -> None:
+def test_masked_value_may_be_sent_back_without_losing_a_secret(around: dict[str, Any]) -> None:
     stored = {
         **around,
         "redfish_password": "s3cret",
@@ -212,7 +212,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("path", PLACES)
-def test_what_is_to_be_written_to_a_secret_place_is_hidden_and_stays(path: str) -> None:
+def test_value_for_a_secret_path_is_masked_and_kept(path: str) -> None:
     """Actions of inspection rules name their arguments, or give them in their order."""
     stored: list[dict[str, Any]] = [
         {"op": "set-attribute", "args": {"path": path, "value": {"any": "s"}}},
@@ -231,7 +231,7 @@ def test_what_is_to_be_written_to_a_secret_place_is_hidden_and_stays(path: str) 
 
 
 @pytest.mark.parametrize("path", ["extra/token", "token"])
-def test_what_is_to_be_written_to_a_port_is_hidden_behind_port_and_path(path: str) -> None:
+def test_value_for_a_port_is_masked_behind_port_and_path(path: str) -> None:
     port = "52:54:00:00:00:01"
     stored = [{"op": "set-port-attribute", "args": [port, path, "s"]}]
     shown = masking.field("actions", stored)

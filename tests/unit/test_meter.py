@@ -54,7 +54,7 @@ def test_a_step_that_goes_on_when_its_run_ends_has_ended_with_it(board: metrics.
     assert counted(board, "step_seconds") == {("clean",): (1, 5.0)}
 
 
-def test_what_another_life_has_begun_is_counted_but_not_timed(board: metrics.Board) -> None:
+def test_run_begun_by_an_earlier_process_is_counted_but_not_timed(board: metrics.Board) -> None:
     made = run_metrics.RunMetrics(board)
     made.step("r", "deploy", 3, {"state": "failed", "ended_at": NOON})
     made.run("r", {"state": "failed", "ended_at": NOON})
@@ -70,7 +70,7 @@ def test_a_clock_set_back_makes_no_negative_time(board: metrics.Board) -> None:
     assert counted(board, "run_seconds") == {("clean",): (1, 0.0)}
 
 
-def test_what_never_ends_is_forgotten_at_last(
+def test_runs_that_never_end_are_forgotten(
     board: metrics.Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_metrics, "_MOST", 2)

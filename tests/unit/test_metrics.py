@@ -80,7 +80,7 @@ def test_forked_processes_tell_one_sum_and_another_life_counts_on() -> None:
     assert (told["rpc_call_seconds"][0]["count"], told["rpc_call_seconds"][0]["sum"]) == (12, 6.0)
 
 
-def test_what_finds_no_room_in_shared_memory_is_counted_together() -> None:
+def test_series_without_room_in_shared_memory_are_counted_together() -> None:
     board = metrics.Board()
     board.share(metrics.Pool(1), 0)
     for number in range(3000):

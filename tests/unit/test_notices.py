@@ -289,7 +289,7 @@ def test_maintenance_alone_has_a_type_of_its_own(changed: list[str], action: str
     ],
 )
 @pytest.mark.parametrize("kind", ["created", "updated", "deleted"])
-def test_what_is_kept_is_told_when_it_changes(what: str, word: str, kind: str) -> None:
+def test_change_of_a_stored_resource_is_notified(what: str, word: str, kind: str) -> None:
     assert told(row(f"{what}_{kind}")) == [(f"baremetal.{word}.{kind[:-1]}.end", "info")]
 
 

@@ -82,6 +82,6 @@ def test_bad_http_methods_are_refused_when_the_class_is_defined(mark: Any, metho
         mark(methods=methods)
 
 
-def test_what_a_worker_does_holds_the_lock() -> None:
+def test_asynchronous_call_needs_the_lock() -> None:
     with pytest.raises(errors.InvalidParameter, match="lock: an asynchronous call"):
         base.passthru(async_call=True, lock=False)

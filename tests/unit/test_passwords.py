@@ -35,7 +35,7 @@ def test_a_hash_has_the_form_of_crypt_and_a_salt_of_its_own(algorithm: str) -> N
 
 
 @pytest.mark.parametrize("wrong", ["a\0b", "\ud800", "x" * 20000], ids=["null", "half", "long"])
-def test_what_no_system_takes_is_refused_without_repeating_it(wrong: str) -> None:
+def test_invalid_password_is_refused_without_repeating_it(wrong: str) -> None:
     with pytest.raises(errors.InvalidParameter) as refusal:
         passwords.hashed(wrong, "sha256", path="rescue_password")
     assert refusal.value.message.startswith("rescue_password: ")

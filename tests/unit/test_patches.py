@@ -173,7 +173,7 @@ def test_true_is_not_one() -> None:
         op("remove", "/properties/list/0/x"),
     ],
 )
-def test_what_cannot_be_applied_is_refused(operation: Json) -> None:
+def test_patch_that_cannot_be_applied_is_refused(operation: Json) -> None:
     assert "Couldn't apply patch" in refused(operation).message
 
 

@@ -147,7 +147,7 @@ def test_overrides_come_before_the_filter() -> None:
     assert [(step.title, step.priority) for step in chosen] == [("raid.create", 7)]
 
 
-def test_what_the_operator_disallows_is_left_out_of_automated_runs() -> None:
+def test_disallowed_steps_are_left_out_of_automated_runs() -> None:
     assert step_planning.automated(OFFERED, StepKind.CLEAN, disallowed=["deploy.erase"]) == []
 
 

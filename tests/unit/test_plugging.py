@@ -69,7 +69,7 @@ def test_nothing_is_free(ports: list[Port], groups: list[Portgroup], more: Json)
         vif_attachment.choose({"id": "vif", **more}, ports, groups)
 
 
-def test_what_is_named_is_taken_if_it_is_free() -> None:
+def test_named_port_is_used_if_it_is_free() -> None:
     ports, groups = [port("a"), port("b"), port("c", "g")], [group("g")]
     for named in ({"port_uuid": "b"}, {"portgroup_uuid": "g"}):
         assert vif_attachment.choose({"id": "vif", **named}, ports, groups).uuid in named.values()

@@ -49,7 +49,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_what_is_missing_is_installed_or_told(case: Case, tmp_path: pathlib.Path) -> None:
+def test_missing_programs_are_installed_or_named(case: Case, tmp_path: pathlib.Path) -> None:
     log = tmp_path / "log"
     log.touch()
     bin, policy = tmp_path / "bin", tmp_path / "policy"

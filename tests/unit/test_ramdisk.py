@@ -85,7 +85,7 @@ def test_a_user_is_made_of_the_hash_and_let_in(ramdisk: Ramdisk) -> None:
     ],
     ids=["another network", "the same one", "nobody answers"],
 )
-def test_only_who_is_given_another_address_loses_its_own(
+def test_machine_loses_its_address_only_for_a_given_one(
     ramdisk: Ramdisk, answer: str, asked: list[str]
 ) -> None:
     ramdisk.told(HASH)
@@ -94,7 +94,7 @@ def test_only_who_is_given_another_address_loses_its_own(
 
 
 @pytest.mark.parametrize("text", ["", "let me in", "$"])
-def test_what_is_no_hash_lets_nobody_in(ramdisk: Ramdisk, text: str) -> None:
+def test_invalid_password_hash_permits_no_login(ramdisk: Ramdisk, text: str) -> None:
     ramdisk.told(text)
     assert ramdisk.run() == (1, [])
 

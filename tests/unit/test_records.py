@@ -57,7 +57,7 @@ def test_the_same_value_again_is_no_change() -> None:
         ({}, []),
     ],
 )
-def test_what_python_calls_equal_but_json_does_not_is_a_change(before: Any, after: Any) -> None:
+def test_values_equal_in_python_but_not_in_json_are_a_change(before: Any, after: Any) -> None:
     record = node(extra=before)
     record.extra = after
     assert record.changes == {"extra": after}

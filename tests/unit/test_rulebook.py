@@ -57,7 +57,7 @@ def test_a_file_that_has_changed_is_read_again_and_only_then(tmp_path: pathlib.P
 @pytest.mark.parametrize(
     ("value", "found"), [("2026-01-02", "2026-01-02"), ("{1: {2.5: x}}", {"1": {"2.5": "x"}})]
 )
-def test_what_yaml_has_besides_json_is_kept_as_text(
+def test_yaml_values_without_a_json_type_are_kept_as_text(
     tmp_path: pathlib.Path, value: str, found: Any
 ) -> None:
     (rule,) = written(tmp_path / "rules.yaml", PUT.format(value)).rules()

@@ -85,7 +85,7 @@ def test_a_body_may_hold_the_keys_of_its_verb_only(target: str) -> None:
     assert set(verbs.BY_TARGET[target].needs) == NEEDS.get(target, set())
 
 
-def test_what_a_verb_needs_it_allows_from_its_first_version_on() -> None:
+def test_required_arguments_are_allowed_from_the_verbs_first_version() -> None:
     for verb in verbs.TABLE:
         if verb.needs:
             assert min(verb.allows[key] for key in verb.needs) == verb.since
@@ -158,5 +158,5 @@ def test_every_state_that_nobody_works_on_can_be_left_by_a_verb() -> None:
         ("cleaning", 115, []),
     ],
 )
-def test_what_a_state_offers(state: str, version: int, targets: list[str]) -> None:
+def test_state_offers_its_verbs_by_version(state: str, version: int, targets: list[str]) -> None:
     assert verbs.offered(State(state), version) == targets

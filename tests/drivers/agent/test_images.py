@@ -276,7 +276,7 @@ def _no_drive(web: images.Images) -> dict[str, Any]:
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
-def test_what_cannot_be_written_fails_in_words_an_operator_can_act_on(
+def test_image_that_cannot_be_written_fails_with_advice(
     task: FakeTask, web: images.Images, broken: Any, said: str
 ) -> None:
     """All of it found by the agent; no checksum, format or disk is taken on trust."""

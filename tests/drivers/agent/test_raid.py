@@ -109,7 +109,7 @@ def test_a_node_that_wants_no_volumes_has_none_built(
     assert machine.ran() == []
 
 
-def test_what_the_machine_has_not_disks_enough_for_fails_in_the_agents_words(
+def test_configuration_with_too_few_disks_fails_in_the_agents_words(
     task: FakeTask,
 ) -> None:
     """The agent counts its disks: there is one."""
@@ -159,7 +159,7 @@ def test_a_conductor_that_died_finds_its_volumes_being_built(
     assert shown(task) == [ROOT, DATA]
 
 
-def test_what_a_node_wants_is_checked(task: FakeTask) -> None:
+def test_target_raid_config_is_checked(task: FakeTask) -> None:
     task.driver = dataclasses.replace(fake_task.FAKE, raid=RAID)
     RAID.validate(task)
     task.node.target_raid_config = {"logical_disks": [{**ROOT, "raid_level": "0"}]}

@@ -189,7 +189,7 @@ def test_unrescue_takes_the_ramdisk_away_and_boots_the_instance(boot: Boot) -> N
     assert power(task) == base.POWER_ON
 
 
-def test_what_failed_or_was_aborted_is_switched_off(boot: Boot) -> None:
+def test_failed_or_aborted_rescue_is_switched_off(boot: Boot) -> None:
     task = waiting(boot)
     task.node.provision_state = "rescue failed"
     RESCUE.clean_up(task)

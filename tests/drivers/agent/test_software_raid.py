@@ -15,7 +15,7 @@ FIRST: Json = {"raid_level": "1", "size_gb": 100, **BY_AGENT}
 SECOND: Json = {"raid_level": "0", "size_gb": "MAX", **BY_AGENT}
 
 
-def test_what_an_agent_can_build_is_taken() -> None:
+def test_configuration_that_an_agent_can_build_is_accepted() -> None:
     for disks in ([FIRST], [{**FIRST, "size_gb": "MAX"}], [FIRST, SECOND]):
         assert software_raid.check({"logical_disks": disks}) == disks
 
@@ -73,7 +73,7 @@ CASES: dict[str, tuple[list[Json], str, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_it_cannot_is_refused_by_its_path(case: str) -> None:
+def test_configuration_that_no_agent_can_build_is_refused_by_its_path(case: str) -> None:
     disks, path, words = CASES[case]
     with pytest.raises(errors.InvalidParameter, match=words) as caught:
         software_raid.check({"logical_disks": disks}, "target_raid_config")

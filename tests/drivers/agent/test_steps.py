@@ -139,7 +139,9 @@ def test_a_reboot_is_written_down_before_it_is_begun(
     ],
     ids=["came", "agent's", "wait", "BMC's", "boots", "service", "rescue", "inspect"],
 )
-def test_what_a_heartbeat_ends(state: str, column: str, step: Any, ends: bool, asks: bool) -> None:
+def test_heartbeat_ends_waits_by_state_and_step(
+    state: str, column: str, step: Any, ends: bool, asks: bool
+) -> None:
     task = FakeTask()
     columns = {"clean_step": {}, "deploy_step": {}, "service_step": {}, column: step}
     task.node = base.Node({**task.node.as_dict(), "provision_state": state, **columns})

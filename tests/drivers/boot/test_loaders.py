@@ -35,7 +35,7 @@ def test_a_parameter_with_spaces_is_one_word_for_grub_which_quotes_it_itself() -
     assert '"' not in told
 
 
-def test_what_is_added_last_still_has_room() -> None:
+def test_longest_command_line_has_room_for_late_parameters() -> None:
     """A kernel cuts its line off in silence."""
     longest = ["x" * parameters.LONGEST]
     line = [*network.with_card(longest, "52:54:00:aa:00:01"), f"ir_pub_id={uuid.uuid4()}"]

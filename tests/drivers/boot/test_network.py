@@ -179,7 +179,9 @@ def test_a_conductor_that_gets_a_node_back_does_not_boot_it_as_before(
 
 
 @pytest.mark.parametrize("boot", [IPXE, PXE], ids=["ipxe", "pxe"])
-def test_what_is_missing_is_named(task: fake_task.FakeTask, boot: network.NetworkBoot) -> None:
+def test_missing_boot_parameters_are_named(
+    task: fake_task.FakeTask, boot: network.NetworkBoot
+) -> None:
     boot.validate(task)
     with pytest.raises(errors.MissingParameter, match=r"driver_info/rescue_kernel"):
         boot.check_ramdisk(task, "rescue")
@@ -397,7 +399,7 @@ def test_a_whole_image_is_what_its_owner_says_before_the_machine_is_touched(
     assert served(live) == []
 
 
-def test_what_is_no_checksum_and_what_may_not_be_fetched_is_refused_by_its_path(
+def test_invalid_checksum_or_forbidden_url_is_refused_by_its_path(
     live: fake_task.FakeTask,
 ) -> None:
     iso = live.node.instance_info["boot_iso"]

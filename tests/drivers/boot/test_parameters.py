@@ -49,7 +49,7 @@ def test_nothing_at_all_can_be_added() -> None:
     ],
     ids=["number", "line", "tab", "umlaut", "long", "semicolon", "and", "comment"],
 )
-def test_what_is_no_part_of_a_command_line_is_refused_by_its_place(text: object, said: str) -> None:
+def test_invalid_kernel_parameter_is_refused_by_its_place(text: object, said: str) -> None:
     node = fake_task.node(driver_info={"kernel_append_params": text})
     with pytest.raises(
         errors.InvalidParameter, match=r"^driver_info/kernel_append_params: "

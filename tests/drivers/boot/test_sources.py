@@ -96,7 +96,7 @@ def test_a_rescue_has_parts_of_its_own() -> None:
     ["ftp://files.example/k", "k", "http:///k", 7, "http://a b/"],
     ids=["scheme", "relative", "no-host", "number", "space"],
 )
-def test_what_is_no_url_is_refused_by_its_name(url: object) -> None:
+def test_invalid_url_is_refused_by_its_key(url: object) -> None:
     with pytest.raises(errors.InvalidParameter, match=r"^driver_info/deploy_kernel: "):
         sources.parts(node({**OWN, "deploy_kernel": url}), "deploy")
     with pytest.raises(errors.InvalidParameter, match=r"^driver_info/deploy_iso: "):

@@ -372,7 +372,7 @@ def test_raw_bytes_are_sent_as_a_step(
     "given",
     [None, "", "0x00", 5, ["0x00", "0x01"], "0x00 0x100", "6 256", "0x00 -1", "a b", "6 1 " * 129],
 )
-def test_what_are_no_bytes_is_refused(given: object) -> None:
+def test_raw_bytes_that_are_no_bytes_are_refused(given: object) -> None:
     task = task_with({"ipmi_address": "192.0.2.7"})
     call = base.Call("POST", {"raw_bytes": given})
     with pytest.raises((errors.InvalidParameter, errors.MissingParameter)) as caught:

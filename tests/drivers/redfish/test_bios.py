@@ -78,7 +78,7 @@ def test_a_machine_that_is_on_is_restarted(served: bmc.Machine) -> None:
     assert poll(task, step(BootMode="Bios")) is base.DONE
 
 
-def test_what_is_so_already_needs_no_boot(served: bmc.Machine) -> None:
+def test_current_bios_settings_need_no_boot(served: bmc.Machine) -> None:
     task = conftest.task_of(served)
     assert apply(task, BootMode="Uefi", NumberOfCores="0", SriovEnabled="False") is base.DONE
     assert served.changes() == []
@@ -87,7 +87,7 @@ def test_what_is_so_already_needs_no_boot(served: bmc.Machine) -> None:
     assert apply(task, BootMode="Uefi") is base.WAIT
 
 
-def test_what_waits_already_is_not_sent_twice(served: bmc.Machine) -> None:
+def test_pending_bios_settings_are_not_sent_twice(served: bmc.Machine) -> None:
     """As when the conductor died after it had sent them: iDRACs refuse a second job."""
     powerless = conftest.task_of(served, fake_fail_power="no power")
     powerless.driver = dataclasses.replace(conftest.REDFISH, power=fake_task.FAKE.power)
@@ -116,7 +116,7 @@ def test_what_waits_already_is_not_sent_twice(served: bmc.Machine) -> None:
         ({"BootMode": None, "X": 1}, "Uefi; X is no setting"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name_before_anything_is_sent(
+def test_impossible_bios_setting_is_refused_by_name_before_any_request(
     served: bmc.Machine, values: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(errors.InvalidParameter) as found:
@@ -146,7 +146,7 @@ def test_a_machine_without_settings_says_so(served: bmc.Machine, method: str) ->
         getattr(BIOS, method)(conftest.task_of(served), **args)
 
 
-def test_what_the_bmc_refuses_is_told_in_its_words(served: bmc.Machine) -> None:
+def test_refusal_of_the_bmc_is_reported_in_its_words(served: bmc.Machine) -> None:
     words = {"error": {"@Message.ExtendedInfo": [{"Message": "A job is pending for BootMode."}]}}
     served.tricks["PATCH */Bios/Settings"] = bmc.says(400, words)
     with pytest.raises(errors.BmcBadAnswer, match="A job is pending for BootMode"):
@@ -238,7 +238,7 @@ def test_a_boot_from_before_the_restart_is_not_taken_for_the_one_after_it(
     assert poll(task, step(BootMode="Bios")) is base.DONE
 
 
-def test_what_is_never_shown_is_taken_up_by_a_boot(served: bmc.Machine) -> None:
+def test_hidden_bios_setting_counts_as_applied_after_a_boot(served: bmc.Machine) -> None:
     """Passwords are null: there is nothing to compare, and the machine must not be let go early."""
     served[served.places.bios]["Attributes"]["AdminPhone"] = None
     served.habits.ignored_settings = frozenset({"AdminPhone"})

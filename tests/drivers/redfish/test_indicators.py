@@ -107,7 +107,7 @@ def test_a_machine_without_lamps_has_none(machine: bmc.Machine, task: conftest.B
         ("disk", "RAID1:99", "indicator: disk has no lamp 'RAID1:99', only RAID1:"),
     ],
 )
-def test_what_has_no_lamp_is_refused_with_what_has(
+def test_component_without_a_lamp_is_refused_with_the_possible_ones(
     machine: bmc.Machine, task: conftest.BmcTask, component: str, lamp: str, words: str
 ) -> None:
     with pytest.raises(errors.InvalidParameter, match=words):

@@ -87,7 +87,7 @@ def test_machines_of_all_makes_are_told_alike(make: str, expands: bool) -> None:
         assert (machine.changes(), "faults" in plugin_data(task)) == ([], False)
 
 
-def test_what_an_operator_wrote_stays_unless_the_bmc_knows_better(machine: bmc.Machine) -> None:
+def test_properties_of_the_operator_stay_unless_the_bmc_reports_them(machine: bmc.Machine) -> None:
     kept = {"capabilities": "boot_mode:bios,rack:7", "room": "7"}
     task = inspected(machine, memory_mb=1, **kept)
     assert task.node.properties == {**FOUND, **kept, "vendor": "Contoso"}
@@ -169,7 +169,7 @@ def test_cards_that_are_disabled_because_the_machine_is_off_become_ports(
     ],
     ids=["memory", "processors", "both"],
 )
-def test_what_is_missing_is_named(
+def test_missing_property_is_named(
     machine: bmc.Machine, names: tuple[str, ...], missing: str
 ) -> None:
     forget(machine, machine.system, *names)

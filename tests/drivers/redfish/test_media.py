@@ -350,9 +350,7 @@ def test_a_dell_that_will_not_start_from_its_virtual_cd_is_warned_of(
 # -- emptying -------------------------------------------------------------------------------------
 
 
-def test_only_what_is_full_and_asked_for_is_emptied(
-    machine: bmc.Machine, task: conftest.BmcTask
-) -> None:
+def test_requested_full_drives_are_emptied(machine: bmc.Machine, task: conftest.BmcTask) -> None:
     for drive in ("Cd", "Floppy"):
         machine[f"VirtualMedia/{drive}"].update(Image=ISO, Inserted=True)
     MANAGEMENT.detach_virtual_media(task, ["cdrom"])

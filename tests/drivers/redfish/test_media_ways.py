@@ -95,7 +95,7 @@ def test_the_key_of_a_signed_address_reaches_the_bmc_and_nobody_else(
     assert "hush-hush" not in str(caught.value.as_data())
 
 
-def test_what_nobody_can_guess_of_a_mediums_name_is_not_told(
+def test_secret_part_of_a_mediums_name_is_not_shown(
     machine: bmc.Machine, task: conftest.BmcTask
 ) -> None:
     name = published.secret_name(task.node.uuid, ".iso")

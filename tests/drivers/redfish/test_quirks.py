@@ -99,7 +99,7 @@ WHOLE = {**BOOT, "BootSourceOverrideMode": "UEFI"}
         ("AMI", WHOLE, {**WHOLE, "BootSourceOverrideTarget": "Hdd"}),
     ],
 )
-def test_what_is_sent_with_a_boot_device_depends_on_the_maker(
+def test_boot_device_request_depends_on_the_manufacturer(
     maker: str, first: dict[str, str], second: dict[str, str]
 ) -> None:
     with bmc.serve() as machine:

@@ -139,7 +139,7 @@ def test_sensors_of_all_kinds_are_sorted_and_the_rest_is_left_out() -> None:
     [{}, {"Fans": None}, {"Fans": {}}, {"Fans": "none"}, {"Fans": [None, 1, []]}],
     ids=str,
 )
-def test_what_is_no_list_of_sensors_has_none(document: dict[str, Any]) -> None:
+def test_document_without_a_list_of_sensors_has_none(document: dict[str, Any]) -> None:
     assert values.thermal(document, "1") == {"Fan": {}, "Temperature": {}}
 
 

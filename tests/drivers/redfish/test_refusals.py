@@ -93,7 +93,9 @@ def test_another_password_is_tried_at_once(liar: liars.Liar, clock: Clock) -> No
     assert POWER.get_power_state(task(liar, "right")) == base.POWER_OFF
 
 
-def test_what_was_mended_on_the_bmc_is_found_after_a_while(liar: liars.Liar, clock: Clock) -> None:
+def test_login_fixed_on_the_bmc_is_tried_again_after_a_while(
+    liar: liars.Liar, clock: Clock
+) -> None:
     wanted = task(liar)
     denied(wanted)
     liar.users = {"root": "wrong"}

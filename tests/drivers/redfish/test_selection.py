@@ -129,7 +129,7 @@ def used(choice: Choice) -> int:
 
 @settings(deadline=None)
 @given(st.lists(wishes(), min_size=1, max_size=5), machines())
-def test_what_is_chosen_can_be_built(asked: list[Json], there: list[Controller]) -> None:
+def test_chosen_disks_suit_the_volume(asked: list[Json], there: list[Controller]) -> None:
     try:
         found = choose([(f"d/{at}", one) for at, one in enumerate(asked)], there)
     except errors.InvalidParameter as why:
@@ -338,7 +338,7 @@ def test_an_id_is_meant_before_a_name() -> None:
     assert chosen([wish(controller="A")], first, second) == [["a0", "a1"]]
 
 
-def test_what_takes_the_rest_of_named_disks_comes_after_those_with_a_size() -> None:
+def test_volume_with_the_rest_of_named_disks_comes_after_sized_ones() -> None:
     share: Json = {"share_physical_disks": True, "controller": "A", "physical_disks": ["A0", "A1"]}
     choices = choose(
         [("a", wish(size_gb="MAX", **share)), ("b", wish(size_gb=40, **share))],

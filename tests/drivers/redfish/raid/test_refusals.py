@@ -33,7 +33,7 @@ from tests.support.raid_steps import (
         ({"colour": "red"}, "colour: unknown key"),
     ],
 )
-def test_what_redfish_cannot_do_is_refused_when_it_is_written(disk: Json, said: str) -> None:
+def test_volume_impossible_with_redfish_is_refused_when_written(disk: Json, said: str) -> None:
     config = {"logical_disks": [ROOT, {**DATA, **disk}]}
     with pytest.raises(errors.InvalidParameter) as refusal:
         interface.RedfishRAID().validate_raid_config(fake_task.FakeTask(), config)
@@ -53,7 +53,7 @@ def test_what_redfish_cannot_do_is_refused_when_it_is_written(disk: Json, said: 
         ),
     ],
 )
-def test_what_the_machine_cannot_do_is_refused_by_its_path(
+def test_volume_impossible_on_the_machine_is_refused_by_its_path(
     machine: bmc.Machine, disk: Json, said: str
 ) -> None:
     with pytest.raises(errors.InvalidParameter) as refusal:

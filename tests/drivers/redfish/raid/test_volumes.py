@@ -100,7 +100,7 @@ def test_volumes_are_created_at_one_restart_if_it_must_be(machine: bmc.Machine, 
     assert task.node.power_state == "power on"
 
 
-def test_what_takes_the_rest_of_shared_disks_is_built_last(machine: bmc.Machine) -> None:
+def test_volume_with_the_rest_of_shared_disks_is_built_last(machine: bmc.Machine) -> None:
     """The controller would give it all."""
     rest = {"raid_level": "1", "size_gb": "MAX", "share_physical_disks": True}
     task = create(node_at(machine, rest, {**ROOT, "share_physical_disks": True}))
@@ -214,7 +214,7 @@ def test_a_configuration_of_its_own_is_applied(machine: bmc.Machine, kind: base.
     assert len(task.node.raid_config["logical_disks"]) == 1
 
 
-def test_what_was_built_before_stays_shown_while_it_is_there(machine: bmc.Machine) -> None:
+def test_existing_volumes_stay_in_raid_config(machine: bmc.Machine) -> None:
     task = create(node_at(machine, ROOT, DATA), create_nonroot_volumes=False)
     task = create(task, create_root_volume=False)
     config = task.node.raid_config

@@ -65,7 +65,7 @@ def test_all_is_shown_once_the_node_is_manageable(
     assert (told["initial_version"], told["last_version_flashed"]) == ("1.45.455b66-rev4", None)
 
 
-def test_what_steps_changed_is_shown(operator: RedfishOperator, machine: bmc.Machine) -> None:
+def test_changes_by_steps_are_shown(operator: RedfishOperator, machine: bmc.Machine) -> None:
     node = enroll(operator, machine)
     clean(operator, node, "bios.apply_configuration", {"name": "BootMode", "value": "Bios"})
     operator.rig.reaches(node, "manageable")

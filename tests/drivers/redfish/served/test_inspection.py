@@ -178,7 +178,7 @@ PASSING: dict[str, Callable[[bmc.Machine], Any]] = {
 
 @pytest.mark.parametrize("what", PASSING)
 @pytest.mark.parametrize("where", ["Processors", "Processors/CPU2", "EthernetInterfaces"])
-def test_what_passes_in_the_middle_is_not_noticed(
+def test_passing_bmc_fault_does_not_fail_an_inspection(
     operator: RedfishOperator, machine: bmc.Machine, what: str, where: str
 ) -> None:
     node = operator.at(machine)

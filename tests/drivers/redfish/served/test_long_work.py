@@ -120,7 +120,7 @@ MIDDLE: dict[str, Spoil] = {
 
 @each_job
 @pytest.mark.parametrize("what", MIDDLE)
-def test_what_passes_in_the_middle_is_not_noticed(
+def test_passing_bmc_fault_does_not_fail_a_long_job(
     operator: RedfishOperator, machine: bmc.Machine, title: str, what: str
 ) -> None:
     machine.habits.task_seconds = 0.1

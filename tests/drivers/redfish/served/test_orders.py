@@ -26,7 +26,7 @@ def test_boot_mode_and_secure_boot_are_switched_and_shown(
     assert machine["SecureBoot"]["SecureBootEnable"] is True
 
 
-def test_what_the_bmc_refuses_is_told_on_the_node(
+def test_refusal_of_the_bmc_is_in_last_error(
     operator: RedfishOperator, machine: bmc.Machine
 ) -> None:
     node = operator.at(machine)

@@ -27,7 +27,7 @@ RESET_BMC = [{"interface": "management", "step": "reset_bmc"}]
 
 
 @pytest.mark.parametrize("what", PASSING)
-def test_what_passes_is_not_noticed(
+def test_passing_bmc_fault_does_not_fail_a_run(
     operator: RedfishOperator, machine: bmc.Machine, what: str
 ) -> None:
     node = operator.at(machine)

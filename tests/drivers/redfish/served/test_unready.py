@@ -30,7 +30,7 @@ def node_at(operator: RedfishOperator, machine: bmc.Machine, state: str, **field
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("deploy", DEPLOYS)
 @pytest.mark.parametrize("boot", BOOTS)
-def test_what_is_missing_is_named_and_the_machine_stays_as_it_is(
+def test_missing_parameter_is_named_and_the_machine_is_not_touched(
     operator: RedfishOperator, machine: bmc.Machine, boot: str, deploy: str, verb: str
 ) -> None:
     state, body, action = VERBS[verb]
