@@ -304,7 +304,6 @@ def inspection(day: Day) -> str:
         for word, found in (
             ("memory_mb", memory),
             ("cpu_arch", architecture),
-            ("local_gb", facts.lists_disks(day.tree, day.system)),
         )
         if not found
     ]

@@ -320,13 +320,19 @@ def _address(card: Json) -> str | None:
 
 def architecture(tree: Tree, system: str) -> str | None:
     """Return the architecture of the first CPU as the service names it."""
+    summary = str(value(tree[system], "ProcessorSummary", "Model") or "")
     for _, one in members(tree, tree[system], "Processors"):
         if (one.get("ProcessorType") or "CPU") == "CPU" and not _is_absent(one):
-            told = one.get("InstructionSet") or one.get("ProcessorArchitecture")
-            return {"x86-64": "x86_64", "x86": "x86_64", "ARM": "aarch64"}.get(
-                str(told), {"ARM-A64": "aarch64"}.get(str(told))
-            )
-    return None
+            told = str(one.get("InstructionSet") or one.get("ProcessorArchitecture"))
+            known = {"x86-64": "x86_64", "x86": "x86_64", "ARM": "aarch64", "ARM-A64": "aarch64"}
+            return known.get(told) or _by_model(str(one.get("Model") or summary))
+    return _by_model(summary)
+
+
+def _by_model(model: str) -> str | None:
+    if "EPYC" in model or "Xeon" in model:
+        return "x86_64"
+    return "aarch64" if model.startswith(("ARMv", "Grace")) else None
 
 
 def memory(tree: Tree, system: str) -> int | None:
@@ -336,11 +342,6 @@ def memory(tree: Tree, system: str) -> int | None:
         return int(float(told) * 1024)
     modules = (one for _, one in members(tree, tree[system], "Memory") if not _is_absent(one))
     return sum(int(one.get("CapacityMiB") or 0) for one in modules) or None
-
-
-def lists_disks(tree: Tree, system: str) -> bool:
-    """Return whether the tree has the disks of a system, or an empty list of them."""
-    return any(follow(tree, tree[system], name) for name in ("Storage", "SimpleStorage"))
 
 
 def _is_absent(part: Json) -> bool:

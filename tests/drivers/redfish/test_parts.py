@@ -84,6 +84,26 @@ def test_the_architecture_of_a_dgx_without_instruction_set_is_found(
 
 
 @pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("AMD EPYC 7763 64-Core Processor", "x86_64"),
+        ("Intel(R) Xeon(R) Gold 6354 CPU @ 3.00GHz", "x86_64"),
+        ("ARMv9", "aarch64"),
+        ("Grace A02", "aarch64"),
+        ("Multi-Core Processor", None),
+        (None, None),
+    ],
+)
+def test_the_model_tells_the_architecture_if_nothing_else_does(
+    model: str | None, name: str | None
+) -> None:
+    assert parts.cpu({}, [{"Model": model}]).get("architecture") == name
+    summary = {"ProcessorSummary": {"Model": model}}
+    assert parts.cpu(summary, [{"Id": "CPU_0"}]).get("architecture") == name
+    assert parts.cpu({}, [{"Model": model, "InstructionSet": "RV64"}])["architecture"] == "riscv64"
+
+
+@pytest.mark.parametrize(
     ("size", "modules", "megabytes"),
     [
         (96, [], 98304),

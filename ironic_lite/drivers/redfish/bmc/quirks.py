@@ -211,10 +211,10 @@ REGISTRY_VERSION = Quirk(
 )
 NO_INSTRUCTION_SET = Quirk(
     "no-instruction-set",
-    ("NVIDIA",),
+    ("NVIDIA", "HPE"),
     "reports no InstructionSet of its processors",
-    "the architecture follows from ProcessorArchitecture",
-    "DGX H100",
+    "the architecture follows from ProcessorArchitecture, else from the Model",
+    "DGX H100, GH200, Cray EX425",
     by_answer=True,
 )
 CARDS_OFF = Quirk(

@@ -6,6 +6,7 @@ Volume, PCIeFunction, Port). Missing values and values of a wrong type are left 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -37,6 +38,14 @@ ARCHITECTURES: Mapping[str, str] = MappingProxyType(
 
 FAMILIES: Mapping[str, str] = MappingProxyType({"x86": "x86_64", "ARM": "aarch64", "IA-64": "ia64"})
 """Architecture names by ProcessorArchitecture, for BMCs that report no InstructionSet."""
+
+MODELS: Mapping[str, str] = MappingProxyType(
+    {
+        r"\b(EPYC|Xeon|Opteron)\b": "x86_64",
+        r"\b(ARMv[89]|Grace|Neoverse|Ampere)\b": "aarch64",
+    }
+)
+"""Architecture names by a processor's model, for BMCs that report neither."""
 
 _LARGEST = 2**63 - 1
 
@@ -76,15 +85,20 @@ def cpu(system: Json, processors: Iterable[Json]) -> Json:
     """Return ``cpu``: model and architecture of the first processor, and threads of all."""
     found = [each for each in processors if _is(each) and _computes(each)]
     first: Json = found[0] if found else {}
-    word = resources.text(first, "InstructionSet")
-    family = resources.text(first, "ProcessorArchitecture")
+    model = resources.text(first, "Model") or resources.text(system, "ProcessorSummary", "Model")
     return _told(
         count=_threads(found) or _summed(system),
-        architecture=ARCHITECTURES.get(word or "") or FAMILIES.get(family or ""),
-        model_name=resources.text(first, "Model")
-        or resources.text(system, "ProcessorSummary", "Model"),
+        architecture=_architecture(first, model),
+        model_name=model,
         frequency=resources.number(first, "MaxSpeedMHz"),
     )
+
+
+def _architecture(processor: Json, model: str | None) -> str | None:
+    word = resources.text(processor, "InstructionSet") or ""
+    family = resources.text(processor, "ProcessorArchitecture") or ""
+    named = (name for pattern, name in MODELS.items() if re.search(pattern, model or "", re.I))
+    return ARCHITECTURES.get(word) or FAMILIES.get(family) or next(named, None)
 
 
 def _computes(processor: Json) -> bool:
